@@ -1,8 +1,7 @@
-"""Which pieces are predicted: the masks in records of the authors' data_utils.py beside what this
-project's rules draw for the same windows.
+"""Compares targets in records of the original data_utils.py with those of this project's rules.
 
-The authors' rule favours what follows a long stretch without word starts and whatever is frequent
-at the borders of spans; `mask_mode=legacy` must show the same shares, `whole_word` and `token`
+The original's rule favours pieces after a long run without word starts and pieces that are frequent
+at the borders of spans; `mask_mode=legacy` must give the same fractions, `whole_word` and `token`
 those of all tokens.
 """
 
@@ -20,18 +19,18 @@ from xlnet.text import windows
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 MODES = ("legacy", "whole_word", "token")
-SOME = 1 << 12      # windows drawn together
+SOME = 1 << 12      # sequences sampled together
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetSettings:
-    """compare_targets.py: the records, and how targets are drawn."""
-    record_info_dir: str = required("directory of the authors' records")
+    """compare_targets.py: the records, and how targets are sampled."""
+    record_info_dir: str = required("directory of the original's records")
     spiece_model_file: str = required("their SentencePiece model")
     mask_alpha: int = setting(6, "as the records were made", minimum=1)
     mask_beta: int = setting(1, "as the records were made", minimum=1)
-    num_pieces: int = setting(8, "most frequent pieces that get a line of their own", minimum=0)
-    seed: int = setting(0, "seed of what is drawn", minimum=0)
+    num_pieces: int = setting(8, "number of frequent pieces with a line of their own", minimum=0)
+    seed: int = setting(0, "seed of the targets", minimum=0)
 
 
 def main(settings):
@@ -50,7 +49,8 @@ def main(settings):
     counts = {name: np.bincount(found, minlength=tokenizer.vocab_size)
               for name, found in counts.items()}
     print("%d windows of %d tokens" % ids.shape)
-    print_table(("share of the targets, %", *counts), rows(counts, tokenizer, settings.num_pieces))
+    print_table(("fraction of the targets, %", *counts),
+                rows(counts, tokenizer, settings.num_pieces))
 
 
 def read(manifest):
@@ -112,6 +112,5 @@ def rows(counts, tokenizer, num_pieces):
 
 
 if __name__ == "__main__":
-    cli.run(main, TargetSettings, about="the pieces that the authors' records mask, beside those "
-                                        "that this project's rules draw for the same windows",
+    cli.run(main, TargetSettings, about=__doc__,
             examples=("--record_info_dir=proc_data/tfrecords --spiece_model_file=spiece.model",))

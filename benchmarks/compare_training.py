@@ -71,7 +71,7 @@ def main(settings):
                               for step in steps])
     if settings.reference:
         losses = curve(settings.reference, "\t")
-        rows.append(["the reference's trainer"] + ["%.2f" % losses[step] for step in steps])
+        rows.append(["the original implementation"] + ["%.2f" % losses[step] for step in steps])
     print_table(["loss at step"] + ["%d: mean, worst (each seed)" % step for step in steps], rows)
 
 

@@ -1,7 +1,7 @@
 """Operations, bytes and messages of a step, from the configuration alone.
 
 Shape letters as in `xlnet.network.modeling`; `config` is a dict with its keys. Counts only what
-grows with the model: matrix products, and the tensors that the backward pass needs.
+grows with the model: matmuls, and the tensors that the backward pass needs.
 """
 
 BLOCK = 128     # rows of an attention block, as in xlnet.network.attention
@@ -30,9 +30,9 @@ def position_pairs(work, content, slots, block=BLOCK):
 
 
 def forward_operations(config, work, block=BLOCK):
-    """Floating-point operations of the matrix products, by part; a multiply-add is two.
+    """Floating-point operations of matmuls, by part; a multiply-add is two.
 
-    block: rows of an attention block; on a GPU all are one.
+    block: query positions of an attention block; on a GPU all are one block.
     """
     d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
     b, keys = work.batch, work.memory + work.length
@@ -49,8 +49,8 @@ def forward_operations(config, work, block=BLOCK):
 
 
 def step_operations(config, work, recompute=False, block=BLOCK):
-    """Of a whole step: the backward pass has two products for each of the forward pass, but for the
-    keys and values of what is remembered, whose only gradient is that of the kernels."""
+    """Operations of a step: the backward pass has two matmuls for each of the forward pass, except
+    for keys and values of the memory, where only the kernels have a gradient."""
     forward = sum(forward_operations(config, work, block).values())
     if work.kind == "infer":
         return forward

@@ -40,7 +40,7 @@ class FromPythonBenchmark(Settings):
                           minimum=1)
     seconds: float = setting(10.0, "for which answers of each batch size are counted", above=0.0)
     huggingface: Optional[str] = setting(None, "a Python that has torch and transformers: measure "
-                                               "their pipeline beside it")
+                                               "their pipeline, too")
     texts: Optional[str] = setting(None, "JSON file: measure these in this process and print JSON; "
                                          "what the program starts itself with")
 

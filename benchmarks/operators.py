@@ -40,7 +40,7 @@ class OperatorSettings:
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
     works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
-    precision: str = setting("fp32", "of matrix products", choices=("fp32", "bf16"))
+    precision: str = setting("fp32", "of matmuls", choices=("fp32", "bf16"))
     recompute: bool = setting(False, "trace training with --recompute")
     n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
     batch: Optional[int] = setting(None, "rows, in place of the work's", minimum=1)
@@ -97,7 +97,7 @@ def shares(step_stats):
     found = collections.defaultdict(lambda: Share(0., 0, 0, 0))
     for node in nodes:
         label = _LABEL.match(node.timeline_label)
-        if not label:       # what stands for the step, and for what came from outside
+        if not label:       # the step itself, or an input
             continue
         sources = (source.strip().lstrip("^").partition(":")[0] for source in label[3].split(","))
         so_far = found[label[2]]
@@ -111,7 +111,7 @@ def shares(step_stats):
 def show(step_stats, top):
     found = shares(step_stats)
     whole = sum(share.seconds for share in found.values())
-    print("| operator | share of the time, % | seconds | runs | MB read | MB written |\n"
+    print("| operator | fraction of the time, % | seconds | runs | MB read | MB written |\n"
           "|---|---|---|---|---|---|")
     ordered = sorted(found.items(), key=lambda item: -item[1].seconds)
     for name, share in ordered[:top] + [("all", total(found.values()))]:

@@ -1,4 +1,4 @@
-"""The matrix products of a graph, and how long each takes with nothing beside it."""
+"""The matmuls of a graph, and the time of each when it runs alone."""
 
 import collections
 import statistics
@@ -9,15 +9,15 @@ from work import seconds
 
 from xlnet.engine import private_tf
 
-# One kind of them: number format, shapes of the two tensors, whether each is read transposed,
-# floating-point operations (a multiply-add is two).
+# A kind of matmul: dtype, shapes of the two tensors, whether each is transposed, floating-point
+# operations (a multiply-add is two).
 Product = collections.namedtuple(
     "Product", "dtype first second transpose_a transpose_b operations")
 
 
 def products_of(graph):
-    """A `Counter` of the `Product`s of a graph, those of a function as often as it is called; their
-    shapes must be known."""
+    """A `Counter` of the `Product`s of a graph, those of a function once a call; shapes must be
+    static."""
     calls = [op for op in graph.get_operations()
              if op.type in ("PartitionedCall", "StatefulPartitionedCall")]
     functions = private_tf.function_graphs(graph)
@@ -66,7 +66,7 @@ def time_alone(product, repeats=10):
 
 
 def show(graph):
-    """Prints a table of the products of a graph, those that take most time first."""
+    """Prints a table of the matmuls of a graph, the slowest first."""
     print("| times | of | with | transposed | GFLOP of one | ms of one | GFLOP/s | s of all |\n"
           "|---|---|---|---|---|---|---|---|")
     found = products_of(graph)

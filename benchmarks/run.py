@@ -58,8 +58,8 @@ class BenchmarkSettings:
     device: str = setting("cpu", "of all systems; gpu: the first one that is visible",
                           choices=("cpu", "gpu"))
     peak_tflops: Optional[float] = setting(
-        None, "of the GPU, in the precision, from its data sheet: the tables say which share of it "
-              "the model's operations are (model FLOP utilisation)", minimum=0)
+        None, "of the GPU, in the precision, from its data sheet: the tables have the fraction "
+              "that the model uses (model FLOP utilisation)", minimum=0)
     repeats: int = setting(5, "steps that are timed", minimum=1)
     warm_up: int = setting(2, "steps before them", minimum=0)
 
@@ -88,7 +88,7 @@ def main(settings):
     print("%s, %s, %d cores, %s, %d layers, d_model %d; medians of %d steps" % (
         time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), place,
         architecture["n_layer"], architecture["d_model"], settings.repeats), flush=True)
-    print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the products |\n"
+    print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
           "|---|---|---|---|---|---|---|", flush=True)
     versions = set()
     for name in settings.works.split(","):
@@ -204,8 +204,8 @@ def operations(architecture, work, device):
 
 
 def in_products(result, ours, operations, settings):
-    """A time as a multiple of that which the matrix products alone take, by the rate of a large
-    one; on a GPU the share of its peak, too, on a CPU the same of processor time."""
+    """A time as a multiple of that of the matmuls alone, at the rate of a large one; on a GPU also
+    the utilisation of its peak, on a CPU also the multiple of CPU time."""
     wall = "%.2f" % (result["wall"] * ours["matrix_rate"] / operations)
     if settings.device == "cpu":
         return wall + " (CPU time: %.2f)" % (

@@ -50,9 +50,9 @@ ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
                     ff_activation="gelu", untie_r=True)
 INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/HISTORY.md
 PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
-                   mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
+                   mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_ratio=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000)
-FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, learning_rate=1e-3,
+FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_ratio=0.1, learning_rate=1e-3,
                    save_steps=100000, eval_steps=0, log_steps=200)
 OF_PROGRAM = {
     "run_classifier.py": dict(summary_type="mean"),

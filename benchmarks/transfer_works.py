@@ -25,7 +25,7 @@ ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
 CONFIG = XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
                      untie_r=True, n_token=50)
 OPTIMIZATION = OptimizationSettings(learning_rate=1e-4, train_steps=100, warmup_steps=10,
-                                    weight_decay=0.01, average_decay=0.9, lr_layer_decay_rate=0.75)
+                                    weight_decay=0.01, ema_decay=0.9, lr_layer_decay_rate=0.75)
 _TOKENIZER = types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6)
 
 _SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}      # the others: classifiers

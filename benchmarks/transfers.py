@@ -157,7 +157,7 @@ class _Part:
 
 
 def _count(argument, attr):
-    """How many tensors an argument stands for."""
+    """The number of tensors of an argument."""
     if argument.number_attr:
         return attr[argument.number_attr].i
     return len(attr[argument.type_list_attr].list.type) if argument.type_list_attr else 1

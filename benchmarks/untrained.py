@@ -48,8 +48,8 @@ def make_model(directory, model_config_path, spiece_model_file):
 
 
 def make_texts(spiece_model_file, pieces, count, spread=0.0):
-    """English-like texts of about so many pieces, each of a length of its own within the share
-    `spread` of that."""
+    """English-like texts of about `pieces` pieces, whose lengths differ by up to the fraction
+    `spread`."""
     from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
     words = [tokenizer.id_to_piece(id)[1:] for id in range(max(tokenizer.vocab_size // 10, 200))

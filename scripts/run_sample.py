@@ -22,7 +22,7 @@ SEQ_LEN, REUSE_LEN = 128, 64
 INIT_STD = "--init_std=0.08"
 CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--label_column=label",
             "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
-            "--warmup_share=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
+            "--warmup_ratio=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
             "--log_steps=50", INIT_STD)
 
 
@@ -98,7 +98,7 @@ def unigram_perplexity(spiece, train, heldout):
 
 
 def test_accuracy(predictions, labels):
-    """Share of the rows of a prediction file (id, label, ...) that have the label of `labels`."""
+    """Accuracy of a prediction file (id, label, ...), given the file `labels`."""
     predicted, right = (dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
                         for text in (open(p, encoding="utf-8").read()
                                      for p in (predictions, labels)))
@@ -131,6 +131,5 @@ def report(path, rows, seconds):
 
 
 if __name__ == "__main__":
-    cli.run(main, SampleSettings, about="the whole road on a sample made from Python's "
-                                        "documentation, in a few minutes",
+    cli.run(main, SampleSettings, about="everything on a sample of Python's documentation",
             examples=("--seed=1", "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",))

@@ -119,6 +119,8 @@ def test_errors_are_value_errors():
     ("xlnet pretrain", "input", "called --record_info_dir"),
     ("xlnet predict", "predict_file", "called --input"),
     ("xlnet predict", "eval_batch_size", "called --batch_size"),
+    ("xlnet data make", "input_file", "called --input "), ("xlnet export", "save_dir", "--output "),
+    ("run_squad.py", "output_file", "called --output "),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)
@@ -149,12 +151,12 @@ def test_each_habit_leads_to_a_flag_that_exists():
 
 # Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.
 NO_PATHS = """
-answer_column answer_start_column beam_options blank books choice_columns class_weights cls_scope
-context_column delimiter encoding eval_split heads host id_column json_field label_column
-label_separator label_thresholds language languages layers learning_rates max_shard_size metric name
-names order pieces predict_split query_id_column question_column reference seeds sentence signatures
-steps_shown stop tag_column task_name tasks text text_a_column text_b_column tpu_name variants ways
-word_column
+allowed_hosts answer_column answer_start_column beam_options blank books choice_columns
+class_weights cls_scope context_column delimiter encoding eval_split heads host id_column json_field
+label_column label_separator label_thresholds language languages layers learning_rates
+max_shard_size metric name names order pieces predict_split query_id_column question_column
+reference seeds sentence signatures steps_shown stop tag_column task_name tasks text text_a_column
+text_b_column tpu_name variants ways word_column
 """.split()
 
 
@@ -167,8 +169,8 @@ def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "text.txt").write_text("no text")
     for given in ("~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):
-        done = command.run("data_utils.py", "--sp_path=~/sp.model", "--save_dir=~/out",
-                           "--input_glob=" + given)
+        done = command.run("data_utils.py", sp_path="~/sp.model", save_dir="~/out",
+                           input_glob=given)
         assert done.returncode == 1 and "%s/sp.model" % tmp_path in done.stderr
-    done = command.run("train_gpu.py", "--config=~/c.json", "--record_info_dir=x")
+    done = command.run("train_gpu.py", config="~/c.json", record_info_dir="x")
     assert "%s/c.json" % tmp_path in done.stderr

@@ -117,11 +117,11 @@ def test_a_run_config_from_flags():
     (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
     (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
     (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
-    (OptimizationSettings, dict(warmup_share=1.5), "expected 0 <= warmup_share <= 1"),
-    (OptimizationSettings, dict(warmup_share=0.5, warmup_steps=1), "give one of them"),
+    (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),
+    (OptimizationSettings, dict(warmup_ratio=0.5, warmup_steps=1), "give one of them"),
     (OptimizationSettings, dict(warmup_steps=11, train_steps=10),
      "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached"),
-    (OptimizationSettings, dict(average_decay=1.5), "expected 0 <= average_decay < 1"),
+    (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
     (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
     (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
     (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
@@ -134,10 +134,8 @@ def test_a_run_config_from_flags():
      "learning_rates is for several trials"),
     (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
      "learning_rates: 'nan,1e-5'"),
-    (TaggerSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,-1"),
+    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,0"),
      "expected finite numbers above 0 with commas between"),
-    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="0"),
-     "expected finite numbers above 0"),
     (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
      "expected finite numbers above 0"),
     (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
@@ -156,8 +154,7 @@ def test_defaults_pass(group):
 
 def test_learning_rates_are_numbers():
     assert make(ClassifierSettings).trial_rates() == []
-    two = make(ClassifierSettings, learning_rates="2e-5, 3e-5")
-    assert two.trial_rates() == [2e-5, 3e-5]
+    assert make(ClassifierSettings, learning_rates="2e-5, 3e-5").trial_rates() == [2e-5, 3e-5]
 
 
 # ---- on the command line ----
@@ -182,10 +179,11 @@ def classifier(tmp_path, preset, *flags):
 
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
-    share = dict(warmup_share=0.1)
+    share = dict(warmup_share=0.1)      # the former name of warmup_ratio
     assert "no such directory" in classifier(tmp_path, share, "--warmup_steps=5")
     assert "no such directory" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_share=0.1")
-    assert "give one of them" in classifier(tmp_path, dict(share, warmup_steps=5))
-    assert "warmup_share and warmup_steps are both given" in classifier(
+    assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
+        tmp_path, dict(share, warmup_steps=5))
+    assert "warmup_ratio and warmup_steps are both given" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1")
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")

@@ -86,9 +86,9 @@ def test_what_is_installed(installed):
     place = installed.site / "xlnet"
     modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
-    assert (place / "py.typed").is_file()
-    assert {path.name for path in (place / "serving/server/page").iterdir()} == {
-        "index.html", "page.css", "page.js"}
+    for path in (ROOT / "xlnet").rglob("*.*"):
+        if path.suffix in (".typed", ".html", ".css", ".js", ".md"):
+            assert (place / path.relative_to(ROOT / "xlnet")).is_file(), path
     ours = {path.name for path in installed.site.iterdir()}
     assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
     for path in (ROOT / "configs").rglob("*.json"):

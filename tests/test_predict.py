@@ -31,9 +31,8 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
     for path in ("-", str(tmp_path / "texts.txt")):
         (tmp_path / "texts.txt").write_text(text)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        done = command.run("xlnet predict", "--model_dir=" + model, "--input=" + path,
-                           *(["--predict_form=" + form] if form else []))
-        assert done.returncode == 0, done.stderr
+        done = command.succeed("xlnet predict", "--model_dir=" + model, "--input=" + path,
+                               *(["--predict_form=" + form] if form else []))
         written.append(done.stdout)
     lines = written[0].splitlines()
     assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)
@@ -41,6 +40,40 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
 
 
 def test_a_form_of_another_task_type_is_refused(tmp_path):
-    done = command.run("xlnet predict", "--model_dir=" + make_model(tmp_path / "model", "spans"),
-                       "--input=-", "--predict_form=conll")
+    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "model", "spans"),
+                       input="-", predict_form="conll")
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
+
+
+def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, model_of):
+    """Each as it is alone; a directory may be given for one file, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def predict(*flags):
+        return command.run("xlnet predict", "--model_dir=" + model_of("regression"), *flags)
+    for name, text in (("a.txt", "kamat\nka\n"), ("b.txt", "rokmi\n"), ("c.csv", "text_a\nka\n")):
+        (tmp_path / name).write_text(text)
+    assert predict("--input=~/*.txt,~/c.csv", "--output=out/").returncode == 0
+    assert predict("--input=b.txt", "--output=out").returncode == 0
+    for path in ("a.txt", "b.txt", "c.csv"):
+        alone = predict("--input=" + path)
+        assert (tmp_path / "out" / ("predictions_custom_%s.tsv" % path[0])).read_text() == \
+            alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.txt")
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize("given, output, said", [
+    ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
+    ("?.txt", "-", "output: '-', expected a directory"),
+    ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
+    ("none.*", "out/", "input: no such file: none.*"),
+    ("a.txt,none", "out/", "input: no such file: none")])
+def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkeypatch, model_of):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt", "a.csv"):
+        (tmp_path / name).touch()
+    done = command.run("xlnet predict", model_dir=model_of("regression"), input=given,
+                       output=output)
+    assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
+    assert len(done.errors) == 1 and not (tmp_path / "out").exists()

@@ -108,8 +108,7 @@ def run(place, monkeypatch, line, **machine):
         words[0], words[0])
     flags = dict(word[2:].split("=", 1) for word in words[1:])
     flags.update(machine)
-    done = command.run(program, *["--%s=%s" % item for item in flags.items()])
-    assert done.returncode == 0, done.stderr
+    done = command.succeed(program, *["--%s=%s" % item for item in flags.items()])
     return done
 
 
@@ -139,7 +138,7 @@ def test_pretraining(place, records, monkeypatch):
     done = run(place, monkeypatch, PRETRAIN, **TINY)
     assert noted(done) == {"d_embed"}
     for note in ("record_info_dir: the records are in data", "model_dir is not given: %s/model"
-                 % place, "ff_activation is not given: relu, as in the authors' program"):
+                 % place, "ff_activation is not given: relu, as in the original implementation"):
         assert "note: %s\n" % note in done.stdout
     config = json.loads((place / "model" / "xlnet_config.json").read_text())
     assert config["ff_activation"] == "relu" and config["untie_r"] is True

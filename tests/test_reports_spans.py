@@ -264,7 +264,7 @@ def test_answers_in_another_unicode_form_are_found(caplog):
 @pytest.mark.parametrize("cells, expected", [
     (["b", "2.0"], ((squad_files.Answer("b", 2),), None)),
     (["b", 2.0], ((squad_files.Answer("b", 2),), None)),
-    (["b", "2.5"], (None, 'answer_start "2.5", expected a whole number')),
+    (["b", "2.5"], (None, 'answer_start "2.5", expected an integer')),
     (["{'text': ['b'], 'answer_start': [2]}"], (None, "an object as text, '{'text': ['b'], 'ans"))])
 def test_answers_as_pandas_writes_them(cells, expected):
     found, fault = squad_files.parse_answers(cells)

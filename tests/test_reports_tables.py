@@ -520,11 +520,9 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
 @pytest.mark.slow
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
     (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
-    done = command.run("run_classifier.py", "--model_dir=%s" % (first / "model"), "--do_predict",
-                       "--do_eval", "--data_dir=%s" % (tmp_path / "new.csv"),
-                       "--text_a_column=words", "--label_column=kind", "--device=cpu",
-                       "--predict_file=%s" % (tmp_path / "new.csv"),
-                       "--predict_output=%s" % (tmp_path / "out.csv"))
-    assert done.returncode == 0, done.stderr
+    done = command.succeed("run_classifier.py", "--do_predict", "--do_eval",
+                           model_dir=first / "model", data_dir=tmp_path / "new.csv",
+                           text_a_column="words", label_column="kind", device="cpu",
+                           predict_file=tmp_path / "new.csv", predict_output=tmp_path / "out.csv")
     assert "(3 rows)" in done.stdout
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 4

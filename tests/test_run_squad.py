@@ -202,9 +202,8 @@ def test_trials_with_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_
 def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path):
     """Windows are as long, and the network's beams as wide, as they were in training."""
     shutil.copytree(place / "model" / "best", tmp_path / "model")
-    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_predict=True",
-                       "--predict_file=%s" % (place / "dev.json"), "--predict_output=-")
-    assert done.returncode == 0, done.stderr
+    done = command.succeed("run_squad.py", model_dir=tmp_path / "model", do_predict=True,
+                           predict_file=place / "dev.json", predict_output="-")
     assert json.loads(done.stdout) == json.loads(
         (place / "model" / "predictions_custom_dev.json").read_text())
 
@@ -216,9 +215,8 @@ def test_the_standard_input_is_read_whatever_stands_where_the_program_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(
         (place / "dev.json").read_bytes())))
-    done = command.run("run_squad.py", "--model_dir=%s" % (place / "model"), "--do_predict=True",
-                       "--predict_file=-", "--predict_output=-")
-    assert done.returncode == 0, done.stderr
+    done = command.succeed("run_squad.py", model_dir=place / "model", do_predict=True,
+                           predict_file="-", predict_output="-")
     assert json.loads(done.stdout) == json.loads(
         (place / "model" / "predictions_custom_dev.json").read_text())
 
@@ -280,12 +278,12 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
 
 def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, trained, tmp_path):
     shutil.copytree(place / "model" / "best", tmp_path / "model")
-    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_eval=True",
-                       "--predict_file=%s" % (place / "dev.json"))
+    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
+                       predict_file=place / "dev.json")
     assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done.stderr
     unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
-    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_eval=True",
-                       "--predict_file=%s" % unlabelled)
+    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
+                       predict_file=unlabelled)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "new.json: article 1, paragraph 1, question 1: no answers (and 29 more" in done.stderr
 
@@ -305,7 +303,7 @@ WRONG = (
     (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
     (dict(class_weights="balanced"), 1,
-     "class_weights: task custom is no classification into classes"),
+     "class_weights: task custom is not a classification into classes"),
     (dict(label_smoothing=.1), 1, "label_smoothing: task custom has no classes"),
 )
 
@@ -335,15 +333,12 @@ def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(p
     assert {"model/span_logits/dense/kernel", "model/span_logits/dense/bias"} <= set(names)
     assert not any(name.startswith(("start_logits", "end_logits", "answer")) for name in names)
     for source, target in (("model", "theirs"), ("theirs", "back")):
-        done = command.run("xlnet convert", "--source=%s" % (tmp_path / source),
-                           "--target=%s" % (tmp_path / target))
-        assert done.returncode == 0, done.stderr
+        done = command.succeed("xlnet convert", source=tmp_path / source, target=tmp_path / target)
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     assert config["architectures"] == ["XLNetForQuestionAnsweringSimple"]
-    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "back"), "--do_predict=True",
-                       "--predict_file=%s" % (place / "dev.json"), "--max_seq_length=24",
-                       "--doc_stride=8", "--max_query_length=6", "--allow_changes=True")
-    assert done.returncode == 0, done.stderr
+    done = command.succeed("run_squad.py", model_dir=tmp_path / "back", do_predict=True,
+                           predict_file=place / "dev.json", max_seq_length=24, doc_stride=8,
+                           max_query_length=6, allow_changes=True)
     for end in (".json", ".na_prob.json"):
         before, after = (
             json.loads((tmp_path / name / ("predictions_custom_dev" + end)).read_text())

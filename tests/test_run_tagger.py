@@ -124,10 +124,8 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     """No training data and no other flags; entities come out as characters."""
     text = "mi  kamat telok dakar le"
     path = place.write("texts.jsonl", json.dumps(dict(text=text, id=3)) + "\n")
-    done = command.run("run_tagger.py", "--do_predict=True", "--predict_file=%s" % path,
-                       "--model_dir=%s" % (place.directory / "model"),
-                       "--predict_dir=%s" % tmp_path)
-    assert done.returncode == 0, done.stderr
+    command.succeed("run_tagger.py", do_predict=True, predict_file=path,
+                    model_dir=place.directory / "model", predict_dir=tmp_path)
     value = json.loads((tmp_path / "predictions_custom_texts.jsonl").read_text())
     assert value.pop("predicted") == [[4, 15, "PER"], [16, 21, "LOC"]]
     assert value == dict(text=text, id=3)
@@ -139,9 +137,8 @@ def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypa
             ("mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
             ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"])):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-        done = command.run("run_tagger.py", "--do_predict=True", "--predict_file=-",
-                           "--predict_output=-", "--model_dir=%s" % (place.directory / "model"))
-        assert done.returncode == 0, done.stderr
+        done = command.succeed("run_tagger.py", do_predict=True, predict_file="-",
+                               predict_output="-", model_dir=place.directory / "model")
         assert json.loads(done.stdout)["predicted"] == predicted
 
 
@@ -208,10 +205,10 @@ def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
 
 
 def test_the_other_program_names_this_one(place):
-    done = command.run("run_classifier.py", "--do_train=True", "--task_name=conll2003",
-                       "--data_dir=%s" % (place.directory / "data"), "--model_dir=m",
-                       "--output_dir=o", "--spiece_model_file=%s" % (place.directory / "sp.model"),
-                       "--model_config_path=%s" % (RELEASED / "xlnet_config.json"))
+    done = command.run("run_classifier.py", do_train=True, task_name="conll2003",
+                       data_dir=place.directory / "data", model_dir="m", output_dir="o",
+                       spiece_model_file=place.directory / "sp.model",
+                       model_config_path=RELEASED / "xlnet_config.json")
     assert done.returncode == 1
     assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of run_tagger.py\n"
 

@@ -1,14 +1,14 @@
 """XLNet: generalized autoregressive pretraining (https://arxiv.org/abs/1906.08237).
 
-The documented API: `load`, a trained model as an object; `XLNetConfig`, `RunConfig`,
-`create_run_config`, `XLNetModel`, the network to be built upon; `UserError` is what all of the
-library raises for bad input, a `ValueError`.
+The documented API: `load` returns a trained model as an object; `XLNetConfig`, `RunConfig`,
+`create_run_config` and `XLNetModel` are the network to build on; the library raises `UserError`, a
+`ValueError`, for bad input.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel
@@ -24,7 +24,7 @@ __all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_co
 
 
 def __getattr__(name: str) -> object:
-    # TensorFlow is imported only when the model itself is asked for, so that --help is quick.
+    # Imports TensorFlow only for the model itself, so that --help is quick.
     if name not in _HOME:
         raise AttributeError("module 'xlnet' has no attribute '%s'" % name)
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,4 +1,4 @@
-"""The documented, time-major API: code written for the reference runs unchanged.
+"""The documented, time-major API: code written for the original implementation runs unchanged.
 
 Shape letters as in `modeling`; all tensors here have the length first and the batch second.
 """
@@ -18,14 +18,15 @@ class XLNetModel:
     """An XLNet over given tensors, variables in scope `model`, shared between instances.
 
     Args:
-      xlnet_config: `XLNetConfig`. run_config: `RunConfig`.
+      xlnet_config: `XLNetConfig`.
+      run_config: `RunConfig`.
       input_ids: int32 [Q,B].
       seg_ids: int32 [Q,B], segment of each token, 0 to 7.
       input_mask: float32 [Q,B], 1 is padding; or None.
       mems: list over layers of float32 [M,B,D]; or None.
       perm_mask: float32 [Q,Q,B], `[i, j, b]` 1 where i may not attend to j; or None.
-      target_mapping: float32 [P,Q,B], row p one-hot at the position that slot p predicts, or all
-        zero for an unused slot; or None.
+      target_mapping: float32 [P,Q,B], one-hot at the position that target position p predicts, or
+        zeros for an unused one; or None.
       inp_q: float32 [Q,B], 1 for tokens that are predicted. Given: the query stream is computed.
     """
 
@@ -56,7 +57,7 @@ class XLNetModel:
         return _transpose(self._sequence, 1, 0, 2)
 
     def get_pooled_out(self, summary_type: str, use_summ_proj: bool = True) -> tf.Tensor:
-        """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the reference."""
+        """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the original."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             return heads.summarize(self._config, self._run, self._sequence,
                                    summary_type=summary_type, use_proj=use_summ_proj,
@@ -86,7 +87,7 @@ def _fresh_seed():
 
 
 def _halves(input_ids):
-    """The reference's `bi_data`: 0 for the first half of the batch, 1 for the second."""
+    """The original's `bi_data`: 0 for the first half of the batch, 1 for the second."""
     batch = modeling.shape_of(input_ids)[0]
     if isinstance(batch, int) and batch % 2:
         raise ValueError("bi_data needs an even batch size, found %d" % batch)

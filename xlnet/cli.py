@@ -1,4 +1,4 @@
-"""Command lines: flags made from settings, help, and errors of one line."""
+"""Command lines: flags from settings, --help, errors of one line."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from absl import flags
 
@@ -20,42 +20,43 @@ from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, s
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
 
-# New objects until Python looks for unreachable ones; its own 700 make it go through TensorFlow's
-# modules and graphs again and again, all of which stay: a tenth of the time until a first step.
+# New objects between garbage collections. Python's own 700 search TensorFlow's modules and graphs,
+# which stay, again and again: a tenth of the time until a first step.
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
-_CONFIG_HELP = ("JSON file of settings, their names without the dashes, or the name of one that "
-                "comes along (configs/); a flag beside it goes before it, \"about\" is for "
-                "readers, and files may be named from its own place")
+_CONFIG_HELP = ("JSON file of settings, names without dashes, or the name of a preset (configs/); "
+                "flags override it, \"about\" is a comment, paths may be relative to the file")
 
-_FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
+_FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perhaps relative to them
 
-# Settings that name files, by their ends; in these ~ and $HOME stand for directories.
+# The ends of names of settings that are paths; in these ~ and $HOME are expanded.
 _PATHS = re.compile(
     r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
     r"|input|output)")
 
-# Settings without effect that were switches: they may be given without a value.
+# Settings without effect that were switches: a value is optional.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
                        "parallel_ops", "init_global_vars", "use_tpu"))
 
-# What other programs call a setting: names of ours, of which a program's first one is meant.
+# Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
     "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
     "per_device_eval_batch_size": "eval_batch_size", "lr": "learning_rate",
     "num_train_epochs": "epochs", "num_epochs": "epochs", "max_steps": "train_steps",
     "num_train_steps": "train_steps", "fp16": "precision=fp16", "bf16": "precision=bf16",
-    "max_length": "max_seq_length max_tokens length seq_len", "warmup_ratio": "warmup_share",
+    "max_length": "max_seq_length max_tokens length seq_len",
     "max_len": "max_seq_length seq_len", "block_size": "seq_len",
     "validation_file": "dev_file eval_record_info_dir data_dir",
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "input": "record_info_dir", "input_file": "input", "predict_file": "input",
-    "output_file": "output predict_output", "out": "output", "predict_output": "output",
+    "input": "record_info_dir", "predict_file": "input", "data_dir": "input record_info_dir",
+    "input_file": "input record_info_dir", "record_info_dir": "input",
+    **dict.fromkeys(("output_file", "out", "out_dir", "output_dir", "predict_output", "png", "html",
+                     "export_dir", "save_dir", "zip_file"), "output"),
     "eval_batch_size": "batch_size",
     "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
-    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method", "ema_decay": "average_decay",
+    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method",
     "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",
     "tokenizer": "spiece_model_file sp_path", "save_total_limit": "max_save",
     "logging_steps": "log_steps", "early_stopping_patience": "patience",
@@ -70,24 +71,24 @@ _DEFINE: dict[type, Callable[..., object]] = {
 
 
 def run(main: Callable[..., object], *groups: type,
-        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: str = "",
+        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: Optional[str] = "",
         first: Sequence[str] = (), examples: Sequence[str] = ()) -> None:
     """Parses the command line into settings, calls `main(*settings)` and exits.
 
-    What the library logs is shown as bare text: INFO on stdout, WARNING and above on stderr.
+    Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 
     Args:
       main: called with one object per group; its return value is ignored.
       groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
-      no_longer_needed: flags of the reference's command line, and of earlier versions,
-        `{name: why}` that are noted only; so are their names in a preset.
-      about: the text above the flags in `--help`.
-      first: of a program with many flags the names of those that matter first: `--help` is about
-        these, and `--helpfull` about all, by need. Without them both show all.
-      examples: command lines at the end of both, without the program's name.
+      no_longer_needed: flags without effect, of the original implementation or earlier versions,
+        `{name: why}`; on the command line or in a preset they cause a note.
+      about: the text above the flags in `--help`, the program's docstring.
+      first: in a program with many flags, the names that `--help` explains; `--helpfull` explains
+        all, by need. Empty: both explain all.
+      examples: command lines at the end of the help, without the program's name.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
-    flags, 130 stopped by Ctrl-C, 141 the reader of the output has gone (`| head`).
+    flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
     """
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
@@ -102,7 +103,7 @@ def run(main: Callable[..., object], *groups: type,
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
     except BrokenPipeError:
-        # What is still buffered goes nowhere, or the interpreter would fail on it as it ends.
+        # The interpreter would fail on what is still buffered as it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (UserError, OSError) as e:
@@ -116,17 +117,17 @@ def run(main: Callable[..., object], *groups: type,
 
 
 class Verb(NamedTuple):
-    """One thing that a program of several does: as the arguments of `run`."""
+    """A verb of a program that has several: the arguments of `run`."""
     main: Callable[..., object]
     group: type
     about: str
     examples: Sequence[str] = ()
 
 
-def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
-    """Runs the verb that stands first on the command line, before the flags.
+def run_verb(verbs: Mapping[str, Verb], about: Optional[str] = "") -> None:
+    """Runs the verb at the start of the command line, before the flags.
 
-    Exit status: as of `run`; 2 where there is no known verb.
+    Exit status: as of `run`; 2 for an unknown verb.
     """
     program = os.path.basename(sys.argv[0])
     word = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -136,7 +137,7 @@ def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
         run(verb.main, verb.group, about=verb.about, examples=verb.examples)
     elif word in _HELP:
         width = max(map(len, verbs)) + 2
-        print("%s: %s\n" % (program, about) + "".join(
+        print("%s: %s\n" % (program, _in_a_sentence(about)) + "".join(
             "  %s%s\n" % (name.ljust(width), " ".join(verb.about.split()))
             for name, verb in verbs.items()) + "\n%s VERB --help lists its flags" % program)
     else:
@@ -160,7 +161,7 @@ def _run(main, groups, no_longer_needed, console):
         stray = FLAGS(sys.argv)[1:]
     except flags.UnrecognizedFlagError as e:
         ours = next((name for name in _HABITS.get(e.flagname, "").split()
-                     if name.split("=")[0] in fields), None)
+                     if name.split("=")[0] in FLAGS), None)
         if not ours:
             raise
         raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
@@ -183,8 +184,8 @@ def _run(main, groups, no_longer_needed, console):
 
 
 class _Console(logging.Handler):
-    """Shows records as bare text: below WARNING on stdout, the rest on stderr; all of them there
-    where stdout is for the program's result."""
+    """Shows records as bare text: below WARNING on stdout, the rest on stderr; all on stderr where
+    stdout has the program's result."""
     has_stdout = True
 
     def __init__(self, program):
@@ -201,7 +202,7 @@ class _Console(logging.Handler):
 
 @contextlib.contextmanager
 def _showing_log(program=""):
-    """Shows what the library logs, from INFO on, and nothing of other libraries."""
+    """Shows the log of this library from INFO on, not that of others."""
     log, console = logging.getLogger("xlnet"), _Console(program)
     before = log.level, log.propagate
     log.addHandler(console)
@@ -220,13 +221,13 @@ def given(name: str) -> bool:
 
 
 def given_names() -> frozenset[str]:
-    """The names of the flags that stood on the command line or in the preset."""
+    """The names of the flags on the command line or in the preset."""
     return frozenset(name for name in FLAGS
                      if FLAGS[name].present or not FLAGS[name].using_default_value)
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
-    """The settings of all groups by name; those that two groups share once."""
+    """The settings of all groups by name; names shared by two groups once."""
     fields: dict[str, Any] = {}
     for group in groups:
         for field in dataclasses.fields(group):
@@ -252,15 +253,16 @@ def _define(groups, no_longer_needed):
 
 
 def _expand(name):
-    """Puts directories in the place of ~ and $HOME, which a shell leaves behind a flag's =."""
+    """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
+    shell does not after a flag's =."""
     value = FLAGS[name].value
-    if isinstance(value, str) and value[:1] in ("~", "$"):
-        FLAGS[name].value = ",".join(os.path.expanduser(os.path.expandvars(part.strip()))
-                                     for part in value.split(","))
+    if isinstance(value, str) and re.search(r"(^|,)\s*[~$]", value):
+        FLAGS[name].value = ",".join(
+            os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 
 
 def _check_aliases(fields):
-    """Raises UserError where a setting is given by two of its names."""
+    """Raises UserError for a setting given by two of its names."""
     for name, field in fields.items():
         names = [each for each in field.metadata["aliases"] if given(each)]
         if names and FLAGS[name].present > FLAGS[names[0]].present:     # it counts its aliases
@@ -269,8 +271,8 @@ def _check_aliases(fields):
 
 
 def _take_preset(fields, no_longer_needed):
-    """Gives flags the values of the JSON file `--config`, unless they, or others that say the
-    same, stood on the command line."""
+    """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
+    are on the command line."""
     if not FLAGS.config:
         return
     aliases = {alias: name for name, field in fields.items()
@@ -296,13 +298,13 @@ def _take_preset(fields, no_longer_needed):
 
 
 def _from(config, path):
-    """A file that a preset names: as seen from where the program runs, or else from the preset."""
-    beside = os.path.normpath(os.path.join(os.path.dirname(config), path))
-    return beside if not os.path.exists(path) and os.path.exists(beside) else path
+    """A path in a preset: relative to the working directory, or else to the preset."""
+    nearby = os.path.normpath(os.path.join(os.path.dirname(config), path))
+    return nearby if not os.path.exists(path) and os.path.exists(nearby) else path
 
 
 def _others(fields, name):
-    """Names of the settings that say the same as `name`."""
+    """Names of the settings that are alternatives to `name`."""
     return [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
 
 
@@ -324,7 +326,7 @@ def _require(fields):
 
 
 def _collect(group):
-    """The settings of a group, checked where the group can do so."""
+    """The settings of a group, checked if the group has `check`."""
     settings = group(**{field.name: getattr(FLAGS, field.name)
                         for field in dataclasses.fields(group)})
     if isinstance(settings, Settings):
@@ -332,8 +334,13 @@ def _collect(group):
     return settings
 
 
+def _in_a_sentence(about):
+    """A docstring after a program's name and a colon."""
+    return about[:1].lower() + about[1:].strip() if about else ""
+
+
 def _show_help(program, about, groups, first, examples):
-    about, fields = "%s: %s" % (program, about), settings_of(groups)
+    about, fields = "%s: %s" % (program, _in_a_sentence(about)), settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv
     text = help.short(about, fields, first, _CONFIG_HELP) if is_short else \
         help.full(about, fields, () if first else groups, _CONFIG_HELP)

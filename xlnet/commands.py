@@ -1,4 +1,4 @@
-"""The console command `xlnet`: its subcommands, and the program behind each of them."""
+"""The console command `xlnet`: its subcommands, and the program of each."""
 
 import importlib
 import re
@@ -10,8 +10,11 @@ from typing import NamedTuple, Optional
 class Command(NamedTuple):
     """A subcommand.
 
-    name: as typed after `xlnet`. program: module of `xlnet.programs`, whose `run` is called.
-    about: one line. flags: given to the program in front of the user's own.
+    Attributes:
+      name: as typed after `xlnet`.
+      program: module of `xlnet.programs`, whose `run` is called.
+      about: one line.
+      flags: given to the program before the user's own.
     """
     name: str
     program: str
@@ -19,7 +22,7 @@ class Command(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-# By what people want to do, in the order of `xlnet --help`.
+# By purpose, in the order of `xlnet --help`.
 GROUPS: dict[str, tuple[Command, ...]] = {
     "Pretraining data": (
         Command("data vocabulary", "train_sentencepiece", "train a SentencePiece vocabulary"),
@@ -71,8 +74,8 @@ _HELP = {"-h", "-help", "--help", "--helpfull"}
 
 
 def main() -> None:
-    """Runs the subcommand that the command line names. Exit status: that of the subcommand; 2 if
-    there is none of this name."""
+    """Runs the subcommand on the command line. Exit status: that of the subcommand; 2 if it is
+    unknown."""
     words = sys.argv[1:]
     command = _find(words)
     if command:
@@ -94,7 +97,7 @@ def _find(words: Sequence[str]) -> Optional[Command]:
 
 
 def _explain(words):
-    """Lists the subcommands of a group such as `data`; for all else says what is meant."""
+    """Lists the subcommands of a group such as `data`, or says what an unknown word may mean."""
     from xlnet.errors import did_you_mean
     groups = {name.split()[0] for name in COMMANDS if " " in name}
     is_group = words[0] in groups
@@ -108,7 +111,7 @@ def _explain(words):
 
 
 def _help(group=""):
-    """The subcommands by what people want to do; `group`: those that begin with this word."""
+    """The subcommands by purpose; `group`: those that begin with this word."""
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet", ""]
     for title, commands in GROUPS.items():
@@ -120,8 +123,8 @@ def _help(group=""):
 
 
 def as_started(text: str, program: str) -> str:
-    """A program's text, in which the files at the repository's root are called as this program was:
-    subcommands, if its name `program` is one."""
+    """A program's text, in which the files at the repository's root are named as subcommands if
+    `program` is one."""
     if not program.startswith("xlnet "):
         return text
     return _FILE.sub(lambda found: "xlnet " + _FILES[found[1]], text)

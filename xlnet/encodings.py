@@ -1,4 +1,4 @@
-"""Encodings of text files: which ones bytes may be of that are not UTF-8."""
+"""Encodings of text files: which ones bytes that are not UTF-8 may have."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from xlnet.errors import UserError
 
-# What programs and countries wrote before UTF-8; of likely ones the earlier is proposed first.
-# Others, such as Latin-1 and Shift JIS, are parts of these.
+# Common encodings before UTF-8; of equally likely ones the earlier is proposed first. Others, such
+# as Latin-1 and Shift JIS, are subsets of these.
 _COMMON = ("cp1252", "gb18030", "cp1251", "cp932", "big5", "cp949", "cp1250", "euc_jp", "cp1254",
            "cp1253", "cp1255", "cp1256", "cp1257", "cp874", "cp1258", "koi8_r", "koi8_u",
            "iso8859_2", "iso8859_5", "iso8859_6", "iso8859_7", "cp866", "cp850", "cp852", "cp437",
@@ -21,7 +21,7 @@ _SAMPLE = 40                # [characters]
 
 
 def check(name: str) -> None:
-    """Raises UserError unless there is an encoding of text of this name."""
+    """Raises UserError unless this is the name of a text encoding."""
     try:
         codecs.lookup(name)
         "".encode(name)
@@ -31,7 +31,7 @@ def check(name: str) -> None:
 
 
 def hint(content: bytes) -> str:
-    """"; it looks like cp1252 (schön)", and other likely ones, to be added to an error; or "".
+    """"; it looks like cp1252 (schön) or ...", to be added to an error; "" if none is likely.
 
     In brackets is the same part of the text in each encoding.
 
@@ -43,7 +43,7 @@ def hint(content: bytes) -> str:
     if not names:
         return ""
     words = list(dict.fromkeys(_WORD.findall(content)))
-    # Those that tell the encodings apart.
+    # Words that differ in all encodings.
     telling = [word for word in words
                if len({word.decode(name, "replace") for name in names}) == len(names)]
     sample = b" ".join((telling or words)[:3])
@@ -53,12 +53,12 @@ def hint(content: bytes) -> str:
 
 
 def likely(content: bytes) -> list[str]:
-    """Encodings that bytes may be of, the likeliest first; each gives another text."""
+    """Likely encodings of bytes, the likeliest first; each gives a different text."""
     import charset_normalizer
     places = {}
     for match in charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON), threshold=0.4):
         for name in {match.encoding, *match.could_be_from_charset} & set(_COMMON):
-            # Rounded: smaller differences say less than how common an encoding is.
+            # Rounded: small differences say less than how common an encoding is.
             rank = _COMMON.index(name)
             places[name] = (round(match.chaos, 1),
                             -round(match.coherence - 0.1 * (rank >= _RARE), 1), rank)

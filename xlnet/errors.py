@@ -1,4 +1,4 @@
-"""The one exception that users see, and other errors explained in one line."""
+"""`UserError`, the exception that users see, and other errors explained in one line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from typing import Optional, Union
 class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
-    Entry points print it without a traceback and exit with `status`; `ends_at_once`: without taking
-    anything down, for errors that may leave a thread in TensorFlow: it aborts the program where it
-    comes back to an interpreter that is ending.
+    Entry points print it without a traceback and exit with `status`. With `ends_at_once` they exit
+    without clean-up, as a thread may be left in TensorFlow, which aborts a program that is ending.
     """
     status = 1
     ends_at_once = False
 
 
 class MissingFlag(UserError):
-    """A flag that is needed was not given."""
+    """A required flag is missing."""
     status = 2
 
 
@@ -34,35 +33,35 @@ def did_you_mean(name: str, choices: Iterable[object]) -> str:
 
 
 def visible(text: str, kept: str = "") -> str:
-    """A text for a terminal: what is no character of a line, or acts on the terminal, is written as
-    Python writes it; but for the characters `kept`. What files hold stands in errors as it is."""
+    """A text that is safe for a terminal: characters that are not printable, except `kept`, are
+    escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() or character in kept else
                    repr(character)[1:-1] for character in text)
 
 
-# ---- what TensorFlow and the operating system raise, in one line ----
+# ---- errors of TensorFlow and the operating system, in one line ----
 #
-# `cli.run` has `explained` around every program; the library has it where it knows more than the
-# error does, such as which records are being read. What no case is for keeps its traceback.
-# To add a case, put one into `_CASES`, above those that would catch it too, and raise the error in
+# `cli.run` has `explained` around every program; the library uses it where it knows more than the
+# error says, such as which records are being read. Errors without a case keep their traceback.
+# To add a case, put it into `_CASES`, above those that would catch it too, and raise the error in
 # `tests/test_errors.py` with the words that were seen. TensorFlow is not imported: classes are
 # known by name.
 
-Known = Union[str, Callable[[], str]]     # a text, or what finds it where it is needed
+Known = Union[str, Callable[[], str]]     # a text, or a function that finds it
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A failure that is known.
+    """A known failure.
 
-    errors: names of classes, the error's own or one that it descends from; "OpError" is all that
-      TensorFlow raises of a graph.
-    pattern: regular expression that is found in the error's reason.
-    line: what is said. It may hold {reason}; {file}, the one that the error names; the pattern's
-      named groups; and what `explained` was given. The case is only for errors of which all that
-      it holds is known.
+    Attributes:
+      errors: names of the error's class or of its base classes; "OpError": any that TensorFlow
+        raises from a graph.
+      pattern: regular expression to search in the error's reason.
+      line: the message. It may hold {reason}; {file}, which the error names; the pattern's named
+        groups; and what `explained` was given. Without a value for each the case does not apply.
     """
     errors: tuple[str, ...]
     pattern: str
@@ -72,7 +71,7 @@ class Case:
         return bool(_classes(error) & set(self.errors) and re.search(self.pattern, why))
 
     def said(self, why: str, known: Mapping[str, Known]) -> Optional[str]:
-        """The line about an error that it fits; None where something is not known."""
+        """The message for an error that fits; None if a value is unknown."""
         found = re.search(self.pattern, why)
         known = dict(known, **(found.groupdict() if found else {}))
         names = {name for _, name, _, _ in string.Formatter().parse(self.line) if name}
@@ -117,12 +116,12 @@ _CASES = (
     Case(("BrokenProcessPool",), "",
          "a worker process was killed, perhaps for want of memory; {fewer}"),
     Case(("DataLossError",), "",
-         "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
+         "records: {records} is damaged: {reason}; remove it and start again to make it again"),
 )
 
 
 class Unreadable(UserError):
-    """A file that cannot be read; `fault`: its line without what to do about it."""
+    """A file that cannot be read; `fault`: the message without the remedy."""
 
     def __init__(self, fault: str, remedy: str):
         super().__init__("%s; %s" % (fault, remedy))
@@ -131,11 +130,11 @@ class Unreadable(UserError):
 
 @contextlib.contextmanager
 def explained(**known: Known) -> Iterator[None]:
-    """Turns a failure that is known into a `UserError` of one line.
+    """Turns a known failure into a `UserError` of one line.
 
-    known: what lines of cases may hold beside what the error says itself, or functions that find it
-      out: `records`, the path of the records that are read inside; `fewer`, how fewer processes
-      work there.
+    Args:
+      known: values for the lines of cases, or functions that find them: `records`, the path of the
+        records being read; `fewer`, how to use fewer processes.
     """
     try:
         yield
@@ -150,13 +149,14 @@ def explained(**known: Known) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """As `explained`, where any other failure means that a file cannot be read.
+    """Like `explained`; any other failure means that a file cannot be read.
 
     Args:
-      what: its role and name. remedy: what to do then.
+      what: role and name of the file.
+      remedy: what to do.
 
     Raises:
-      Unreadable: that is so.
+      Unreadable: the file cannot be read.
     """
     try:
         with explained(file=what):
@@ -170,7 +170,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
 
 
 def in_one_line(error: Exception, **known: Known) -> Optional[str]:
-    """What to say of an error; None where it is no case that is known."""
+    """The message for an error; None if it is not a known case."""
     why = reason(error)
     file = _file(error, why)
     known = dict(known, reason=why, **({"file": file} if file else {}))
@@ -188,19 +188,19 @@ _AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |
 
 
 def reason(error: Exception) -> str:
-    """The line of an error that says what happened."""
+    """The line of an error's message that says what happened."""
     text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
     return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines \
         else type(error).__name__
 
 
-# What is added to a file's name while it is written, here and by TensorFlow.
+# Suffixes of files that are being written, here and by TensorFlow.
 _WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
 
 
 def _file(error, why):
-    """The file that an error names: of a copy the one that is written; None if it names none."""
+    """The file that an error names, of a copy the target; None if it names none."""
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)
     if not named:
         found = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)

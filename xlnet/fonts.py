@@ -1,7 +1,4 @@
-"""Fonts for pictures: those that have the characters of a text, of whatever script.
-
-matplotlib is imported late.
-"""
+"""Fonts for figures: those that have the characters of a text, in any script."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ FONT = "DejaVu Sans"                    # comes with matplotlib
 
 
 def choose(text: str) -> tuple[list[str], set[str]]:
-    """Returns font families for `text` and the set of its characters that they have.
+    """Returns font families for a text, and the set of its characters that they have.
 
-    Families come after matplotlib's own font in the order of how much they add.
+    The first one is matplotlib's own; the others are sorted by how many characters they add.
     """
     from matplotlib import font_manager
     families, wanted = [FONT], set(text)
@@ -34,7 +31,7 @@ def choose(text: str) -> tuple[list[str], set[str]]:
 
 
 def _installed():
-    """Upright fonts of normal weight, but for the one that has a box for every character."""
+    """Upright fonts of normal weight, without Last Resort, which has a box for every character."""
     from matplotlib import font_manager
     return sorted((font for font in font_manager.fontManager.ttflist
                    if font.style == "normal" and font.weight in (400, "normal", "regular")
@@ -48,5 +45,5 @@ def _characters(path):
 
 
 def drawn_length(text: str) -> int:
-    """Width of a text in Latin letters: Chinese characters are twice as wide."""
+    """Width of a text in Latin letters; Chinese characters count twice."""
     return sum(2 if ord(c) > 0x2e80 else 1 for c in text)

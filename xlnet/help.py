@@ -1,4 +1,4 @@
-"""What `--help` and `--helpfull` show of a program, and by which need its flags are grouped."""
+"""The texts of `--help` and `--helpfull`; flags are grouped by need."""
 
 import dataclasses
 import textwrap
@@ -13,18 +13,20 @@ Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 
 def by_need(fields: Fields) -> dict[str, list[str]]:
-    """The names of settings by need; without needs that none of them is for."""
+    """The names of settings by need; needs without settings are left out."""
     groups = {need: [name for name, field in fields.items()
                      if (field.metadata["need"] or Need.OTHER) is need] for need in Need}
     return {need.value: names for need, names in groups.items() if names}
 
 
 def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
-    """The flags that matter first with what they mean, the others by name.
+    """The help of the most important flags, and the names of the others.
 
     Args:
-      about: the text above them. fields: all settings of a program, by name.
-      first: names of those that matter first. config: the meaning of --config.
+      about: the text above them.
+      fields: all settings of a program, by name.
+      first: names of the most important flags.
+      config: help of --config.
     """
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
@@ -37,11 +39,7 @@ def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
 
 
 def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str:
-    """All flags with what they mean: by need, or by class of settings where classes are given.
-
-    Args:
-      about, fields, config: as in `short`.
-    """
+    """The help of all flags, by need or, if classes of settings are given, by class."""
     if not groups:
         parts = by_need(fields)
     else:
@@ -63,7 +61,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
 
 
 def flag(field: "dataclasses.Field[Any]") -> list[str]:
-    """The lines about a flag: name, default, meaning, choices."""
+    """The lines of a flag: name, default, help, choices."""
     default, choices = default_of(field), field.metadata["choices"]
     return _wrapped("--%s=%s" % (field.name, "" if default is None else default),
                     field.metadata["help"] + (" (%s)" % ", ".join(choices) if choices else ""))
@@ -80,11 +78,7 @@ def _wrapped(name, meaning):
 
 
 def commands(command: str, examples: Sequence[str]) -> str:
-    """Examples as they may be copied.
-
-    Args:
-      command: the program as it is started. examples: what stands behind it.
-    """
+    """Command lines to copy: the command that starts the program, with each of the examples."""
     return "\n".join(" \\\n".join(textwrap.wrap(
         "%s %s" % (command, example), WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6,
         break_on_hyphens=False, break_long_words=False)) for example in examples)

@@ -1,9 +1,8 @@
-"""One program at a time in a directory: a file that the operating system locks.
+"""One program at a time in a directory: a file locked with `flock`.
 
-The lock is that of `flock`, as in the package filelock, which leaves its files behind and, before
-its version 4, may lock one that another process has just removed. The kernel gives it up with the
-process, however that ends. It holds between containers, whatever they call their host and their
-processes, and between hosts on file systems that share locks, such as NFS.
+The package filelock leaves its files behind and, before its version 4, may lock one that another
+process has just removed. The kernel releases the lock when the process ends, however it ends. It
+holds between containers, and between hosts on file systems that share locks, such as NFS.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _held: set[int] = set()     # descriptors
 
 
 def _leave_to_parent():
-    """A process that is forked off has the lock, too, and would keep it when its parent is gone."""
+    """A forked process also has the lock, and would keep it after its parent ends."""
     for descriptor in _held:
         os.close(descriptor)
     _held.clear()
@@ -39,13 +38,13 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 @contextlib.contextmanager
 def held(path: str, what: str) -> Iterator[None]:
-    """Holds the lock `path`, whose directory is made if need be.
+    """Holds the lock `path`, and creates its directory if needed.
 
     Args:
-      what: who is refused, and why, such as "model_dir: a run trains in DIRECTORY".
+      what: start of the error, such as "model_dir: a run trains in DIRECTORY".
 
     Raises:
-      UserError: another process holds it.
+      UserError: another process holds the lock.
     """
     files.make_directory(os.path.dirname(path))
     descriptor = _lock(path, what)
@@ -56,7 +55,7 @@ def held(path: str, what: str) -> Iterator[None]:
             socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S"))).encode())
         yield
     finally:
-        if descriptor in _held:         # this is no child
+        if descriptor in _held:         # not in a forked process
             with contextlib.suppress(OSError):
                 if _is_file(descriptor, path):
                     os.remove(path)
@@ -88,7 +87,7 @@ def _lock(path, what):
 
 
 def _is_file(descriptor, path):
-    """Whether the file is still the one of this name: who held the lock before has removed it."""
+    """Whether the path still names this file: the previous holder removes it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

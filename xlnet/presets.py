@@ -1,4 +1,4 @@
-"""The settings and architectures that come with the library, each by its name."""
+"""The presets: settings of runs and architectures that come with the library, by name."""
 
 import glob
 import os
@@ -11,19 +11,19 @@ OF_RUNS = ("pretrain", "finetune")
 
 
 def find(name: str, role: str, folders: tuple[str, ...]) -> str:
-    """The path of a JSON file that is given by its path or, if it comes with the library, by name.
+    """The path of a JSON file that is given by its path or the name of a preset.
 
     Args:
-      name: a path; or a file of `folders` as `names` has it; or its path in the repository,
-        "configs/finetune/sst-2.json", wherever the program runs.
-      role: the flag that it stands in, for errors.
-      folders: of `configs/`.
+      name: a path; a key of `names`; or a preset's path in the repository,
+        "configs/finetune/sst-2.json", from any working directory.
+      role: the flag, for errors.
+      folders: folders of `configs/` to search.
 
     Returns:
-      A path, `name` itself where it is one: whether it can be read shows when it is.
+      A path; a file of that path may not exist if `name` is one.
 
     Raises:
-      UserError: `name` is not a path, and nothing that comes along is called so.
+      UserError: `name` is neither a path nor a preset.
     """
     found = {key: path for folder in folders for short, path in names(folder).items()
              for key in (short, "configs/%s/%s.json" % (folder, short))}
@@ -45,7 +45,7 @@ def names(folder: str) -> dict[str, str]:
 
 
 def _home():
-    """`configs/`: in an installed package inside of it, in the repository beside it."""
+    """`configs/`: inside an installed package; in the repository next to the package."""
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "configs")
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "configs")

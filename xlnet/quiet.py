@@ -8,15 +8,15 @@ import sys
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow; what its libraries write to stderr meanwhile is dropped.
+    """Imports TensorFlow without what its libraries write to stderr.
 
-    From 2.18 on they write lines there that TF_CPP_MIN_LOG_LEVEL does not stop. What Python writes
-    is shown, and so is everything where the user has set that variable to less than 3.
+    From 2.18 on they write lines that TF_CPP_MIN_LOG_LEVEL does not stop. What Python writes is
+    shown, and so is everything if the user has set that variable to less than 3.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") < "3" or "tensorflow" in sys.modules:
         return
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):      # where stderr is closed there is nothing to do
+        with contextlib.suppress(OSError):      # stderr may be closed
             shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
             stack.callback(os.dup2, shown.fileno(), 2)
             stack.enter_context(contextlib.redirect_stderr(shown))

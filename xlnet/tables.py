@@ -75,8 +75,15 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
                 taken.clear()
             is_done = True
         except csv.Error as e:
-            yield taken[0][0], "not CSV: %s" % e if "field limit" not in str(e) else \
-                "a cell of more than {:,} characters; is a quotation mark before it not closed?" \
-                .format(LONGEST_CELL)
+            yield taken[0][0], _fault(e)
             again.extendleft(reversed(taken[1:]))
             taken.clear()
+
+
+def _fault(error):
+    if "field limit" in str(error):
+        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
+            % format(LONGEST_CELL, ",")
+    if "new-line" in str(error):
+        return "not CSV: a carriage return in a cell without quotation marks"
+    return "not CSV: %s" % error

@@ -15,7 +15,7 @@ from place import ROOT
 
 _log = logging.getLogger("mkdocs.hooks")
 
-# Where pages of the repository that lie outside of docs/, or are called otherwise, stand.
+# Paths in the site of pages outside of docs/, or with other names.
 OWN = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",
@@ -86,7 +86,7 @@ def text_of(path):
 
 
 def place_of(source):
-    """The place in the site of a file of the repository that is a page, or a picture in docs/."""
+    """The path in the site of a page of the repository, or of an image in docs/."""
     if source in OWN:
         return OWN[source]
     if source.endswith(_NOTEBOOK):
@@ -138,7 +138,7 @@ def in_repository(source, target):
 # ---- text ----
 
 def with_links_of_the_site(text, source, site):
-    """The text of a page with its links as they have to be where it stands in the site."""
+    """The text of a page with links that fit its path in the site."""
     def moved(target):
         path = in_repository(source, target)
         if path is None:
@@ -155,14 +155,14 @@ def with_links_of_the_site(text, source, site):
         return links(_IMAGE.sub(lambda match: match[1] + moved(match[2]), part))
 
     def links(part):
-        """What a link stands on may be a picture, which is one, too."""
+        """The text of a link may be an image, which is a link, too."""
         return _LINK.sub(lambda match: "%s[%s](%s)" % (
             match[1], links(match[2]), moved(match[3])), part)
     return outside_of_blocks(text, change)
 
 
 def outside_of_blocks(text, change):
-    """The text with `change` done to what stands outside of fenced blocks."""
+    """The text with `change` applied outside of fenced blocks."""
     parts, end = [], 0
     for fenced in _FENCED.finditer(text):
         parts += [change(text[end:fenced.start()]), fenced[0]]

@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/documents/notebooks.py docs/explanation/paper.ipynb
 
-runs the code of a notebook, cell by cell, and writes the outputs into it. What a cell prints and
-the pictures that it leaves open are its outputs.
+runs the code of a notebook, cell by cell, and writes the outputs into it: what a cell prints, and
+the figures that it leaves open.
 """
 
 import base64
@@ -61,7 +61,7 @@ def _pictures():
 
 
 def as_markdown(notebook):
-    """The text, code and outputs of a notebook as a page, its pictures inside."""
+    """The text, code and outputs of a notebook as a page that contains its figures."""
     parts = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])

@@ -1,6 +1,6 @@
 """Pages of the site that are made from the code: programs, settings, presets, API.
 
-Each function returns Markdown; `all_pages` says where it stands in the site.
+Each function returns Markdown; `all_pages` has the paths in the site.
 """
 
 import ast
@@ -122,13 +122,13 @@ def old_names(program):
 
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
-    """What fields are and mean; `before` stands before their names, `anchor` names their rows."""
+    """A table of fields; `before` precedes their names, `anchor` names the table rows."""
     return table(("name", "default", "values", "meaning"), [
         ('<a id="%s"></a>`%s%s`' % (anchor(field.name), before, field.name), default_text(field),
          values_text(field), meaning_of(field)) for field in fields])
 
 
-_UNIT = re.compile(r" ?\[([^\]\d]+)\]")     # stands in brackets in the meaning
+_UNIT = re.compile(r" ?\[([^\]\d]+)\]")     # in brackets in the help
 
 
 def meaning_of(field) -> str:
@@ -147,7 +147,7 @@ def values_text(field) -> str:
     """What a setting may be: its choices, or its type, range and unit."""
     if field.metadata["choices"]:
         return ", ".join("`%s`" % choice for choice in field.metadata["choices"])
-    kind = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
+    kind = {int: "integer", float: "number", bool: "`True`, `False`", str: "text"}
     sides = [text % field.metadata[name] for name, text in
              (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
               ("below", "below %g")) if field.metadata[name] is not None]
@@ -196,8 +196,8 @@ def model_config_page() -> str:
         keys = json.loads(path.read_text(encoding="utf-8"))
         rows.append(("`%s`" % path.relative_to(ROOT), *(
             "`%s`" % keys.get(name, "") for name in ARCHITECTURE_KEYS)))
-    return ("# Keys of a model config\n\n`xlnet_config.json` beside a checkpoint, and what "
-            "`--model_config_path` names. All keys have to be there and no others; `d_model` is "
+    return ("# Keys of a model config\n\n`xlnet_config.json` next to a checkpoint, and the file of "
+            "`--model_config_path`. All keys have to be there and no others; `d_model` is "
             "even.\n\n%s\n\n## The files in `configs/model/`\n\n%s" % (
                 settings_table(dataclasses.fields(XLNetConfig), ""),
                 table(("file", *ARCHITECTURE_KEYS), rows)))

@@ -34,7 +34,7 @@ repository, and says which fail. CONTRIBUTING.md says how blocks are marked.
 """
 EXAMPLES = ("python scripts/documents/try_commands.py --pages='docs/tutorials/*'",)
 
-# Stands in the place of a program: adds what the block's mark says to its command line.
+# Replaces a program: adds what the block's mark says to its command line.
 _STAND_IN = """#!/bin/bash
 name=$(basename -- "${1:-}")
 [ "$name" != -m ] || name=$2

@@ -1,4 +1,4 @@
-"""The field's words: house words that README.md, docs/ and xlnet/ had until 0.3, and what to write."""
+"""The field's words: house words that README.md, docs/ and xlnet/ had, and what to write."""
 
 import io
 import re

@@ -91,8 +91,8 @@ def test_flags_that_the_documents_name_are_there():
 
 
 def test_a_row_says_default_values_unit_and_meaning(made):
-    assert ('| <a id="mem_len"></a>`--mem_len` | `384` | whole number from 0 [tokens] | positions '
-            'remembered from earlier windows |') in made["programs/train_gpu.md"]
+    assert ('| <a id="mem_len"></a>`--mem_len` | `384` | integer from 0 [tokens] | length of '
+            'the memory of earlier sequences; 0: none |') in made["programs/train_gpu.md"]
     assert "| `relu`, `gelu`, `gelu\\_erf`" not in made["reference/model_config.md"]
     assert "`ff_activation` | **required** | `relu`, `gelu`, `gelu_erf` |" in made[
         "reference/model_config.md"]

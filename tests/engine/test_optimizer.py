@@ -189,7 +189,7 @@ def test_steps_that_overflow_are_not_counted(graph):
     scale, step = optimizer.LossScale(), tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
     gradient = tf.placeholder(tf.float32, [2])
-    settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", average_decay=0.9)
+    settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", ema_decay=0.9)
     train_op, _ = optimizer.minimize(tf.constant(0.), settings, step, [(gradient, weight)],
                                      scale)
     with tf.Session() as session:

@@ -27,14 +27,16 @@ RUNS = {
 }
 
 
-def check(directory, program, dropout=0.1, evaluates=True, **changes):
+def check(directory, program, dropout=0.1, evaluates=True, kept=None, ema_decay=0., **changes):
     """Resumes a run of an earlier version that has a checkpoint and an evaluation."""
-    for name, content in (("run.json", EARLIER[program]), ("evaluations.json", {}),
+    for name, content in (("run.json", dict(EARLIER[program], **(kept or {}))),
+                          ("evaluations.json", {}),
                           ("model.ckpt-1.index", {})):
         (directory / name).write_text(json.dumps(content))
     KeptSettings(str(directory), "run", (
         dataclasses.replace(RUNS[program], **changes), NetworkSettings(dropout=dropout),
-        OptimizationSettings(warmup_share=0.1), DeviceSettings()), evaluates=evaluates).check()
+        OptimizationSettings(warmup_ratio=0.1, ema_decay=ema_decay), DeviceSettings()),
+        evaluates=evaluates).check()
 
 
 @pytest.mark.parametrize("program", RUNS)
@@ -43,6 +45,9 @@ def test_settings_of_an_earlier_versiresume(program, tmp_path):
     check(tmp_path, program, model_dir="other", save_steps=7, grad_accum_steps=4)
     with pytest.raises(UserError, match="other settings: .*dropout was 0.1, is 0.3"):
         check(tmp_path, program, dropout=0.3)
+    check(tmp_path, program, kept=dict(average_decay=0.9), ema_decay=0.9)
+    with pytest.raises(UserError, match="ema_decay was 0.9, is 0.5"):
+        check(tmp_path, program, kept=dict(average_decay=0.9), ema_decay=0.5)
 
 
 @pytest.mark.parametrize("program, changes", [

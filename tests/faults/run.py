@@ -1,17 +1,15 @@
 """The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
-`folders`, `slow`, `clocks`, `twice` or `long`.
+`folders`, `clocks` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: --share of each long
-  run of `helpers.long_runs` (or of --only one), pictures to --pictures. The others: each program
-  of `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`):
-  killed, on a disk that is too small, in a folder that vanishes, in one that answers late, by a
-  clock that jumps; or just started again. --at_calls: killed, on a disk that others fill, or
-  without its folder, from where it is about to make a call about files, not after so many
-  seconds; with --times=0 once at each place of the library that makes any (but of several hosts,
-  of which one would hold up the others).
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: a fraction --share of
+  each of `helpers.long_runs` (or --only one). The others: each program of `helpers.programs` (or
+  --only those of such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is
+  too small, in a folder that vanishes, by a clock that jumps. --at_calls: at a call about files,
+  not at a random time; with --times=0 once at each place of the library that makes such calls (not
+  for several hosts, of which one would hold up the others).
 
-Prints what was tried and what came of it; the exit status is 1 where something was found.
+Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
 
 import argparse
@@ -72,8 +70,7 @@ def trials(arguments):
 
 def long(arguments):
     from helpers import long_runs
-    return long_runs.try_all(chosen(arguments.only, long_runs.RUNS), arguments.share,
-                             arguments.pictures)
+    return long_runs.try_all(chosen(arguments.only, long_runs.RUNS), arguments.share)
 
 
 def chosen(only, names):
@@ -87,14 +84,13 @@ def chosen(only, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "killed", "disks", "folders", "slow", "clocks", "twice", "long"))
+        "damage", "text", "killed", "disks", "folders", "clocks", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--at_calls", action="store_true")
     parser.add_argument("--share", type=float, default=1)
-    parser.add_argument("--pictures", default="long_runs")
     parser.add_argument("--only")
     arguments = parser.parse_args()
     if arguments.at_calls and arguments.what not in ("killed", "disks", "folders"):

@@ -67,7 +67,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3,
                       dev_file=place.path("all.jsonl"))
     place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1,
-                  learning_rate=0.05, average_decay=0.9)
+                  learning_rate=0.05, ema_decay=0.9)
     assert used == 2 * [["CPU:0", "CPU:1"]]
     place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
     assert used[2:] == 3 * [[""]]

@@ -20,7 +20,7 @@ def place(tmp_path_factory):
 def train(place, name, **changes):
     """The losses that a run prints, means since the line before."""
     out = place.succeed("--do_train=True", "--do_eval=True", **dict(
-        dict(model_dir=place.path(name), save_steps=1000, warmup_share=0.1), **changes))
+        dict(model_dir=place.path(name), save_steps=1000, warmup_ratio=0.1), **changes))
     return [float(loss) for loss in re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)], \
         float(re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE).group(1))
 

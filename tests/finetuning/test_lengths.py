@@ -55,7 +55,7 @@ def test_once_an_epoch(tmp_path, rows, changes, expected):
 
 def test_shares_of_the_steps(tmp_path):
     settings = settings_of(tmp_path, epochs=2.0)
-    _, optimization = lengths.in_steps(settings, OptimizationSettings(warmup_share=0.1), 400)
+    _, optimization = lengths.in_steps(settings, OptimizationSettings(warmup_ratio=0.1), 400)
     assert (optimization.train_steps, optimization.warmup) == (100, 10)
 
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 STEPS, LAYERS = 3, 2
 SETTINGS = st.fixed_dictionaries(dict(
     freeze_layers=st.integers(0, LAYERS), untie_r=st.booleans(),
-    weight_decay=st.sampled_from([0., .1]), average_decay=st.sampled_from([0., .9]),
+    weight_decay=st.sampled_from([0., .1]), ema_decay=st.sampled_from([0., .9]),
     precision=st.sampled_from(["fp32", "bf16", "fp16"]), init_std=st.sampled_from([.02, .5]),
     lr_layer_decay_rate=st.sampled_from([1., .5]), legacy_optimizer=st.booleans(),
     clip=st.sampled_from([.1, 1e3]), decay_method=st.sampled_from(["poly", "cos", "constant"]),

@@ -6,7 +6,7 @@ import io
 import runpy
 import sys
 
-from absl import flags
+from absl.flags import FLAGS
 
 from helpers.paths import ROOT
 from xlnet import commands
@@ -21,12 +21,24 @@ class Done(collections.namedtuple("Done", "returncode stdout stderr")):
         return [line for line in self.stderr.splitlines() if not line.startswith("note: ")]
 
 
-def run(program, *arguments):
-    """Runs `program`, a file name in the repository or "xlnet" with its subcommand, as `__main__`;
-    returns `Done`."""
+def flags(values):
+    """Arguments "--name=value"; a value of None leaves a flag out."""
+    return ["--%s=%s" % item for item in values.items() if item[1] is not None]
+
+
+def run(program, *arguments, **values):
+    """Runs `program`, a file name in the repository or "xlnet" with its subcommand, as `__main__`.
+
+    Args:
+      arguments: of the command line.
+      values: more flags by name.
+
+    Returns:
+      `Done`.
+    """
     stdout, stderr, before = io.StringIO(), io.StringIO(), sys.argv
     words = program.split() if program.startswith("xlnet ") else [program]
-    sys.argv, status = [*words, *arguments], 0
+    sys.argv, status = [*words, *arguments, *flags(values)], 0
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             if len(words) > 1:
@@ -37,6 +49,21 @@ def run(program, *arguments):
         status = e.code or 0
     finally:
         sys.argv = before
-        for flag in list(flags.FLAGS.flags_by_module_dict().get("xlnet.cli", ())):
-            delattr(flags.FLAGS, flag.name)     # the next run defines its own
+        for flag in list(FLAGS.flags_by_module_dict().get("xlnet.cli", ())):
+            delattr(FLAGS, flag.name)     # the next run defines its own
     return Done(status, stdout.getvalue(), stderr.getvalue())
+
+
+def succeed(program, *arguments, **values):
+    """`run`, which must end with status 0."""
+    done = run(program, *arguments, **values)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(program, *arguments, status=1, **values):
+    """`run`, which must end with this status and one line, besides notes; returns the line."""
+    done = run(program, *arguments, **values)
+    line, = done.errors
+    assert done.returncode == status, line
+    return line

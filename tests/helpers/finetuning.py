@@ -1,13 +1,12 @@
 """Small fine-tuning runs: a folder of data, and run_classifier.py started on it."""
 
 import dataclasses
-import io
 import pathlib
 import random
 
 import numpy as np
 
-from helpers import command
+from helpers import command, vocabulary
 from helpers.paths import RELEASED
 
 TOPICS = {"animal": ["kamat", "telok", "rokmi"], "plant": ["solkat", "mitel", "dakar"],
@@ -38,16 +37,10 @@ def make_files(directory):
 
 
 def make_vocabulary(path, size):
-    import sentencepiece
     rng = random.Random(1)
     syllables = ["ka", "mat", "tel", "ok", "rok", "mi", "sol", "kit", "dar", "las", "nok", "le"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(100)]
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(make_text(rng, words) for _ in range(200)), model_writer=model,
-        vocab_size=size, pad_id=-1, minloglevel=2, num_threads=1,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
-    path.write_bytes(model.getvalue())
+    vocabulary.train(path, (make_text(rng, words) for _ in range(200)), size)
 
 
 @dataclasses.dataclass
@@ -69,15 +62,13 @@ class Workspace:
         if changes.get("task_name", "custom") != "custom":
             flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
         flags.update(changes)
-        return [*arguments, *("--%s=%s" % item for item in flags.items() if item[1] is not None)]
+        return [*arguments, *command.flags(flags)]
 
     def run(self, *arguments, **changes):
         return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
 
     def succeed(self, *arguments, **changes):
-        done = self.run(*arguments, **changes)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return command.succeed("run_classifier.py", *self.arguments(*arguments, **changes)).stdout
 
     def predictions(self, *names):
         """A prediction file: header, ids, and the columns of numbers [n, columns]."""

@@ -1,10 +1,11 @@
 """Laws that hold for any text and any bytes, and texts that try them: `LAWS`, by name.
 
-A law is a function of a draw of its strategy and of `Place`; it raises where it does not hold.
+A law is a function of a sample of its strategy and of `Place`; it raises if it does not hold.
 """
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import gzip
 import io
@@ -34,9 +35,11 @@ from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer, clean_lines, clean_text
 
+SKIPPING = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
+
 # ---- texts
 
-# What rules look at: spaces, quotes, stops, marks of vocabularies and of forms, controls.
+# Characters with a meaning in rules, vocabularies and file formats; controls.
 _LOADED = st.sampled_from([*" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u200b\u200d",
                            *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#", "``", "''", "<unk>", "<eop>",
                            "<sep>", "__label__", "e\u0301", "\u1112\u1161\u11ab", "ﷺ", "İ", "ß",
@@ -44,11 +47,11 @@ _LOADED = st.sampled_from([*" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u20
 _CHARACTERS = st.one_of(st.characters(exclude_categories=("Cs",)), _LOADED,
                         st.sampled_from("".join(ODD_TEXTS)))
 WHOLE_TEXTS = st.lists(_CHARACTERS, max_size=60).map("".join)
-# With halves of surrogate pairs, as escapes in JSON may make them.
+# With halves of surrogate pairs, as escapes in JSON may give them.
 TEXTS = st.one_of(WHOLE_TEXTS, st.text(max_size=30),
                   st.lists(st.one_of(_CHARACTERS, st.characters(categories=("Cs",))),
                            max_size=20).map("".join))
-# Lines of a file, most of them of UTF-8.
+# Lines of a file, mostly UTF-8.
 CONTENTS = st.one_of(
     st.lists(WHOLE_TEXTS, max_size=8).map(lambda lines: "\n".join(lines).encode()),
     st.binary(max_size=200), WHOLE_TEXTS.map(lambda text: text.encode("utf-16")))
@@ -78,7 +81,7 @@ class Place:
 # ---- cleaning, encoding, offsets, sentences
 
 def cleaning(texts, place):
-    """Lines together are as each alone; what is clean stays so."""
+    """Cleaning lines together is the same as each alone, and idempotent."""
     for lower in (False, True):
         for keeps in (False, True):
             alone = [clean_text(text, lower, True, keeps) for text in texts]
@@ -88,7 +91,7 @@ def cleaning(texts, place):
 
 
 def encodes(texts, place):
-    """Together as each alone; ids are of the vocabulary; halves of characters end in a line."""
+    """Encoding together is the same as each alone; half characters are an error of one line."""
     tokenizer = place.tokenizer
     if any(_has_half(text) for text in texts):
         with contextlib.suppress(UserError):
@@ -104,7 +107,7 @@ def encodes(texts, place):
             tokenizer.id_to_piece(id) for id in ids if id != tokenizer.unk_id]
         normal = tokenizer.normalize_with_offsets(tokenizer.clean(text))[0]
         if not (set(ids) & {tokenizer.unk_id}) and not _is_special(tokenizer, ids):
-            # Pieces after one another are the text that was cut.
+            # Joined pieces are the text.
             assert "".join(pieces) == normal, (pieces, normal)
             assert tokenizer.ids(tokenizer.decode(ids)) == ids or "`" in text or "'" in text
 
@@ -118,7 +121,7 @@ def _has_half(text):
 
 
 def offsets(texts, place):
-    """Pieces stand inside of the text, in order."""
+    """Pieces have offsets inside of the text, in order."""
     whole = [text for text in texts if not _has_half(text)]
     for text, aligned in zip(whole, place.aligner.encode(whole)):
         assert (aligned.starts >= 0).all() and (aligned.ends <= len(text)).all()
@@ -127,7 +130,7 @@ def offsets(texts, place):
 
 
 def sentences(text, place):
-    """One after the other they are the text, but for spaces between them."""
+    """Joined, they are the text, except for spaces between them."""
     found = [sentence for sentence, _ in sentences_and_joints(text)]
     assert all(sentence and sentence == sentence.strip() for sentence in found)
     assert "".join("".join(found).split()) == "".join(text.split())
@@ -142,14 +145,12 @@ def streams(draw, place):
     """A file gives the same lines wherever it is cut, and tokens of the vocabulary."""
     content, form, cut = draw
     path = place.file("text.jsonl" if form == "jsonl" else "text.txt", content)
-    settings = CorpusSettings(
-        input_glob="", save_dir="", sp_path="", on_error="skip",
-        text_format="lines" if form == "jsonl" else form)
+    settings = dataclasses.replace(SKIPPING, text_format="lines" if form == "jsonl" else form)
     end = len(content)
     borders = [0, min(cut, end), end]
     try:
         found = recognition.look(path)
-    except UserError:       # of a form that is refused, as UTF-16
+    except UserError:       # refused, as UTF-16
         return
     if found.is_whole:
         return
@@ -168,7 +169,7 @@ def streams(draw, place):
 # ---- files of tasks
 
 def _rows_of(group, place, path, **columns):
-    """The rows of a file and their features; None where a line says what is wrong."""
+    """The rows of a file, whose features can be made; None if an error of one line refuses it."""
     settings = group(task_name="custom", data_dir=path, do_train=True, model_dir="m", **columns)
     try:
         task = custom.get_task(settings)
@@ -185,7 +186,7 @@ def _rows_of(group, place, path, **columns):
 
 
 def tables(draw, place):
-    """A table is refused in a line or read; what is read can be encoded."""
+    """A table is refused in a line, or can be read and encoded."""
     content, form, header = draw
     path = place.file("train." + form, header + content)
     _rows_of(ClassifierSettings, place, path, text_a_column="a", label_column="b")
@@ -197,7 +198,7 @@ def json_tables(rows, place):
 
 
 def csv_comes_back(rows, place):
-    """What a writer of CSV has written, but for the spaces around labels."""
+    """Reading gives what csv.writer wrote, except for spaces around labels."""
     import csv
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
@@ -208,7 +209,7 @@ def csv_comes_back(rows, place):
     if found is not None:
         texts = [row.pairs[0][0].split() for row in found]
         kept = iter([text.split() for text, _ in rows])
-        assert all(text in kept for text in texts), "in order, none made up"
+        assert all(text in kept for text in texts), "in order, no others"
 
 
 def columns_of_tags(content, place):
@@ -239,13 +240,13 @@ def questions(value, place):
 
 
 def json_in_pieces(draw, place):
-    """A stream of JSON is what `json` makes of the whole."""
+    """A stream of JSON gives the same value as `json`."""
     value, size = draw
     text = json.dumps(value)
     chunks = [text[i:i + size] for i in range(0, len(text), size)]
     try:
         found = list(json_stream.items(chunks, ""))
-    except ValueError:          # what is not in JSON's standard, or beyond 64 bits
+    except ValueError:          # not standard JSON, or beyond 64 bits
         return
     assert repr(found) == repr([json.loads(text)])
 
@@ -288,33 +289,28 @@ LAWS = {
 }
 
 
-def draws(name, place, examples, seed=0):
-    """A law as a function that tries so many draws; raises where one breaks it."""
+def try_law(name, place, examples, seed=0):
+    """Tries a law with `examples` samples; raises for one that breaks it, the shortest found."""
     law, strategy = LAWS[name]
-    logging.getLogger("xlnet").setLevel(logging.CRITICAL)
 
     @hypothesis.seed(seed)
     @hypothesis.settings(max_examples=examples, deadline=None, database=None,
                          suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(strategy)
-    def holds(drawn):
-        law(drawn, place)
-    return holds
-
-
-def try_law(name, place, examples, seed=0):
-    """Tries a law with so many texts; raises where one breaks it, the shortest that was found."""
+    def holds(sample):
+        law(sample, place)
     log = logging.getLogger("xlnet")
     before = log.level
+    log.setLevel(logging.CRITICAL)
     try:
-        draws(name, place, examples, seed)()
+        holds()
     finally:
         log.setLevel(before)
 
 
 def try_for(seconds, names, examples=300):
-    """Tries the laws in turn until the time is over; prints what was tried, returns how many laws
-    were broken."""
+    """Tries the laws in turn until the time is over; prints a table, returns the number of broken
+    laws."""
     end, tried, broken = time.time() + seconds, collections.Counter(), set()
     place, round_ = Place(), 0
     while time.time() < end:
@@ -339,10 +335,6 @@ def try_for(seconds, names, examples=300):
 
 # ---- sizes
 
-def _encode_long(place):
-    return lambda text: place.tokenizer.encode_lines([text])
-
-
 def _table_of(place, name):
     def read(text):
         path = place.file(name, b"a\tb\nx\tp\ny\tq\n" + text.encode())
@@ -355,13 +347,12 @@ def _table_of(place, name):
 
 
 def _stream_of(place, name="text.txt", pack=bytes):
-    def read(text):
-        path = place.file(name, pack(text.encode()))
-        settings = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
-        for _ in reading.read_chunk(reading.cut([path], 1 << 30)[0], settings,
-                                    collections.Counter()):
-            pass
-    return read
+    return lambda text: _read_stream(place.file(name, pack(text.encode())))
+
+
+def _read_stream(path):
+    for _ in reading.read_chunk(reading.cut([path], 1 << 30)[0], SKIPPING, collections.Counter()):
+        pass
 
 
 def _questions_of(place):
@@ -372,7 +363,7 @@ def _questions_of(place):
     return read
 
 
-# Texts whose length grows with n, and who reads them.
+# Texts of length n, and their readers.
 SHAPES = {
     "one line": lambda n: "a" * n, "spaces": lambda n: " " * n, "empty lines": lambda n: "\n" * n,
     "stops": lambda n: "." * n, "stops and quotes": lambda n: '."' * (n // 2),
@@ -386,7 +377,7 @@ SHAPES = {
 }
 READERS = {
     "cleaning": lambda place: lambda text: clean_lines([text]),
-    "encoding": _encode_long,
+    "encoding": lambda place: lambda text: place.tokenizer.encode_lines([text]),
     "offsets": lambda place: lambda text: place.aligner.encode([text]),
     "sentences": lambda place: sentences_and_joints,
     "streams": _stream_of,
@@ -399,23 +390,21 @@ READERS = {
 
 
 def seconds(read, text):
-    """CPU seconds that reading a text takes."""
+    """CPU time of reading a text [s]."""
     began = time.process_time()
     read(text)
     return time.process_time() - began
 
 
 def peak_of_bomb(place, packed_megabytes):
-    """The memory that reading a .gz takes whose lines would fill so many megabytes [bytes]."""
+    """The peak memory of reading a .gz that unpacks to so many megabytes [bytes]."""
     path = place.folder / "bomb.txt.gz"
     with gzip.open(path, "wb") as f:
         for _ in range(packed_megabytes):
             f.write(bytes(1 << 20))
-    settings = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
     tracemalloc.start()
     try:
-        for _ in reading.read_chunk(reading.cut([str(path)])[0], settings, collections.Counter()):
-            pass
+        _read_stream(str(path))
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

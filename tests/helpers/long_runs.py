@@ -1,6 +1,4 @@
-"""Long runs, watched: memory, open files and threads of a process, and the time of a step, from the
-first tenth on. What grows shows as a slope.
-"""
+"""Long runs: growth of memory, open files, threads and the time of a step after the first tenth."""
 
 import collections
 import os
@@ -20,14 +18,14 @@ from helpers.paths import ROOT
 MEASURES = {"mib": "resident memory [MiB]", "files": "open files", "threads": "threads",
             "ms": "time of a step [ms]"}
 Sample = collections.namedtuple("Sample", ("done", *MEASURES))
-Slope = collections.namedtuple("Slope", "mean growth error")     # over all that is looked at
+Slope = collections.namedtuple("Slope", "mean growth error")     # of all samples but the first
 
-_BLOCKS = 20             # of samples, in the place of each: what follows is alike
-_LARGEST = 0.02          # share of the mean by which a measure may grow
+_BLOCKS = 20             # neighbouring samples depend on each other: means of blocks are used
+_LARGEST = 0.02          # growth allowed, as a fraction of the mean
 _TENTH = 0.1
 
 
-# ---- what is watched
+# ---- the runs
 
 def training(folder, steps):
     """A micro network that is evaluated and saved every 200 steps; yields `Sample`s."""
@@ -43,16 +41,14 @@ def _trained(place, model_dir, steps):
 
 
 def epochs(folder, steps):
-    """The same over a large text, as often as `steps` ask for, without evaluations."""
+    """The same over a large text, without evaluations."""
     place = pretraining.make_place(folder)
     lines = (place / "train.txt").read_text()
     with open(place / "large.txt", "w", encoding="utf-8") as f:
         while f.tell() < 100e6:
             f.write(lines)
-    done = command.run("data_utils.py", "--input_glob=%s" % (place / "large.txt"),
-                       "--save_dir=%s" % (place / "large"), "--seq_len=512", "--reuse_len=256",
-                       "--sp_path=%s" % (place / "sp.model"), "--num_streams=64")
-    assert done.returncode == 0, done.stderr
+    command.succeed("data_utils.py", input_glob=place / "large.txt", save_dir=place / "large",
+                    sp_path=place / "sp.model", seq_len=512, reuse_len=256, num_streams=64)
     yield from watched(pretraining.start(
         place, "m", {"PYTHONUNBUFFERED": "1"}, record_info_dir=place / "large", n_layer=1,
         train_batch_size=64, perm_size=256, num_predict=85, train_steps=steps, log_steps=50,
@@ -71,7 +67,7 @@ for number in range(count):
 
 
 def predictions(folder, count):
-    """Answers of a loaded model to one text after the other."""
+    """Predictions of a loaded model, one text after another."""
     finetuning.make_workspace(folder).succeed("--do_train=True")
     yield from watched(subprocess.Popen(
         [sys.executable, "-c", _ASK, str(folder / "model"), str(count)], cwd=ROOT, text=True,
@@ -83,7 +79,7 @@ RUNS = {"training": (training, 20000), "epochs": (epochs, 7500),
 
 
 def watched(process):
-    """Yields a `Sample` whenever a process says that it has done so many steps."""
+    """Yields a `Sample` for each line of a process that counts steps."""
     printed, before = [], (0, time.monotonic())
     for line in process.stdout:
         printed.append(line)
@@ -103,10 +99,10 @@ def _taken(pid):
             int(status["Threads"]))
 
 
-# ---- what comes of it
+# ---- the results
 
 def slopes(samples):
-    """The `Slope` of each measure behind the first tenth."""
+    """The `Slope` of each measure after the first tenth."""
     done = np.array([sample.done for sample in samples])
     behind = [sample for sample in samples if sample.done > _TENTH * done[-1]]
     blocks = np.array_split(np.array(behind, np.float64), min(_BLOCKS, len(behind)))
@@ -124,30 +120,13 @@ def slopes(samples):
 
 
 def grows(slope):
-    """Whether a measure grows by more than noise explains, and by more than a little."""
+    """Whether a measure grows significantly, and by more than a little."""
     return slope.growth > 3 * slope.error and slope.growth > _LARGEST * slope.mean
 
 
-def draw(path, name, samples):
-    from matplotlib.figure import Figure
-
-    from xlnet.plots import pictures
-    figure = Figure(figsize=(9, 5), dpi=110)
-    for number, (measure, title) in enumerate(MEASURES.items(), 1):
-        axes = figure.add_subplot(2, 2, number)
-        values = [getattr(sample, measure) for sample in samples]
-        axes.plot([sample.done for sample in samples], values, color="#4c78a8", linewidth=1)
-        axes.set_title(title, fontsize=9)
-        axes.set_ylim(0, 1.25 * np.percentile(values, 98))
-        axes.tick_params(labelsize=8)
-    figure.suptitle("%s: %s steps" % (name, "{:,}".format(samples[-1].done)), fontsize=10)
-    figure.tight_layout()
-    pictures.save(figure, path)
-
-
-def try_all(names, share, pictures_dir):
-    """Runs those of `RUNS`, of so long a `share` of their length; prints a table, writes the
-    pictures, returns how many measures grow."""
+def try_all(names, share):
+    """Runs these `RUNS` for a fraction `share` of their length; prints a table, returns the number
+    of measures that grow."""
     wrong = 0
     print("| run | steps | measure | mean | growth behind the first tenth |\n|---|---|---|---|---|")
     for name in names:
@@ -161,13 +140,11 @@ def try_all(names, share, pictures_dir):
             print("| %s | %d | %s | %.2f | %+.2f ± %.2f%s |" % (
                 name, samples[-1].done, MEASURES[measure], *slope,
                 " **grows**" if grows(slope) else ""), flush=True)
-        os.makedirs(pictures_dir, exist_ok=True)
-        draw(os.path.join(pictures_dir, "long_%s.png" % name), name, samples)
     return wrong
 
 
 def goes_on_alike(place, steps):
-    """Whether the last steps, done once more from the checkpoint before the last, give the same
+    """Whether the last steps, repeated from the checkpoint before the last, give the same
     weights."""
     from xlnet.engine import checkpoint
     shutil.copytree(place / "m", place / "again")

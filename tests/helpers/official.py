@@ -1,7 +1,7 @@
-"""A few made-up rows of every known task in the forms of its official files.
+"""A few generated examples of every known task in the form of its official files.
 
-The forms are written down here once more, from the data sets' descriptions and not from
-`xlnet.tasks.types.known`, so that a wrong column or file name there is found.
+The columns are from the datasets' descriptions, not from `xlnet.tasks.types.known`, to find wrong
+column or file names there.
 """
 
 import itertools
@@ -14,33 +14,31 @@ NLI = "entailment neutral contradiction"
 CONSTITUENTS = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
 MNLI = "index,promptID,pairID,genre,%s,sentence1,sentence2" % CONSTITUENTS
 PAIR = "index,sentence1,sentence2"
+STS_B = "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2"
 
-# Tables: name: (labels, {file: columns}). A file's form is its ending; "-" before the columns: it
-# has no header.
+
+def splits(train, test, form="tsv"):
+    """Columns by file, where dev is like train."""
+    return {"train." + form: train, "dev." + form: train, "test." + form: test}
+
+
+# name: (labels, {file: columns}); the extension is the form, "-" before the columns: no header.
 TABLES = {
-    "cola": ("0 1", {"train.tsv": "-source,label,mark,sentence",
-                     "dev.tsv": "-source,label,mark,sentence", "test.tsv": "index,sentence"}),
-    "sst-2": ("0 1", {"train.tsv": "sentence,label", "dev.tsv": "sentence,label",
-                      "test.tsv": "index,sentence"}),
-    "mrpc": ("0 1", {"train.tsv": "Quality,#1 ID,#2 ID,#1 String,#2 String",
-                     "dev.tsv": "Quality,#1 ID,#2 ID,#1 String,#2 String",
-                     "test.tsv": "index,#1 ID,#2 ID,#1 String,#2 String"}),
-    "sts-b": ("0.000 2.400 5.000", {split + ".tsv": (
-        "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2" + label)
-        for split, label in (("train", ",score"), ("dev", ",score"), ("test", ""))}),
-    "qqp": ("0 1", {"train.tsv": "id,qid1,qid2,question1,question2,is_duplicate",
-                    "dev.tsv": "id,qid1,qid2,question1,question2,is_duplicate",
-                    "test.tsv": "id,question1,question2"}),
+    "cola": ("0 1", splits("-source,label,mark,sentence", "index,sentence")),
+    "sst-2": ("0 1", splits("sentence,label", "index,sentence")),
+    "mrpc": ("0 1", splits("Quality,#1 ID,#2 ID,#1 String,#2 String",
+                           "index,#1 ID,#2 ID,#1 String,#2 String")),
+    "sts-b": ("0.000 2.400 5.000", splits(STS_B + ",score", STS_B)),
+    "qqp": ("0 1", splits("id,qid1,qid2,question1,question2,is_duplicate",
+                          "id,question1,question2")),
     "mnli": (NLI, {"train.tsv": MNLI + ",label1,gold_label",
                    **{"dev_%s.tsv" % half: MNLI + ",label1,label2,label3,label4,label5,gold_label"
                       for half in ("matched", "mismatched")},
                    "test_matched.tsv": MNLI, "test_mismatched.tsv": MNLI}),
-    "qnli": ("entailment not_entailment", {
-        "train.tsv": "index,question,sentence,label", "dev.tsv": "index,question,sentence,label",
-        "test.tsv": "index,question,sentence"}),
-    "rte": ("entailment not_entailment", {
-        "train.tsv": PAIR + ",label", "dev.tsv": PAIR + ",label", "test.tsv": PAIR}),
-    "wnli": ("0 1", {"train.tsv": PAIR + ",label", "dev.tsv": PAIR + ",label", "test.tsv": PAIR}),
+    "qnli": ("entailment not_entailment", splits("index,question,sentence,label",
+                                                 "index,question,sentence")),
+    "rte": ("entailment not_entailment", splits(PAIR + ",label", PAIR)),
+    "wnli": ("0 1", splits(PAIR + ",label", PAIR)),
     "ax": ("", {"diagnostic.tsv": PAIR}),
     "snli": (NLI + " -", {"snli_1.0_%s.jsonl" % split: (
         "annotator_labels,captionID,gold_label,pairID,sentence1,sentence1_binary_parse,"
@@ -51,29 +49,21 @@ TABLES = {
             ("yelp-2", 2, "text"), ("yelp-5", 5, "text"), ("ag_news", 4, "title,text"),
             ("dbpedia", 14, "title,text"), ("amazon-2", 2, "title,text"),
             ("amazon-5", 5, "title,text"))},
-    "tnews": ("100 101 102 103 104 106 107 108 109 110 112 113 114 115 116", {
-        "train.json": "label,label_desc,sentence,keywords",
-        "dev.json": "label,label_desc,sentence,keywords", "test.json": "id,sentence,keywords"}),
-    "afqmc": ("0 1", {"train.json": "sentence1,sentence2,label",
-                      "dev.json": "sentence1,sentence2,label",
-                      "test.json": "id,sentence1,sentence2"}),
-    "iflytek": (" ".join(map(str, range(119))), {
-        "train.json": "label,label_des,sentence", "dev.json": "label,label_des,sentence",
-        "test.json": "id,sentence"}),
-    "cmnli": (NLI + " -", {"train.json": "sentence1,sentence2,label",
-                           "dev.json": "sentence1,sentence2,label",
-                           "test.json": "id,sentence1,sentence2"}),
+    "tnews": ("100 101 102 103 104 106 107 108 109 110 112 113 114 115 116", splits(
+        "label,label_desc,sentence,keywords", "id,sentence,keywords", "json")),
+    "afqmc": ("0 1", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
+    "iflytek": (" ".join(map(str, range(119))), splits(
+        "label,label_des,sentence", "id,sentence", "json")),
+    "cmnli": (NLI + " -", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
     "ocnli": (NLI + " -", {
         "train.50k.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
         "dev.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
         "test.json": "id,sentence1,sentence2"}),
-    "csl": ("0 1", {"train.json": "id,abst,keyword,label", "dev.json": "id,abst,keyword,label",
-                    "test.json": "id,abst,keyword"}),
-    "cluewsc": ("true false", {"train.json": "target,idx,label,text",
-                               "dev.json": "target,idx,label,text", "test.json": "target,id,text"}),
+    "csl": ("0 1", splits("id,abst,keyword,label", "id,abst,keyword", "json")),
+    "cluewsc": ("true false", splits("target,idx,label,text", "target,id,text", "json")),
     "chnsenticorp": ("0 1", {"train.tsv": "label,text_a", "dev.tsv": "qid,label,text_a",
                              "test.tsv": "qid,text_a"}),
-    **{"xnli-" + language: ("%s" % NLI, {
+    **{"xnli-" + language: (NLI, {
         "XNLI-MT-1.0/multinli/multinli.train.%s.tsv" % language: "premise,hypo,label",
         **{"XNLI-1.0/xnli.%s.tsv" % split: (
             "language,gold_label,%s,sentence1,sentence2,promptID,pairID,genre,label1,label2,label3,"

@@ -1,12 +1,12 @@
 """Small runs of data_utils.py: a folder of texts and a vocabulary for them."""
 
 import dataclasses
-import io
 import os
 import random
 import subprocess
 import sys
 
+from helpers import vocabulary
 from helpers.paths import ROOT
 
 SEQ_LEN, REUSE_LEN = 64, 24
@@ -40,15 +40,10 @@ class Workspace:
 
 def make_workspace(directory):
     """A `Workspace` with a vocabulary and texts, good and bad."""
-    import sentencepiece
     place = Workspace(directory, make_documents())
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
-        model_writer=model, vocab_size=80, pad_id=-1, minloglevel=2, num_threads=1,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    vocabulary.train(place.path("sp.model"),
+                     (s.replace("é", "e") for d in place.documents for s in d), 80)
     for name, content in {
-            "sp.model": model.getvalue(),
             "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
             "latin.txt": "première\nvoilà\n".encode("latin-1"), "nul.txt": b"a\n\0\n",
             "blank.txt": b" \n\n", "short.txt": b"Ka lo.\n", "ids.txt": b"9 10 11\n12 999\n",

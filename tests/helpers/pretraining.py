@@ -1,7 +1,7 @@
 """Small pretraining runs for tests: a folder of data, and train_gpu.py started on it."""
 
+import contextlib
 import csv
-import io
 import json
 import os
 import random
@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-from helpers import command
+from helpers import command, finetuning, vocabulary
 from helpers.paths import ROOT
 
 TINY = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
@@ -34,21 +34,13 @@ def make_text(path, seed, sentences=300):
 
 def make_place(folder):
     """Fills `folder` with records of a generated text, a held-out part, and a tiny model config."""
-    import sentencepiece
     lines = make_text(folder / "train.txt", seed=0)
     make_text(folder / "heldout.txt", seed=1)
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, vocab_size=60, pad_id=-1,
-        minloglevel=2, num_threads=1, hard_vocab_limit=False,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
-    (folder / "sp.model").write_bytes(model.getvalue())
+    vocabulary.train(folder / "sp.model", lines, 60, hard_vocab_limit=False)
     for split, streams in (("train", 4), ("heldout", 2)):
-        done = command.run(
-            "data_utils.py", "--input_glob=%s" % (folder / (split + ".txt")), "--seq_len=32",
-            "--save_dir=%s" % (folder / split), "--sp_path=%s" % (folder / "sp.model"),
-            "--reuse_len=16", "--num_streams=%d" % streams)
-        assert done.returncode == 0, done.stderr
+        command.succeed("data_utils.py", input_glob=folder / (split + ".txt"),
+                        save_dir=folder / split, sp_path=folder / "sp.model", seq_len=32,
+                        reuse_len=16, num_streams=streams)
     vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
     (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
     return folder
@@ -60,7 +52,7 @@ def flags_of(place, model_dir, **changes):
                       model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
                       perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
                       warmup_steps=2, learning_rate=1e-2, device="cpu"), **changes)
-    return ["--%s=%s" % item for item in flags.items() if item[1] is not None]
+    return command.flags(flags)
 
 
 def train(place, model_dir, **changes):
@@ -86,13 +78,10 @@ def start_hosts(place, model_dir, **changes):
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                   for _ in range(count)]
+        return [s.getsockname()[1] for s in sockets]
 
 
 def features():
@@ -110,9 +99,7 @@ def features():
 
 
 def weights(place, model_dir):
-    import tensorflow as tf
-    reader = tf.train.load_checkpoint(str(place / model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    return finetuning.weights(place / model_dir)
 
 
 def losses(text):

@@ -4,13 +4,13 @@ results are compared with those of a run that nothing disturbed.
 
 import dataclasses
 import functools
-import hashlib
 import json
 import shutil
 from typing import Callable
 
 from helpers import command, finetuning, pretraining
 from helpers.paths import GOLDEN
+from xlnet import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,13 +30,10 @@ class Program:
 # ---- what must be whole wherever it stands, and what is compared
 
 def files_of(folder):
-    """Checksums by name of all that has its final name."""
-    return {str(path.relative_to(folder)): _digest(path) for path in sorted(folder.rglob("*"))
+    """Checksums by name of all files that have their final name."""
+    return {str(path.relative_to(folder)): files.sha256(str(path))
+            for path in sorted(folder.rglob("*"))
             if path.is_file() and not _is_unfinished(path.relative_to(folder))}
-
-
-def _digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 # Names that say themselves that they are not final, and journals, to which lines are added.
@@ -69,16 +66,19 @@ def faults_of(folder):
     return found
 
 
-def _weights_and_losses(folder):
-    """Of the last checkpoint, and of each step."""
+def _last_weights(folder):
+    """(step, checksum) of the last checkpoint."""
     from helpers.damage import fingerprint
     from xlnet.engine import checkpoint
-    step, prefix = checkpoint.all_prefixes(str(folder / "m"))[-1]
-    names = sorted(checkpoint.names(prefix))
-    curve = pretraining.curve(folder, "m").tolist() if (folder / "m" / "training.csv").exists() \
-        else []
-    evaluations = folder / "m" / "evaluations.json"
-    return [step, fingerprint(list(checkpoint.arrays(prefix, names))), curve,
+    step, prefix = checkpoint.all_prefixes(str(folder))[-1]
+    return step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix)))))
+
+
+def _weights_and_losses(folder):
+    """Of the last checkpoint, and of each step."""
+    curve, evaluations = folder / "m" / "training.csv", folder / "m" / "evaluations.json"
+    return [*_last_weights(folder / "m"),
+            pretraining.curve(folder, "m").tolist() if curve.exists() else [],
             evaluations.read_text() if evaluations.exists() else None]
 
 
@@ -96,9 +96,9 @@ def make_sentences(folder, sentences=6000):
 
 
 def _data_flags(inputs, folder):
-    return ["data_utils.py", "--input_glob=%s" % (inputs / "text.txt"), "--seq_len=32",
-            "--save_dir=%s" % (folder / "records"), "--sp_path=%s" % (inputs / "sp.model"),
-            "--reuse_len=16", "--num_streams=4", "--num_workers=1", "--num_passes=3"]
+    return ["data_utils.py", *command.flags(dict(
+        input_glob=inputs / "text.txt", save_dir=folder / "records", sp_path=inputs / "sp.model",
+        seq_len=32, reuse_len=16, num_streams=4, num_workers=1, num_passes=3))]
 
 
 def _pretraining_flags(inputs, folder, **changes):
@@ -116,8 +116,7 @@ def _finetuning_flags(inputs, folder, *verbs, **changes):
 
 def _make_tuned(folder):
     finetuning.make_workspace(folder)
-    done = command.run(*_finetuning_flags(folder, folder, train_steps=2))
-    assert done.returncode == 0, done.stderr
+    command.succeed(*_finetuning_flags(folder, folder, train_steps=2))
 
 
 def _prediction_flags(inputs, folder):
@@ -144,11 +143,8 @@ def _selection_flags(inputs, folder):
 
 
 def _choice(folder):
-    """The table of the trials, and the weights of the best."""
-    from helpers.damage import fingerprint
-    from xlnet.engine import checkpoint
-    step, prefix = checkpoint.all_prefixes(str(folder / "m" / "best"))[-1]
-    return [step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix))))),
+    """The weights of the best trial, and the table of all."""
+    return [*_last_weights(folder / "m" / "best"),
             (folder / "m" / "results.json").read_text().replace(str(folder), "")]
 
 

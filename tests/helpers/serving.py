@@ -4,14 +4,15 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 
 from xlnet.serving.server import http_server
 
 
 @contextlib.contextmanager
-def running(model, name, limits=None, host="127.0.0.1"):
+def running(model, name, limits=None, host="127.0.0.1", hosts=()):
     """A server that answers until the end of the block."""
-    with started(http_server.Server(model, name, (host, 0), limits)) as server:
+    with started(http_server.Server(model, name, (host, 0), limits, hosts)) as server:
         yield server
 
 
@@ -37,3 +38,11 @@ def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=N
     connection.close()
     is_json = answer.headers["Content-Type"] == "application/json"
     return answer.status, json.loads(content) if is_json else content
+
+
+def wait_until(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError("not in time")

@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from helpers import pretraining
+from helpers import command, pretraining
 from helpers.finetuning import make_files, make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
 from xlnet import files
@@ -53,12 +53,9 @@ class Subject:
 
 def _make_records(folder, version):
     pretraining.make_text(folder / "text.txt", seed=version, sentences=100)
-    made = _vocabulary(folder, version)
-    from helpers import command
-    done = command.run("data_utils.py", "--input_glob=%s" % (folder / "text.txt"), "--seq_len=32",
-                       "--save_dir=%s" % (folder / "records"), "--sp_path=%s" % made,
-                       "--reuse_len=%d" % (16 + version), "--num_streams=2", "--num_workers=1")
-    assert done.returncode == 0, done.stderr
+    command.succeed("data_utils.py", input_glob=folder / "text.txt", save_dir=folder / "records",
+                    sp_path=_vocabulary(folder, version), seq_len=32, reuse_len=16 + version,
+                    num_streams=2, num_workers=1)
 
 
 def _vocabulary(folder, version):

@@ -1,8 +1,7 @@
-"""Programs that are disturbed at moments drawn from a seed, and started again: what they say, what
-is left of the first start, what comes of the next.
+"""Fault injection: programs are disturbed at random moments (by a seed) and started again.
 
-Each start is a copy of this process, which has TensorFlow loaded but no session: a start costs what
-the program itself takes, and not TensorFlow's import.
+Checked are their messages, the files after the first start, and the result of the next one. Each
+start is a fork of this process, which has imported TensorFlow but has no session.
 """
 
 import collections
@@ -30,8 +29,8 @@ from xlnet import errors
 
 SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
-_STARTS = 5             # of one trial, before it counts as one that never ends
-_PATIENCE = 400         # [s] after which a start counts as one that hangs
+_STARTS = 5             # of a trial, at most
+_PATIENCE = 400         # [s] until a start counts as hanging
 _LAUNCHERS_PATIENCE = 90        # [s] with the other hosts, when one has ended
 _SECONDS_TO_STOP = 30
 
@@ -39,8 +38,8 @@ _SECONDS_TO_STOP = 30
 # ---- starts
 
 def begin(what, log=os.devnull):
-    """Starts a function in a copy of this process; returns the copy's number."""
-    gc.freeze()     # the copy's collector must leave alone what is garbage here: sessions, say
+    """Starts a function in a fork of this process; returns the fork's number."""
+    gc.freeze()     # the fork must not collect garbage of this process, such as sessions
     child = os.fork()
     if child:
         gc.unfreeze()
@@ -62,7 +61,7 @@ def begin(what, log=os.devnull):
 
 
 def end(child):
-    """Waits for a copy; returns how it ended, as `os.waitpid` does. One that hangs is killed."""
+    """Waits for a fork, kills it if it hangs; returns its status as `os.waitpid` does."""
     with _killed_when_late(child):
         return os.waitpid(child, 0)[1]
 
@@ -78,23 +77,22 @@ def _killed_when_late(child):
 
 
 def end_together(children):
-    """Waits for the copies that are the hosts of a run; returns how each ended.
+    """Waits for the forks that are the hosts of a run; returns the status of each.
 
-    When one has ended the others get a while, and are told to stop then, as launchers do: a host
-    that waits for one that is gone waits as long as it takes. One that ends by that counts as one
-    that ended well.
+    Some time after one has ended, the others get SIGTERM, as from launchers: a host waits for a
+    lost one without a limit. A host that this signal ends counts as ended well.
     """
-    statuses, told, late = {}, False, time.monotonic() + _PATIENCE
+    statuses, signalled, late = {}, False, time.monotonic() + _PATIENCE
     while len(statuses) < len(children):
         for child in set(children) - set(statuses):
             found, status = os.waitpid(child, os.WNOHANG)
             if found:
-                statuses[child] = 0 if told and status == signal.SIGTERM else status
+                statuses[child] = 0 if signalled and status == signal.SIGTERM else status
                 late = min(late, time.monotonic() + _LAUNCHERS_PATIENCE)
         if time.monotonic() > late:
             for child in set(children) - set(statuses):
-                _tell(child, signal.SIGTERM if statuses and not told else signal.SIGKILL)
-            told, late = True, time.monotonic() + _SECONDS_TO_STOP
+                _tell(child, signal.SIGTERM if statuses and not signalled else signal.SIGKILL)
+            signalled, late = True, time.monotonic() + _SECONDS_TO_STOP
         time.sleep(.05)
     return [statuses[child] for child in children]
 
@@ -107,7 +105,7 @@ def _tell(child, number):
 # ---- moments
 
 class Seconds:
-    """So long behind the start."""
+    """Some seconds after the start."""
 
     def __init__(self, seconds):
         self._seconds = seconds
@@ -122,8 +120,8 @@ class Seconds:
 
 
 class Call:
-    """Where the first process is about to make its `number`-th call about files: it stands still
-    there until it has been disturbed."""
+    """Before the `number`-th call about files of the first process, which waits there until it has
+    been disturbed."""
 
     def __init__(self, number):
         self._left = number
@@ -153,8 +151,8 @@ _FILE_CALLS = {
 
 
 def watch_calls(what):
-    """Calls `what(place)` before each call about files that the library, in this thread, has Python
-    make; place: the function's name and the lines of the library that lead to it."""
+    """Calls `what(place)` before each call about files that the library makes in this thread;
+    place: the function's name and the lines of the library that lead to it."""
     def watch(frame, event, function):
         if event == "c_call" and function.__name__ in _FILE_CALLS and _is_about_files(function):
             lines = _lines_of_the_library(frame)
@@ -170,7 +168,7 @@ def _is_about_files(function):
 
 
 def _lines_of_the_library(frame):
-    """None while a module is imported: the next start may find it compiled."""
+    """None during imports, which depend on whether modules are compiled."""
     lines = []
     while frame:
         file = frame.f_code.co_filename
@@ -185,10 +183,11 @@ def _lines_of_the_library(frame):
 # ---- trials
 
 class Trials:
-    """A program in a folder of its own; subclasses say how its first start is disturbed.
+    """Trials of a program in its own folder; subclasses disturb its first start.
 
-    at_calls: moments are calls about files, not seconds; the trials go through the places of the
-      library that make some.
+    Args:
+      at_calls: moments are calls about files, not seconds; the trials go through the places of the
+        library that make such calls.
     """
     about = ""
 
@@ -197,7 +196,7 @@ class Trials:
         self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)
         self._inputs.mkdir(parents=True)
         importlib.import_module(program.module)
-        # In a process of its own: this one must have no session.
+        # In another process: this one must have no session.
         assert end(begin(lambda: program.make(self._inputs), self._log)) == 0, self._printed()
         began = time.time()
         whole = self._new("whole")
@@ -223,7 +222,7 @@ class Trials:
         return list(numbers.values())
 
     def trial(self, number):
-        """The `number`-th: what came of it, `SAME` if all is well."""
+        """The outcome of the `number`-th trial, `SAME` if all is well."""
         rng = random.Random(repr((self._program.name, self._seed, number)))
         with contextlib.ExitStack() as cleaning:
             folder = self._new("trial")
@@ -234,12 +233,12 @@ class Trials:
             return wrong or self._gone_on(folder)
 
     def _disturbed(self, folder, rng, number, cleaning):
-        """The first start; what is wrong with it, None if nothing is."""
+        """The first start; returns what is wrong, or None."""
         raise NotImplementedError
 
     def _gone_on(self, folder):
         for _ in range(_STARTS):
-            if self._results(folder) == self._expected:     # what is whole may be kept from a start
+            if self._results(folder) == self._expected:     # a start may keep a complete result
                 return SAME
             if not any(self._run(folder)) and self._is_done(folder):
                 break
@@ -261,10 +260,12 @@ class Trials:
         return self._log.read_text() if self._log.exists() else ""
 
     def _run(self, folder, moment=None, disturb=None, before=lambda: None):
-        """Starts the program, `disturb`s it at the `moment` if it is to be (a function of the list
-        of its processes), and waits; returns how each process ended.
+        """Starts the program, disturbs it and waits; returns the status of each process.
 
-        before: what each process does first.
+        Args:
+          moment: when to disturb.
+          disturb: function of the list of processes; None: nothing is disturbed.
+          before: called first in each process.
         """
         for path in [self._log, *self._folder.glob("errors-*")]:
             path.unlink(missing_ok=True)
@@ -312,18 +313,18 @@ class Trials:
             return None
 
     def _is_done(self, folder):
-        """A run that was told to stop ends well, too, without all of its steps."""
+        """A run that was signalled to stop also ends well, without all of its steps."""
         found = self._results(folder)
         return not isinstance(found, list) or found[0] == self._expected[0]
 
     def _end_in_a_line(self, statuses, pattern):
-        """What is wrong with how the program ended: well, or with status 1 and a line in which
-        `pattern` is found, is as it should be."""
+        """What is wrong with the end of the program, or None: it should end well, or with status 1
+        and a line that matches `pattern`."""
         if not any(statuses):
             return None
         if any(not os.WIFEXITED(status) for status in statuses):
             return "ended by signal, or hung: %s %s" % (statuses, self._printed()[-1000:])
-        # A host that ends because another one did says so past `command`.
+        # A host that ends because another one did writes its line past `command`.
         said = [path.read_text().strip() for path in self._folder.glob("errors-*")]
         if not said or any("\n" in line or not re.search(pattern, line) for line in said):
             return "said: %s" % ("; ".join(said) or self._printed()[-1000:])
@@ -331,7 +332,7 @@ class Trials:
 
 
 class Kills(Trials):
-    """Killed, told to stop; of two hosts the first, the second, or both."""
+    """SIGKILL or SIGTERM; of two hosts to the first, the second, or both."""
     about = "killed"
 
     def _disturbed(self, folder, rng, number, cleaning):
@@ -346,8 +347,8 @@ class Kills(Trials):
 
 
 class FullDisks(Trials):
-    """On a disk that has room for a part of what is written, or that others fill at a call; later
-    there is more."""
+    """A disk with room for a part of the output, or that is filled at a call; the next start has
+    more room."""
     about = "disks"
 
     def _disturbed(self, folder, rng, number, cleaning):
@@ -373,13 +374,13 @@ class FullDisks(Trials):
 
 
 class VanishingFolders(Trials):
-    """In a shared folder that is gone from some moment on; later it is there again."""
+    """A shared folder vanishes; the next start has it again."""
     about = "folders"
 
     def _disturbed(self, folder, rng, number, cleaning):
         shared = self._new("shared")
         _mount(cleaning, shared, "size=1g")
-        _mount(cleaning, folder, "size=4k,ro")           # what is there when the other is gone
+        _mount(cleaning, folder, "size=4k,ro")           # seen when the other is gone
         _call("mount", "--bind", shared, folder)
         statuses = self._run(folder, self._moment(rng, number),
                              lambda children: _call("umount", "--lazy", folder))
@@ -391,57 +392,8 @@ class VanishingFolders(Trials):
         return wrong
 
 
-class SlowFolders(Trials):
-    """In a shared folder that answers late: all along, or not at all for some seconds, in which the
-    program is killed."""
-    about = "slow"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        image = self._folder / "image"
-        with open(image, "wb") as f:
-            f.truncate(1 << 28)
-        _mount(cleaning, folder, "loop", of=image)
-        if number % 2:
-            moment, seconds = self._moment(rng, number), rng.uniform(1, 4)
-            self._run(folder, moment, lambda children: _frozen_while(
-                folder, seconds, lambda: [_tell(child, signal.SIGKILL) for child in children]))
-            return None
-        with _often_frozen(folder, rng.uniform(.1, .5)):
-            statuses = self._run(folder)
-        return self._end_in_a_line(statuses, "never")
-
-
-def _frozen_while(folder, seconds, then=lambda: None):
-    """Whoever writes to a file system waits for so long; `then` is done at half of it."""
-    _call("fsfreeze", "--freeze", folder)
-    try:
-        time.sleep(seconds / 2)
-        then()
-        time.sleep(seconds / 2)
-    finally:
-        _call("fsfreeze", "--unfreeze", folder)
-
-
-@contextlib.contextmanager
-def _often_frozen(folder, seconds):
-    """Most of the time, so long at a time."""
-    is_over = threading.Event()
-
-    def freeze():
-        while not is_over.wait(seconds / 8):
-            _frozen_while(folder, seconds)
-
-    freezing = threading.Thread(target=freeze)
-    freezing.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        freezing.join()
-
-
 class Clocks(Trials):
-    """The clock jumps by hours to a day, forward or back, in the middle or behind a kill."""
+    """The clock jumps by an hour to a day, forward or back, during a run or after a kill."""
     about = "clocks"
 
     def _disturbed(self, folder, rng, number, cleaning):
@@ -450,7 +402,7 @@ class Clocks(Trials):
             self._run(folder, self._moment(rng, number), lambda children: [
                 _tell(child, signal.SIGKILL) for child in children])
             if self._results(folder) == self._expected:
-                return None                  # the kill came late: some programs refuse to go on
+                return None                  # killed late: some programs refuse to start again
             moment = -1.
         else:
             moment = self._some_seconds(rng)
@@ -459,7 +411,7 @@ class Clocks(Trials):
 
 
 def _set_clock(moment, jump):
-    """From `moment` seconds on `time.time` says something else."""
+    """`time.time` jumps in `moment` seconds."""
     true_time = time.time
     begin = true_time() + moment
     time.time = lambda: true_time() + (jump if true_time() >= begin else 0.)
@@ -469,18 +421,14 @@ def _call(*words):
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
 
-def _mount(cleaning, folder, options, of=None):
-    """A file system of its own, in memory or in the file `of`; taken away at the end.
+def _mount(cleaning, folder, options):
+    """Mounts a file system in memory, until the end.
 
     Raises:
       PermissionError: this process may not mount any.
     """
     try:
-        if of:
-            _call("mkfs.ext4", "-q", "-F", of)
-            _call("mount", "-o", options, of, folder)
-        else:
-            _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
+        _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
     except (OSError, subprocess.CalledProcessError) as e:
         raise PermissionError("no file system may be mounted here") from e
     cleaning.callback(_call, "umount", "--lazy", folder)
@@ -498,24 +446,12 @@ def _fill(path):
             pass
 
 
-class Repeats(Trials):
-    """Nothing disturbs it: the same start gives the same result."""
-    about = "twice"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        statuses = self._run(folder)
-        if any(statuses):
-            return "ended with %s" % statuses
-        return None if self._results(folder) == self._expected else "another result"
-
-
-KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, SlowFolders,
-                                       Clocks, Repeats)}
+KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, Clocks)}
 
 
 def try_all(kind, names, times, seed=0, at_calls=False):
-    """Disturbs the programs so many times, or once at each place (times=0, `at_calls`); prints what
-    came of it, returns how often it was wrong."""
+    """Disturbs the programs `times` times, or once at each place (times=0, `at_calls`); prints the
+    outcomes, returns the number of bad ones."""
     wrong = 0
     for program in PROGRAMS:
         if program.name not in names:

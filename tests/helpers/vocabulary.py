@@ -11,17 +11,23 @@ CONTROL = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]
 WORDS = "the cat sat on a mat while two dogs ran past old houses near 13 rivers in 2010".split()
 
 
-def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
-    """Trains a model of 80 pieces on generated sentences and writes it to `path`."""
-    rng = np.random.RandomState(0)
-    sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
+def train(path, sentences, vocab_size, *, control=CONTROL, user_defined=("<eop>",), **options):
+    """Trains a model, writes it to `path` and returns the path as text."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences), model_writer=model, vocab_size=80,
-        control_symbols=list(control), user_defined_symbols=list(user_defined),
-        hard_vocab_limit=False, num_threads=1, minloglevel=2)
+        sentence_iterator=iter(sentences), model_writer=model, vocab_size=vocab_size, pad_id=-1,
+        control_symbols=list(control), user_defined_symbols=list(user_defined), num_threads=1,
+        minloglevel=2, **options)
     pathlib.Path(path).write_bytes(model.getvalue())
     return str(path)
+
+
+def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
+    """Trains a model of 80 pieces on generated sentences."""
+    rng = np.random.RandomState(0)
+    sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
+    return train(path, sentences, 80, control=control, user_defined=user_defined,
+                 hard_vocab_limit=False)
 
 
 # ---- of many scripts
@@ -55,19 +61,14 @@ ODD_MODELS = {
 
 
 def train_odd_model(path, name):
-    """Trains the model of `ODD_MODELS` on `ODD_TEXTS` and writes it to `path`."""
-    model = io.BytesIO()
+    """Trains the model of `ODD_MODELS` on `ODD_TEXTS`."""
     sentences = [" ".join(ODD_TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences), model_writer=model, hard_vocab_limit=False,
-        control_symbols=CONTROL, user_defined_symbols=["<eop>", "3,"], num_threads=1,
-        minloglevel=2, **ODD_MODELS[name])
-    pathlib.Path(path).write_bytes(model.getvalue())
-    return str(path)
+    return train(path, sentences, user_defined=("<eop>", "3,"), hard_vocab_limit=False,
+                 **ODD_MODELS[name])
 
 
 def odd_mixtures(count):
-    """Yields texts of characters and of words drawn from `ODD_TEXTS`."""
+    """Yields texts of characters and of words sampled from `ODD_TEXTS`."""
     rng = random.Random(0)
     letters = "".join(ODD_TEXTS)
     for _ in range(count):

@@ -115,8 +115,8 @@ def test_noise_belongs_to_rows(draw):
 
 
 def reported_run(place):
-    return dict(HELD, eval_record_info_dir=place / "heldout", average_decay=0.9,
-                warmup_steps=None, warmup_share=0.2)
+    return dict(HELD, eval_record_info_dir=place / "heldout", ema_decay=0.9,
+                warmup_steps=None, warmup_ratio=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_tensorboard_and_csv_say_the_same(place, reported):
         held_out(reported.stdout)
     for name in ("held_out/perplexity", "held_out/bits_per_token"):
         assert set(scalars[name]) == {0, 5, 10}
-    assert "| batch | 4 windows" in texts["run"] and "average_decay=0.9" in texts["run"]
+    assert "| batch | 4 windows" in texts["run"] and "ema_decay=0.9" in texts["run"]
     assert re.search(r"\*\*[^*]+\*\* \([^)]+\)", texts["held_out/sample"])
 
 

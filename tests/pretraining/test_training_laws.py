@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 SETTINGS = st.fixed_dictionaries(dict(
     objective=st.sampled_from(["permutation", "causal", "masked"]),
     precision=st.sampled_from(["fp32", "bf16", "fp16"]), init_std=st.sampled_from([.02, .5]),
-    average_decay=st.sampled_from([0., .5, .9]), weight_decay=st.sampled_from([0., .1]),
+    ema_decay=st.sampled_from([0., .5, .9]), weight_decay=st.sampled_from([0., .1]),
     lr_layer_decay_rate=st.sampled_from([1., .5]), clip=st.sampled_from([.1, 1e3]),
     decay_method=st.sampled_from(["poly", "cos", "constant"]),
     warmup_steps=st.sampled_from([0, 2]), legacy_optimizer=st.booleans(),
@@ -51,7 +51,7 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
     evaluations = [json.loads((place / folder / "evaluations.json").read_text())
                    for folder in ("resumed", "whole")]
     assert evaluations[0] == evaluations[1]
-    check_checkpoints(place, settings["average_decay"])
+    check_checkpoints(place, settings["ema_decay"])
     run(place, "cut", dict(settings, **cut), eval_record_info_dir=None)
     np.testing.assert_allclose(curve(place, "cut")[:, 1], curve(place, "whole")[:, 1],
                                rtol=TOLERANCE[settings["precision"]])

@@ -14,12 +14,6 @@ CONFIG = dict(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activatio
               untie_r=True, n_token=37)
 
 
-def convert(source, target, *arguments):
-    done = command.run(SCRIPT, "--source=" + source, "--target=" + target, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A model that was fine-tuned here, with its best checkpoint; there; and back again."""
@@ -27,9 +21,9 @@ def place(tmp_path_factory):
     XLNetConfig(**CONFIG).to_json(place.path("config.json"))
     place.succeed("--do_train=True", "--do_predict=True", eval_steps=1,
                   model_config_path=place.path("config.json"), uncased=True)
-    place.there = convert(place.path("model"), place.path("theirs"))
-    place.back = convert(place.path("theirs"), place.path("back"), "--text_a_column=first",
-                         "--text_b_column=second", "--max_seq_length=16")
+    place.there = command.succeed(SCRIPT, source=place.path("model"), target=place.path("theirs"))
+    command.succeed(SCRIPT, source=place.path("theirs"), target=place.path("back"),
+                    text_a_column="first", text_b_column="second", max_seq_length=16)
     return place
 
 
@@ -56,10 +50,9 @@ def test_weights_come_back_to_the_last_bit(place):
 
 def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
     """Nothing is given but the model and a file, which has no column for the rows' names here."""
-    done = command.run("run_classifier.py", "--model_dir=" + place.path("back"),
-                       "--do_predict=True", "--predict_output=" + place.path("answers.tsv"),
-                       "--predict_file=" + place.path("own", "test.tsv"))
-    assert done.returncode == 0, done.stderr
+    command.succeed("run_classifier.py", "--do_predict", model_dir=place.path("back"),
+                    predict_output=place.path("answers.tsv"),
+                    predict_file=place.path("own", "test.tsv"))
     answers = [open(place.path(*path), encoding="utf-8").read().splitlines() for path in (
         ("model", "predictions_custom_test.tsv"), ("answers.tsv",))]
     assert len(answers[0]) == finetuning.ROWS["test"] + 1
@@ -68,22 +61,18 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
 
 
 def test_weights_of_another_type_are_for_export_alone(place):
-    done = command.run("xlnet checkpoints", "cast", "--dtype=bfloat16",
-                       "--checkpoint=" + place.path("back"), "--target=" + place.path("half"))
-    assert done.returncode == 0, done.stderr
-    done = command.run("run_classifier.py", "--model_dir=" + place.path("half"),
-                       "--do_predict=True", "--predict_file=" + place.path("own", "test.tsv"))
-    assert done.returncode == 1 and "is of type bfloat16, expected float32" in done.stderr
+    command.succeed("xlnet checkpoints", "cast", dtype="bfloat16", checkpoint=place.path("back"),
+                    target=place.path("half"))
+    assert "is of type bfloat16, expected float32" in command.run(
+        "run_classifier.py", "--do_predict", model_dir=place.path("half"),
+        predict_file=place.path("own", "test.tsv")).stderr
 
 
-def test_a_wrong_command_says_so(place):
-    for arguments, message in (
-            ((place.path("theirs"), place.path("back")), "is there already"),
-            ((place.path("nowhere"), place.path("new")), "source: no checkpoint"),
-            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint"),
-            ((place.path("back"), place.path("new"), "--text_b_column=x"), "text_b_column: a f")):
-        done = command.run(SCRIPT, "--source=" + arguments[0], "--target=" + arguments[1],
-                           *arguments[2:])
-        assert done.returncode == 1 and message in done.stderr and "\n" == done.stderr[-1]
-        assert done.stderr.count("\n") == 1
+@pytest.mark.parametrize("source, target, flag, message", [
+    ("theirs", "back", {}, "is there already"), ("nowhere", "new", {}, "source: no checkpoint"),
+    ("theirs", "new", dict(dtype="float16"), "dtype: a checkpoint"),
+    ("back", "new", dict(text_b_column="x"), "text_b_column: a f")])
+def test_a_wrong_command_says_so(place, source, target, flag, message):
+    assert message in command.refused(SCRIPT, source=place.path(source),
+                                      target=place.path(target), **flag)
     assert not os.path.exists(place.path("new"))

@@ -28,26 +28,31 @@ def model(place):
         yield model
 
 
-def extract(place, output, *arguments, texts="texts.txt"):
-    return command.run(
-        "xlnet features", "--model=%s" % (place / "model"), "--device=cpu",
-        "--input_file=%s" % (place / texts), "--output_file=%s" % (place / output), *arguments)
+def extract(place, output, *arguments, run=command.succeed, texts="texts.txt", **flags):
+    return run("xlnet features", *arguments, model=place / "model", device="cpu",
+               input_file=place / texts, output_file=place / output, **flags)
 
 
 def test_json_lines(place, model):
-    done = extract(place, "v.jsonl", "--text_a_column=first", "--id_column=name",
-                   texts="texts.tsv")
-    assert done.returncode == 0, done.stderr
+    done = extract(place, "v.jsonl", text_a_column="first", id_column="name", texts="texts.tsv")
     assert done.stdout.endswith("5 texts: %s\n" % (place / "v.jsonl"))
     lines = [json.loads(line) for line in (place / "v.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == ["n0", "n1", "n2", "n3", "n4"]
     np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
 
 
+def test_files_are_read_one_after_another(place, model):
+    (place / "one.txt").write_text("\n".join(TEXTS[:2]) + "\n")
+    (place / "two.txt").write_text("\n".join(TEXTS[2:]) + "\n")
+    extract(place, "w.jsonl", texts="[ot][nw][eo].txt")
+    lines = [json.loads(line) for line in (place / "w.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "1", "2", "3", "4"]
+    np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
+
+
 def test_records_of_tokens(place, model):
     import tensorflow as tf
-    done = extract(place, "v.tfrecord", "--pooling=none", "--layers=0,1")
-    assert done.returncode == 0, done.stderr
+    extract(place, "v.tfrecord", pooling="none", layers="0,1")
     examples = [tf.train.Example.FromString(record.numpy()).features.feature
                 for record in tf.data.TFRecordDataset(str(place / "v.tfrecord"))]
     expected = model.vectors(TEXTS, layers=[0, 1], pooling="none")
@@ -72,29 +77,42 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
             raise KeyboardInterrupt
         return whole(self, texts, *more)
     monkeypatch.setattr(Model, "vectors", vectors)
-    assert extract(place, "v.npy", "--rows_per_part=2").returncode
+    assert extract(place, "v.npy", rows_per_part=2, run=command.run).returncode
     assert asked == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]] and not (place / "v.npy").exists()
-    done = extract(place, "v.npy", "--rows_per_part=2", "--layers=0")
-    assert "were made with other layers; remove them, or give another name" in done.stderr
-    done = extract(place, "v.npy", "--rows_per_part=2", "--precision=bf16")
-    assert "were made with other precision; remove them" in done.stderr
-    done = extract(place, "v.npy", "--rows_per_part=2")
-    assert done.returncode == 0, done.stderr
-    assert "2 of 3 parts are there, going on\n" in done.stdout and asked[3:] == [TEXTS[4:]]
+    for name, value in (("layers", 0), ("precision", "bf16")):
+        done = extract(place, "v.npy", rows_per_part=2, run=command.run, **{name: value})
+        assert "made with other %s; remove them, or give another name" % name in done.stderr
+    done = extract(place, "v.npy", rows_per_part=2)
+    assert "2 of 3 parts are there, resuming\n" in done.stdout and asked[3:] == [TEXTS[4:]]
     monkeypatch.undo()
     np.testing.assert_allclose(np.load(place / "v.npy"), model.vectors(TEXTS), atol=1e-6)
     assert not (place / "v.npy.parts").exists()
-    done = extract(place, "v.npy")
-    assert done.errors == ["xlnet features: output: %s is there already; remove it, or give "
-                           "another name" % (place / "v.npy")]
+    assert extract(place, "v.npy", run=command.run).errors == [
+        "xlnet features: output: %s is there already; remove it, or give another name"
+        % (place / "v.npy")]
 
 
-@pytest.mark.parametrize("arguments, said", [
-    (["--output_file=v.csv"], "output: v.csv"),
-    (["--output_file=n.npy", "--pooling=none"], "with pooling none each text has as many as"),
-    (["--layers=last"], "layers is 'last'"),
-    (["--text_b_column=second"], "expected 2"),
-    (["--model=nowhere"], "model_dir: no checkpoint nowhere")])
-def test_what_does_not_go(place, arguments, said):
-    done = extract(place, "other.jsonl", *arguments)
+def test_bad_texts_are_named_and_left_out(place, model):
+    (place / "holes.txt").write_bytes(b"kamat telok\nsol \xff\n\nrokmi\n")
+    path, out = place / "holes.txt", place / "holes.jsonl"
+    done = extract(place, "holes.jsonl", texts="holes.txt", run=command.run)
+    assert done.returncode == 1
+    assert "%s:2: not UTF-8" % path in done.stderr and "%s:3: " % path in done.stderr
+    assert done.errors[-1] == (
+        "xlnet features: input %s: 2 of 4 texts are bad and have no vector" % path)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "3"]
+    np.testing.assert_allclose([line["vector"] for line in lines],
+                               model.vectors(["kamat telok", "rokmi"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("flags, said", [
+    (dict(output="v.csv"), "output: v.csv"),
+    (dict(output="n.npy", pooling="none"), "with pooling none each text has as many as"),
+    (dict(layers="last"), "layers is 'last'"), (dict(text_b_column="second"), "expected 2"),
+    (dict(model_dir="nowhere"), "model_dir: no checkpoint nowhere")])
+def test_wrong_flags_are_named(place, flags, said):
+    done = command.run("xlnet features", **dict(dict(
+        model_dir=place / "model", device="cpu", input=place / "texts.txt",
+        output=place / "other.jsonl"), **flags))
     assert done.returncode == 1 and said in done.errors[-1], done.stderr

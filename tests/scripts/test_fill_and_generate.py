@@ -56,6 +56,9 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["text"] for line in lines] == [TEXT, "the ___"]
     assert lines[1]["fillings"][0]["text"].startswith("the ")
+    (tmp_path / "more").write_text("a ___\n")
+    done = runs("fill", "--input={0}/more,{0}/i*".format(tmp_path), "--output=-", "--pieces=1")
+    assert done.stdout.splitlines()[1:] == out.read_text().splitlines()
     done = runs("generate", "--input_file=-", "--output=-", "--samples=2", "--max_tokens=3",
                 typed="the cat\n")
     first, second = map(json.loads, done.stdout.splitlines())
@@ -75,20 +78,14 @@ def test_a_text_is_shown_as_it_is_written(model, runs):
     assert done.stdout == "the cat%s\n" % written[0].text[:written[0].text.index(stop)]
 
 
-def test_a_talk_goes_on_after_a_wrong_text(runs):
+def test_a_wrong_text_does_not_end_the_program(runs):
     done = runs("fill", "--interactive", "--pieces=1", "--top=1",
-                typed="no blank\n\n%s\n" % TEXT)
-    assert done.returncode == 0 and done.stderr == "text: no blank ___ in 'no blank'\n"
-    assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
-
-
-def test_a_talk_goes_on_after_a_line_that_is_no_text(runs):
-    done = runs("fill", "--interactive", "--pieces=1", "--top=1",
-                typed=b"the ___ \xff\n%s\nthe \xe9" % TEXT.encode())
+                typed=b"no blank\n\nthe ___ \xff\n%s\nthe \xe9" % TEXT.encode())
     assert done.returncode == 0
-    for found, named in zip(done.stderr.splitlines(), (
-            "text: not UTF-8: byte 0xff at column 9", "text: not UTF-8: byte 0xe9 at column 5")):
-        assert found.startswith(named)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3 and all(map(str.startswith, lines, (
+        "text: no blank ___ in 'no blank'", "text: not UTF-8: byte 0xff at column 9",
+        "text: not UTF-8: byte 0xe9 at column 5"))), lines
     assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
 
 
@@ -102,7 +99,7 @@ def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program)
 @pytest.mark.parametrize("flags, message", [
     ([], "no text is given"),
     (["--text=a ___", "--interactive"], "text and interactive are given"),
-    (["--interactive", "--output=x"], "output: interactive answers are shown"),
+    (["--interactive", "--output=x"], "output: interactive outputs are shown"),
     (["--input_file=none"], "no such file: none"),
     (["--text=a", "--order=up"], "order is 'up'")])
 def test_wrong_flags_are_named(runs, flags, message):
@@ -110,11 +107,43 @@ def test_wrong_flags_are_named(runs, flags, message):
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_line_that_is_no_text_is_named(runs, tmp_path):
-    (tmp_path / "in").write_bytes(b"the ___\nthe \xff ___\n")
-    out = tmp_path / "out"
-    done = runs("fill", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out)
-    assert "line 2: not UTF-8: byte 0xff at column 5" in done.stderr and not out.exists()
+@pytest.mark.parametrize("has_output", [True, False])
+def test_bad_lines_are_named_and_the_others_filled(runs, tmp_path, has_output):
+    path, out = tmp_path / "in", tmp_path / "out"
+    path.write_bytes(b"the ___\nthe \xff ___\n\nno blank\na ___\n")
+    done = runs("fill", "--input=%s" % path, "--pieces=1",
+                *(["--output=%s" % out] if has_output else []))
+    assert done.returncode == 1
+    first, second, last = done.errors
+    assert first.startswith("input %s, line 2: not UTF-8: byte 0xff at column 5" % path)
+    assert second == "input %s, line 4: no blank ___ in 'no blank'" % path
+    assert last == "xlnet fill: input %s: 2 of 4 texts are bad and have no result" % path
+    shown = [json.loads(line)["text"] for line in out.read_text().splitlines()] if has_output \
+        else re.findall(r"^\w.*", done.stdout, re.MULTILINE)
+    assert shown == ["the ___", "a ___"]
+
+
+def test_nothing_is_written_where_every_text_is_bad(runs, tmp_path):
+    (tmp_path / "in").write_text("no blank\nnor here\n")
+    for given in ("--text=no blank", "--input=%s" % (tmp_path / "in")):
+        done = runs("fill", given, "--output=%s" % (tmp_path / "out"))
+        assert done.returncode == 1 and "no blank ___ in 'no blank'" in done.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_prompts_of_a_file_are_continued_as_each_alone(model, runs, tmp_path):
+    prompts = ["the cat", "a", "on the mat the dog", "two"]
+    (tmp_path / "in").write_text("\n".join(prompts))
+    done = runs("generate", "--input=%s" % (tmp_path / "in"), "--output=-", "--max_tokens=5",
+                "--seed=2")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["prompt"], one["text"]) for one in found] == [
+        (prompt, model.generate(prompt, max_tokens=5, seed=2).text) for prompt in prompts]
+
+
+def test_without_a_seed_the_program_samples_another_text_each_time(runs):
+    assert len({runs("generate", "--text=the cat", "--max_tokens=12").stdout
+                for _ in range(4)}) == 4
 
 
 def test_the_page_s_example_runs(runs, capsys):

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.command import run
+from helpers import command, vocabulary
 
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
@@ -34,7 +34,7 @@ class Place:
     directory: str
     text: str
 
-    def inspect(self, *arguments, directory="records"):
+    def inspect(self, *arguments, run=command.succeed, directory="records"):
         return run(SCRIPT, "--record_info_dir=" + self.path(directory), *DRAWN, *arguments)
 
     def path(self, name):
@@ -60,25 +60,18 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """Records of invented words, each of its own, so that a text is found in one place only."""
-    import sentencepiece
     rng = np.random.default_rng(0)
     syllables = ["ka", "lo", "mi", "sun", "tor", "ve", "x", "机", "器"]
     text = "\n\n".join("\n".join(
         " ".join("".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)) + "."
         for _ in range(12)) for _ in range(10))
     made = Place(str(tmp_path_factory.mktemp("inspect")), text)
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text.split("\n")), model_writer=model, vocab_size=50, pad_id=-1,
-        minloglevel=2, num_threads=1, control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>",
-        user_defined_symbols="<eop>")
-    for name, content in (("sp.model", model.getvalue()), ("text.txt", text.encode())):
-        with open(made.path(name), "wb") as f:
-            f.write(content)
-    done = run("data_utils.py", "--input_glob=" + made.path("text.txt"),
-               "--sp_path=" + made.path("sp.model"), "--save_dir=" + made.path("records"),
-               "--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN, "--num_streams=%d" % STREAMS)
-    assert done.returncode == 0, done.stderr
+    vocabulary.train(made.path("sp.model"), text.split("\n"), 50)
+    with open(made.path("text.txt"), "w", encoding="utf-8") as f:
+        f.write(text)
+    command.succeed("data_utils.py", input_glob=made.path("text.txt"), seq_len=SEQ_LEN,
+                    sp_path=made.path("sp.model"), save_dir=made.path("records"),
+                    reuse_len=REUSE_LEN, num_streams=STREAMS)
     return made
 
 
@@ -129,7 +122,6 @@ def test_all_streams_are_those_read_one_by_one(place):
 def test_windows_read_naturally_in_both_directions(place, stream, order):
     """Without its marks the reused part is a stretch of the text, also where it runs backward."""
     done = place.inspect("--stream=%d" % stream, "--num_windows=3", "--count_windows=0")
-    assert done.returncode == 0, done.stderr
     assert ("◀ backward" if stream else "forward ▶") in done.stdout
     text = "".join(place.text.split())
     assert len(blocks(done.stdout)) == 3
@@ -157,7 +149,7 @@ def test_marks_are_targets_in_the_factorization_order(place):
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
 
 
-def test_colours_only_add_to_the_text(place, monkeypatch):
+def test_colours_only_add_to_the_text(place):
     shown = {color: place.inspect("--color=" + color, "--count_windows=0").stdout
              for color in ("always", "never", "auto")}
     assert "\x1b[" not in shown["never"] and shown["auto"] == shown["never"]     # no terminal
@@ -309,7 +301,6 @@ def test_everything_from_the_command_line(place, tmp_path):
     masks, counts = tmp_path / "masks.png", tmp_path / "counts.png"
     done = place.inspect("--masks_png=%s" % masks, "--histograms_png=%s" % counts,
                          "--count_windows=8", "--stream=1", "--picture_tokens=6")
-    assert done.returncode == 0, done.stderr
     assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
     assert "96 targets, 18.75 % of the tokens" in done.stdout
     assert "4 windows forward, 4 backward" in done.stdout
@@ -333,9 +324,9 @@ def test_defaults_are_the_trainers():
     (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
     (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
-     "sentence: mask_mode is legacy, a rule for whole windows; leave it out"),
+     "sentence: mask_mode is legacy, a rule for complete windows; leave it out"),
     (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
-    (["--sentence=ka"], "sentence: it is shown in the masks picture"),
+    (["--sentence=ka"], "sentence: it is shown in the masks plot"),
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
      r"sentence: \d+ pieces, expected 1 to 40"),
     (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
@@ -345,10 +336,9 @@ def test_defaults_are_the_trainers():
 ])
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    done = place.inspect(*arguments)
+    done = place.inspect(*arguments, run=command.run)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert re.search(message, done.stderr), done.stderr
-    assert not done.stdout and not os.listdir(tmp_path)
+    assert re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)
 
 
 def test_damaged_records_are_named_in_one_line(place):
@@ -358,13 +348,10 @@ def test_damaged_records_are_named_in_one_line(place):
     with open(path, "r+b") as f:
         f.seek(40)
         f.write(b"\xff" * 40)
-    done = place.inspect("--stream=0", directory="damaged")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "%s: record 0 is damaged; " % path in done.stderr
+    assert "%s: record 0 is damaged; " % path in place.inspect(
+        "--stream=0", directory="damaged", run=command.refused)
 
 
 def test_records_of_the_reference_are_called_so(place, tmp_path):
     (tmp_path / "record_info-train-0-0.bsz-4.seqlen-64.reuse-24.bi.alpha-6.beta-1.json").touch()
-    done = run(SCRIPT, "--record_info_dir=%s" % tmp_path)
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "has records of the reference's program" in done.stderr
+    assert "has records of the original implementation" in command.refused(SCRIPT, input=tmp_path)

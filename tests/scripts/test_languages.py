@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from helpers.command import run
+from helpers import command
 from helpers.paths import DATA, SPIECE
 
 from xlnet.programs import train_sentencepiece
@@ -22,9 +22,8 @@ def train(directory, name, text, **flags):
     """Trains a vocabulary on `text`; returns the `Tokenizer` and what the program said."""
     (directory / (name + ".txt")).write_text(text, encoding="utf-8")
     path = str(directory / (name + ".model"))
-    flags = dict(dict(input_glob=directory / (name + ".txt"), sp_path=path), **flags)
-    done = run(TRAINER, *["--%s=%s" % item for item in flags.items()])
-    assert done.returncode == 0, done.stderr
+    done = command.succeed(TRAINER, **dict(dict(input_glob=directory / (name + ".txt")), **flags),
+                           sp_path=path)
     return Tokenizer(path), done.stdout
 
 
@@ -175,19 +174,13 @@ def chinese(tmp_path_factory):
     chapters = (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
     (directory / "train.txt").write_text("\n\n".join(chapters[:6]) + "\n", encoding="utf-8")
     (directory / "heldout.txt").write_text(chapters[6] + "\n", encoding="utf-8")
-    command(TRAINER, input_glob=directory / "train.txt", sp_path=directory / "zh.model",
-            vocab_size=3000, language="chinese", character_coverage=0.99)
+    command.succeed(TRAINER, input_glob=directory / "train.txt", sp_path=directory / "zh.model",
+                    vocab_size=3000, language="chinese", character_coverage=0.99)
     for part, streams in (("train", 4), ("heldout", 2)):
-        command("data_utils.py", input_glob=directory / (part + ".txt"),
-                save_dir=directory / part, sp_path=directory / "zh.model", seq_len=64,
-                reuse_len=32, num_streams=streams)
+        command.succeed("data_utils.py", input_glob=directory / (part + ".txt"),
+                        save_dir=directory / part, sp_path=directory / "zh.model", seq_len=64,
+                        reuse_len=32, num_streams=streams)
     return directory
-
-
-def command(program, status=0, **flags):
-    done = run(program, *["--%s=%s" % item for item in flags.items()])
-    assert done.returncode == status, done.stderr
-    return done.stdout if not status else done.stderr
 
 
 def test_chinese_records_have_words(chinese):
@@ -214,18 +207,19 @@ def test_no_stage_can_clean_text_in_another_way(chinese, program, flags, other):
     given = {"data_utils.py": dict(input_glob=chinese / "train.txt", sp_path=chinese / "zh.model",
                                    save_dir=chinese / "new"),
              "train_gpu.py": dict(record_info_dir=chinese / "train", model_dir=chinese / "new")}
-    said = command(program, status=1, **given[program], **flags)
-    assert said.count("\n") == 1 and other in said and list(flags)[0] in said
+    said = command.refused(program, **given[program], **flags)
+    assert other in said and list(flags)[0] in said
     assert not (chinese / "new").exists()
 
 
 def test_chinese_from_text_to_classes(chinese):
     out, pretrained = chinese, chinese / "pretrained"
-    command("train_gpu.py", record_info_dir=out / "train", eval_record_info_dir=out / "heldout",
-            model_dir=pretrained, n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
-            ff_activation="gelu", untie_r=True, train_batch_size=4, mem_len=32, perm_size=32,
-            num_predict=16, dropout=0, dropatt=0, learning_rate=5e-3, train_steps=60,
-            save_steps=60, log_steps=20)
+    command.succeed(
+        "train_gpu.py", record_info_dir=out / "train", eval_record_info_dir=out / "heldout",
+        model_dir=pretrained, n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
+        ff_activation="gelu", untie_r=True, train_batch_size=4, mem_len=32, perm_size=32,
+        num_predict=16, dropout=0, dropatt=0, learning_rate=5e-3, train_steps=60, save_steps=60,
+        log_steps=20)
     rows = [line.split("\t") for line in
             (pretrained / "held_out.tsv").read_text().strip().split("\n")]
     losses = [float(row[1]) for row in rows[1:]]
@@ -249,15 +243,15 @@ def fine_tune(out, pretrained):
                  init_checkpoint=pretrained / "latest", do_train=True, do_eval=False,
                  max_seq_length=32, train_batch_size=4, train_steps=2, eval_steps=0,
                  model_dir=out / "tuned")
-    said = command("run_classifier.py", status=1, **dict(flags, keep_accents=False))
-    assert said.count("\n") == 1 and "keep_accents: the setting says False" in said
+    said = command.refused("run_classifier.py", **dict(flags, keep_accents=False))
+    assert "keep_accents: the setting says False" in said
     assert str(pretrained / "spiece.model.json") in said and "says True" in said
     assert not (out / "tuned").exists()
-    said = command("run_classifier.py", **flags)
+    said = command.succeed("run_classifier.py", **flags).stdout
     assert "started from" in said and "custom: 40 rows, labels 0, 1" in said
     kept = Tokenizer(str(out / "tuned" / "spiece.model"))
     assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
     other = pathlib.Path(str(alone) + ".json")
     other.write_text((pretrained / "spiece.model.json").read_text().replace("true", "false"))
-    said = command("run_classifier.py", status=1, **dict(flags, model_dir=out / "again"))
-    assert said.count("\n") == 1 and "%s says False" % other in said
+    assert "%s says False" % other in command.refused(
+        "run_classifier.py", **dict(flags, model_dir=out / "again"))

@@ -123,8 +123,8 @@ def test_what_is_no_run_is_named(tmp_path, text, message):
 
 
 def test_runs_of_one_name_are_refused(tmp_path):
-    done = command.run("xlnet plot curves", "--runs=x/a,y/a", "--png=c.png")
-    assert "'a' stands for 2 runs" in done.stderr
+    done = command.run("xlnet plot curves", runs="x/a,y/a", png="c.png")
+    assert "'a' is the name of 2 runs" in done.stderr
 
 
 # ---- embeddings ----

@@ -12,21 +12,13 @@ def test_records_of_two_tasks_are_merged(tmp_path):
     workspace = make_workspace(str(tmp_path))
     directory = workspace.path("out")
 
-    def merged():
-        return command.run("xlnet data merge", "--save_dir=" + directory)
-
     for task in (0, 1):
-        done = command.run(
-            "data_utils.py", "--input_glob=" + workspace.path("text.txt"),
-            "--sp_path=" + workspace.path("sp.model"), "--save_dir=" + directory, *SHAPE,
-            "--num_streams=2", "--task=%d" % task, "--num_task=2")
-        assert done.returncode == 0, done.stderr
+        command.succeed("data_utils.py", *SHAPE, input_glob=workspace.path("text.txt"),
+                        sp_path=workspace.path("sp.model"), save_dir=directory, num_streams=2,
+                        task=task, num_task=2)
         if task == 0:
-            refused = merged()
-            assert refused.returncode == 1 and "task 1 of 2 is missing" in refused.stderr
-            assert len(refused.stderr.splitlines()) == 1
-    done = merged()
-    assert done.returncode == 0, done.stderr
+            assert "task 1 of 2 is missing" in command.refused("xlnet data merge", input=directory)
+    done = command.succeed("xlnet data merge", input=directory)
     manifest = Manifest.read(directory)
     found = re.match(r"(.*): (\d+) streams x (\d+) windows, (\d+) tokens; (\d+) windows left out",
                      done.stdout)

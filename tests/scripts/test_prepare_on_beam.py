@@ -6,7 +6,7 @@ import types
 
 import pytest
 from helpers import command
-from helpers.preparation import SHAPE, make_workspace
+from helpers.preparation import REUSE_LEN, SEQ_LEN, make_workspace
 
 import xlnet.text
 
@@ -18,10 +18,10 @@ def workspace(tmp_path_factory):
     return make_workspace(str(tmp_path_factory.mktemp("beam")))
 
 
-def run(program, workspace, save_dir, *flags):
-    return command.run(program, "--input_glob=" + workspace.path("text.txt"),
-                       "--sp_path=" + workspace.path("sp.model"), "--num_streams=4",
-                       "--save_dir=" + workspace.path(save_dir), *SHAPE, *flags)
+def flags(workspace, save_dir, **more):
+    return dict(input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
+                save_dir=workspace.path(save_dir), num_streams=4, seq_len=SEQ_LEN,
+                reuse_len=REUSE_LEN, **more)
 
 
 def content(directory):
@@ -30,26 +30,23 @@ def content(directory):
 
 def test_the_records_are_those_of_data_utils(workspace):
     pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
-    done = run(SCRIPT, workspace, "beam", "--beam_options=--runner=DirectRunner --job_name=test")
-    assert done.returncode == 0, done.stderr
+    done = command.succeed(SCRIPT, **flags(
+        workspace, "beam", beam_options="--runner=DirectRunner --job_name=test"))
     assert done.stdout.endswith("records: %s\n" % workspace.path("beam"))
-    assert run("data_utils.py", workspace, "plain").returncode == 0
+    command.succeed("data_utils.py", **flags(workspace, "plain"))
     assert content(workspace.path("beam")) == content(workspace.path("plain"))
-    again = run(SCRIPT, workspace, "beam")
-    assert again.returncode == 0 and "nothing to do: these records were made before" in again.stdout
-    refused = run(SCRIPT, workspace, "beam", "--seed=1")
-    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
-    assert refused.stderr.startswith("xlnet data beam: ")
-    assert "seed 0 there, 1 now" in refused.stderr
+    again = command.succeed(SCRIPT, **flags(workspace, "beam"))
+    assert "nothing to do: these records were made before" in again.stdout
+    line = command.refused(SCRIPT, **flags(workspace, "beam", seed=1))
+    assert line.startswith("xlnet data beam: ") and "seed 0 there, 1 now" in line
 
 
 def test_without_beam(workspace, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)      # importing it fails
     for name in [name for name in sys.modules if name.startswith("apache_beam.")]:
         monkeypatch.delitem(sys.modules, name)
-    done = run(SCRIPT, workspace, "none")
-    assert done.returncode == 1 and done.stderr == (
-        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'\n")
+    assert command.refused(SCRIPT, **flags(workspace, "none")) == (
+        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'")
     assert not pathlib.Path(workspace.path("none")).exists()
 
 
@@ -65,9 +62,7 @@ def beam(monkeypatch):
 
 @pytest.mark.parametrize("save_dir, is_remote", [("gs://mine/records", True), ("records", False)])
 def test_records_that_cannot_be_trained_on_where_they_are_say_so(beam, save_dir, is_remote):
-    done = command.run(SCRIPT, "--input_glob=text", "--sp_path=sp.model",
-                       "--save_dir=" + save_dir)
-    assert done.returncode == 0, done.stderr
+    done = command.succeed(SCRIPT, input_glob="text", sp_path="sp.model", save_dir=save_dir)
     note = "note: train_gpu.py reads records from a disk: copy gs://mine/records to one when it is"
     assert done.stdout.startswith(note) == is_remote
     assert done.stdout.endswith("records: %s\n" % save_dir)

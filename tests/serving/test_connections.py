@@ -173,6 +173,24 @@ def test_what_is_being_answered_is_answered_before_the_end(server):
     assert answers[0].endswith(b"done")
 
 
+def test_it_can_be_stopped_while_its_loop_ends():
+    """Another thread may wake the loop between the two steps of `stop`."""
+    ending = Listening(None, ("127.0.0.1", 0), max_body=1, connections=1, arrival=1,
+                       on_error=lambda status: None)
+    thread = threading.Thread(target=ending.run)
+    trigger = ending._server.trigger
+    pull = trigger._physical_pull
+
+    def after_the_end():
+        pull()
+        thread.join()
+        pull()
+    trigger._physical_pull = after_the_end
+    thread.start()
+    ending.stop()
+    assert not thread.is_alive()
+
+
 def test_an_answer_ends_when_its_reader_has_gone():
     """Such as a text that is generated: nobody computes on for nobody."""
     ended = threading.Event()

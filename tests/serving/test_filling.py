@@ -17,7 +17,7 @@ TEXT = "the cat ___ on ___ mat"
 def fill(made, text, **settings):
     settings = FillingSettings(**settings)
     settings.check()
-    return filling.fill(made.model, made.tokenizer, text, settings)
+    return filling.fill(made.model, filling.Blanks(made.tokenizer, text, settings), settings)
 
 
 def conditionals(made, order):
@@ -87,6 +87,31 @@ def test_anything_goes_where_words_are_not_asked_for(permuted):
     assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
 
 
+def test_more_underscores_are_one_blank(permuted):
+    one, two, five = (fill(permuted, text, pieces="1", top=2, blank=blank) for text, blank in (
+        ("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___")))
+    assert one == two == five
+    assert len(fill(permuted, "the ** sat", blank="*", pieces="1")[0].words) == 2
+
+
+@pytest.mark.parametrize("before, after, kept", [
+    (40, 40, (6, 6)), (2, 40, (2, 10)), (40, 2, (10, 2)), (4, 5, (4, 5)), (0, 40, (0, 12))])
+def test_of_a_long_text_the_tokens_around_the_blank_are_read(permuted, before, after, kept):
+    """`context` of them; the others stay in the text that is returned."""
+    settings = FillingSettings(context=12, pieces="1", top=3)
+
+    def text(left, right):
+        return ("the " * left + "___" + " the" * right)
+    blanks = filling.Blanks(permuted.tokenizer, text(before, after), settings)
+    assert blanks.is_cut == (kept != (before, after))
+    long = filling.fill(permuted.model, blanks, settings)
+    short = fill(permuted, text(*kept), pieces="1", top=3)
+    assert [one.words for one in long] == [one.words for one in short]
+    np.testing.assert_allclose([one.log_probability for one in long],
+                               [one.log_probability for one in short], rtol=1e-6)
+    assert long[0].text == text(before, after).replace("___", long[0].words[0])
+
+
 def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     caplog.set_level(logging.INFO)
     first, again, other = (fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3,
@@ -96,15 +121,16 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
 
 
 @pytest.mark.parametrize("text, settings, message", [
-    ("no blank here", {}, "text: no blank ___ in 'no blank here'"),
+    ("no blank here", {}, "no blank ___ in 'no blank here'"),
     ("the [MASK] sat", {}, "write ___ for .MASK., or give --blank="),
-    ("___ ___", {}, "text: nothing but blanks"),
+    ("___ ___", {}, "nothing but blanks"),
     (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
     (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
     (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
     (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
     ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
     (TEXT, dict(blank=" "), "blank is ' ', expected"),
+    ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])
 def test_wrong_input_is_named(permuted, text, settings, message):

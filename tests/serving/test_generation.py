@@ -3,13 +3,12 @@
 import concurrent.futures
 import contextlib
 import math
-import time
 
 import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.serving import choosing, generation, language_model
+from xlnet.serving import choosing, generation
 from xlnet.serving.settings import GenerationSettings, stop_texts
 
 PROMPT = "the cat sat on"
@@ -131,7 +130,7 @@ class Bigrams:
     def reading(self, size):
         yield self
 
-    def read(self, ids, positions, asked=()):
+    def read(self, ids, positions, asked=(), padding=None):
         return self._table[ids[:, -1]][:, None]
 
     def keep(self, rows):
@@ -225,35 +224,52 @@ def test_writing_ends_before_a_stop_text(method):
     assert (never.text, never.ended) == (" b c a b c", "length")
 
 
-def test_a_thread_does_not_wait_for_the_text_that_it_writes_itself(permuted, monkeypatch):
-    monkeypatch.setattr(language_model, "_SECONDS_FOR_ANOTHER_THREAD", 0.2)
-    settings = GenerationSettings(method="greedy", max_tokens=4)
-
-    def writing():
-        return generation.write(permuted.model, permuted.tokenizer, PROMPT, settings)
-    open_one = writing()
-    next(open_one)
-    with pytest.raises(UserError, match=r"read it to its end, or close\(\) it, before anything"):
-        next(writing())
-    with concurrent.futures.ThreadPoolExecutor(1) as other:     # another thread has its turn
-        waiting = other.submit(list, writing())
-        assert not waiting.done()
-        rest = list(open_one)
-        assert waiting.result(timeout=60)[1:] == rest
-    closed = writing()
-    next(closed)
-    closed.close()
-    assert list(writing())[1:] == rest
+def streamed(made, prompt, **settings):
+    settings = GenerationSettings(**settings)
+    return generation.write(made.model, made.tokenizer, prompt, settings)
 
 
-def test_another_thread_may_go_on_with_what_this_one_began(permuted):
-    settings = GenerationSettings(method="greedy", max_tokens=4)
-    first, second = (generation.write(permuted.model, permuted.tokenizer, PROMPT, settings)
-                     for _ in range(2))
-    begun = [next(first)]
+def test_a_half_read_text_is_in_nobody_s_way(either):
+    """Not in that of the same thread, of another one, or of another text that is half read, too."""
+    settings = dict(max_tokens=6, samples=2, seed=1)
+    prompts = (PROMPT, "a dog sat on the mat")      # of other sizes
+    alone = [parts_of(either, prompt, **settings) for prompt in prompts]
+    first, second = (streamed(either, prompt, **settings) for prompt in prompts)
+    found = [[next(first)], [next(second)]]
+    dropped = streamed(either, PROMPT, **settings)
+    next(dropped)
+    del dropped
+    assert written(either, **settings) == [part.whole for part in alone[0] if part.whole]
     with concurrent.futures.ThreadPoolExecutor(1) as other:
-        rest = other.submit(lambda: time.sleep(0.2) or list(first))
-        assert list(second) == begun + rest.result(timeout=60)
+        assert other.submit(written, either, **settings).result(timeout=60)
+        found[0].append(other.submit(next, first).result(timeout=60))
+    for part in second:
+        found[1].append(part)
+        found[0] += [part for part in [next(first, None)] if part]
+    found[0] += first
+    assert found == alone
+
+
+@pytest.mark.parametrize("settings", [
+    dict(max_tokens=9, samples=2, seed=3), dict(max_tokens=5, method="greedy", context=12),
+    dict(max_tokens=7, method="beam", beams=3, samples=2), dict(max_tokens=8, seed=1, context=8)])
+def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings):
+    """Of any length, and the oldest tokens give way; long prompts are read in windows."""
+    prompts = [PROMPT, "", "two", " ".join([PROMPT] * 4), "a dog sat", "the mat"]
+    alone = [written(either, prompt, **settings) for prompt in prompts]
+    done = []
+    together = generation.write_all(either.model, either.tokenizer, prompts,
+                                    GenerationSettings(**settings), (), 8, done.append)
+    for ours, theirs in zip(together, alone):
+        assert [one.text for one in ours] == [one.text for one in theirs]
+        np.testing.assert_allclose([one.log_probability for one in ours],
+                                   [one.log_probability for one in theirs], rtol=1e-4)
+    assert sum(done) == len(prompts) and len(done) < len(prompts)
+
+
+def test_without_a_seed_every_text_is_another_one(either):
+    texts = {one.text for _ in range(3) for one in written(either, max_tokens=12, samples=2)}
+    assert len(texts) == 6
 
 
 class Bytes:

@@ -3,7 +3,9 @@
 import concurrent.futures
 import http.client
 import importlib
+import json
 import shutil
+import socket
 import sys
 import threading
 import time
@@ -13,7 +15,7 @@ import urllib.parse
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.serving import ask, running
+from helpers.serving import ask, running, wait_until
 
 from xlnet.errors import UserError
 from xlnet.serving.server import http_server, saved_model
@@ -126,11 +128,57 @@ def test_a_new_version_is_served_without_a_restart(saved, tmp_path):
             "instances": ["a"]})[0] == 200)
 
 
+@pytest.mark.parametrize("method, path, body", [
+    ("GET", "", None), ("GET", "/metadata", None), ("POST", ":predict", {"instances": ["a"]})])
+def test_a_version_is_answered_by_itself_while_another_one_replaces_it(
+        saved, tmp_path, method, path, body):
+    for number in (1, 2):
+        shutil.copytree(saved + "/2", tmp_path / str(number))
+    asked = []
+
+    class Replaced(SavedModel):
+        """Gives way to version 2 as soon as its number is read."""
+        @property
+        def version(self):
+            server.model = SavedModel(str(tmp_path / "2"))
+            return "1"
+
+        @version.setter
+        def version(self, number):
+            pass
+
+        def run(self, call, arrays):
+            asked.append(call)
+            return super().run(call, arrays)
+
+    with running(Replaced(str(tmp_path / "1")), "m") as server:
+        status, answer = ask(server, method, "/v1/models/m/versions/1" + path, body)
+        assert status == 200 and (asked or '"version": "1"' in json.dumps(answer)), answer
+        assert ask(server, method, "/v1/models/m/versions/1" + path, body)[0] == 404
+
+
 def test_a_page_of_another_site_may_not_ask(server):
     own = {"Origin": "http://127.0.0.1:%d" % server.port}
     assert ask(server, body={"instances": ["a"]}, headers=own)[0] == 200
     for other in ("https://example.org", "null"):
         assert ask(server, body={"instances": ["a"]}, headers={"Origin": other})[0] == 403
+
+
+@pytest.mark.parametrize("bound, hosts, host, status", [
+    ("127.0.0.1", (), "localhost", 200), ("127.0.0.1", (), "[::1]:8501", 200),
+    ("127.0.0.1", (), "LOCALHOST.:80", 200), ("127.0.0.1", (), socket.gethostname(), 200),
+    ("127.0.0.1", (), "evil.example:8501", 421), ("127.0.0.1", (), "[", 421),
+    ("localhost", (), "evil.example", 421),
+    ("127.0.0.1", ("Own.Example",), "own.example", 200),
+    ("0.0.0.0", (), "evil.example", 200), ("0.0.0.0", ("own.example",), "evil.example", 421),
+    ("0.0.0.0", ("own.example",), "localhost:8501", 200)])
+def test_a_site_whose_name_leads_here_may_not_ask(saved, bound, hosts, host, status):
+    """DNS rebinding: the origin of such a page agrees with the host of its requests."""
+    with running(SavedModel(saved), "m", host=bound, hosts=hosts) as server:
+        for headers in ({"Host": host}, {"Host": host, "Origin": "http://" + host}):
+            found, answer = ask(server, body={"instances": ["a"]}, headers=headers)
+            assert found == status, answer
+        assert found == 200 or host.partition(":")[0] in answer["error"]
 
 
 @pytest.mark.parametrize("body, status, words", [
@@ -154,7 +202,7 @@ def test_a_page_of_another_site_may_not_ask(server):
     ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of integers"),
     ({"instances": [[0], [9]], "signature_name": "ids"}, 400, "= 9 is not in [0, 2)"),
     ({"instances": [[4294967296]], "signature_name": "ids"}, 400,
-     "row 0: 'ids' has 4294967296, which is no int32"),
+     "row 0: 'ids' has 4294967296, which is not a value of int32"),
     ({"instances": [[1], [10 ** 30]], "signature_name": "ids"}, 400,
      "row 1: 'ids' is not a list of integers"),
     ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "up to 11 tokens, at most 10"),
@@ -206,24 +254,18 @@ def test_numbers_that_a_float_cannot_be():
     kind = saved_model.Input("x:0", np.dtype("float32"), (-1,))
     assert saved_model._column("x", kind, [[1, 0.1]]).tolist() == [[1, np.float32(0.1)]]
     for wrong in (1e60, float("nan")):
-        with pytest.raises(UserError, match="row 1: 'x' has .*, which is no float32"):
+        with pytest.raises(UserError, match="row 1: 'x' has .*, which is not a value of float32"):
             saved_model._column("x", kind, [[1.0], [wrong]])
 
 
-def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server):
-    row = {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000}
+@pytest.mark.parametrize("signature, row, said", [
+    ("choices", {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000},
+     "row 0: 'choices' has 1001 values, expected 2"),
+    ("ids", ["a" * 10_000] + [0] * 1000, "row 0: 'ids' is not a list of integers")])
+def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server, signature, row, said):
     tracemalloc.start()
-    with pytest.raises(UserError, match="row 0: 'choices' has 1001 values, expected 2"):
-        saved_model.arrays(server.model.inputs("choices"), [row])
-    assert tracemalloc.get_traced_memory()[1] < 1e6
-    tracemalloc.stop()
-
-
-def test_numbers_with_a_long_text_take_no_more_than_it_is_long():
-    kind = saved_model.Input("x:0", np.dtype("int32"), (-1,))
-    tracemalloc.start()
-    with pytest.raises(UserError, match="row 0: 'x' is not a list of integers"):
-        saved_model._column("x", kind, [["a" * 10_000] + [0] * 1000])
+    with pytest.raises(UserError, match=said):
+        saved_model.arrays(server.model.inputs(signature), [row])
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
 
@@ -323,6 +365,29 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         ask_for(made, np.array([1]))
 
 
+def test_examples_that_a_caller_computes_count_too():
+    """Up to the limit of those that wait; at the same time up to the budget."""
+    made, go = gathering(lambda call, arrays: arrays["x"]), threading.Event()
+    entered = []
+
+    def compute(number):
+        with made.alone(2, tokens=7):
+            entered.append(number)
+            assert go.wait(20)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(compute, number) for number in range(3)]
+        wait_until(lambda: made.rows_waiting == 6 and len(entered) == 2)    # 3 * 49 > 100
+        for refused in (lambda: made.alone(1, 1).__enter__(), lambda: ask_for(made, np.array([1]))):
+            with pytest.raises(Busy, match="6 examples wait already, at most 6 may"):
+                refused()
+        assert len(entered) == 2
+        go.set()
+        assert [one.result() for one in found] == [None] * 3
+    assert made.rows_waiting == 0 and len(entered) == 3
+    assert ask_for(made, np.array([1])) == [1]
+    made.close()
+
+
 def test_it_waits_for_more_rows():
     sizes = []
     made = gathering(
@@ -332,14 +397,6 @@ def test_it_waits_for_more_rows():
         list(pool.map(lambda i: ask_for(made, np.array([i])), range(4)))
     assert sizes == [4] and time.monotonic() - began < 4       # full before its time
     made.close()
-
-
-def wait_until(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.005)
-    raise AssertionError("not in time")
 
 
 def test_of_versions_the_highest_number_is_served(tmp_path):

@@ -1,15 +1,18 @@
 """A model in use from Python: the answers of the prediction files, for one text or many."""
 
 import concurrent.futures
+import io
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from helpers import command
 
 import xlnet
+from xlnet.serving import jobs
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -258,6 +261,101 @@ def test_what_is_cut_is_said(kept, caplog):
                                "counted in `cut` alone"]
 
 
+ITEMS = {       # of each task type, and the same as arguments of its method
+    "multi_label": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
+    "classification": ([("kamat", "sol"), ("sol", "mi")], [[("kamat", "sol"), ("sol", "mi")]]),
+    "regression": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
+    "multiple_choice": ([("kamat", ["sol", "telok"], "sol _"), ("sol", ["ka", "sol"], "_")],
+                        [["kamat", "sol"], [["sol", "telok"], ["ka", "sol"]], ["sol _", "_"]]),
+    "ranking": ([("kamat", ["sol", "telok"]), ("sol", ["mitel"]), ("sol", [])],
+                [["kamat", "sol", "sol"], [["sol", "telok"], ["mitel"], []]]),
+    "tagging": (["kamat telok.", ("sol", "mitel")], [["kamat telok.", ("sol", "mitel")]]),
+    "spans": ([("sol?", "kamat sol"), ("telok?", "mitel")],
+              [["sol?", "telok?"], ["kamat sol", "mitel"]]),
+}
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+def test_any_task_type_is_predicted_in_the_same_way(kept, kind):
+    model, (items, arguments) = kept(kind).model, ITEMS[kind]
+    expected = list(getattr(model, model.verb)(*arguments))
+    assert model.predict(items) == expected and model.predict([]) == []
+    assert list(model.pipe(iter(items))) == expected
+    assert model.predict(items[-1]) == model.predict(items[-1:])[0]
+    assert type(model.predict(items[0])) is type(expected[0]) or kind == "regression"
+    found = model.predict([3, items[0], (1, 2, 3, 4), items[1]], errors="return")
+    assert [type(found[number]) for number in (0, 2)] == [xlnet.UserError] * 2
+    again = model.predict(items[:2])
+    assert [found[1], found[3]] == again
+
+
+def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):
+    """In batches of a batch; errors are named by their number in all."""
+    model, seen = kept("multi_label").model, []
+
+    def endless():
+        for number in range(10 ** 9):
+            seen.append(number)
+            yield " " if number == 37 else "kamat " * (number % 5 + 1)
+    results = model.pipe(endless(), "vectors", layers=0, normalize=True)
+    assert not seen
+    first = [next(results) for _ in range(33)]
+    assert len(seen) == 48      # three times eight batches of two
+    np.testing.assert_allclose(first[:5], model.vectors(
+        ["kamat " * n for n in range(1, 6)], layers=0, normalize=True), atol=1e-6)
+    results = model.pipe(endless())
+    with pytest.raises(xlnet.UserError, match="text 37: column 'text_a' is empty"):
+        list(results)
+    results = model.pipe(endless(), errors="return")
+    found = [next(results) for _ in range(39)]
+    assert isinstance(found[37], xlnet.UserError) and found[38] == found[3]
+
+
+def test_errors_on_request_stay_with_their_texts(kept):
+    model = kept("multi_label").model
+    found = model.vectors(["kamat", None, "sol"], layers=[0, 1], errors="return")
+    assert str(found[1]) == "found NoneType, expected a text: str"
+    np.testing.assert_allclose([found[0], found[2]], model.vectors(["kamat", "sol"], [0, 1]),
+                               atol=1e-6)
+    assert isinstance(model.vectors(3, errors="return"), xlnet.UserError)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream, progress, is_shown", [
+    (Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)])
+def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_shown):
+    monkeypatch.setattr(jobs, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(sys, "stderr", stream())
+    texts = ["kamat", 3, "telok sol", "mitel"]
+    with xlnet.load(kept("multi_label").path, device="cpu", batch_size=2,
+                    progress=progress) as model:
+        model.predict(texts, errors="return")
+        model.vectors(texts, errors="return")
+        list(model.pipe(texts, errors="return"))
+    assert sys.stderr.getvalue().count("0/4 [") == 3 * is_shown
+    assert is_shown == bool(sys.stderr.getvalue())
+
+
+def test_progress_is_counted_in_whole_items():
+    steps = []
+    advance = jobs.by_fraction(3, steps.append)
+    for start, done in ((0, 0.4), (0, 1), (0.5, 0.2), (0.5, 1)):
+        advance(start, 0.5, done)
+    assert sum(steps) == 3 and steps == [0, 1, 0, 2]
+
+
+def test_empty_lists_give_results_of_the_right_width(kept):
+    model = kept("multi_label").model
+    assert model.probabilities([]).shape == (0, len(model.labels))
+    assert kept("regression").model.score([]).shape == (0,)
+    assert model.similarity([]).shape == (0, 0)
+    assert model.encode([]) == [] and model.classify(np.array([])) == []
+
+
 def test_threads_get_the_answers_of_one(kept):
     """16 of them, the network's two parts at once."""
     model = kept("multi_label").model
@@ -284,20 +382,28 @@ def test_a_model_says_what_it_cannot(kept):
                                        "method is classify"),
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
             (lambda: model.classify(["a", " "]), "text 1: column 'text_a' is empty"),
-            (lambda: model.classify(3), "found int, expected a text: str"),
-            (lambda: model.vectors(["a", None]), "found NoneType, expected a text: str"),
+            (lambda: model.classify(3), "text 0: found int, expected a text: str"),
+            (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
             (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
                                                    "(the last one) down to -2"),
             (lambda: model.vectors("a", layers=0.5), "layers: 0.5, expected 0 (embeddings) to 1, "
                                                      "or -1 (the last one) down to -2"),
-            (lambda: model.encode("a\ud800"), r"found 'a\ud800', expected a text: it has code "
-                                              "points that are no characters"),
+            (lambda: model.encode("a\ud800"), r"text 0: found 'a\ud800', expected a text: it has "
+                                              "code points that are no characters"),
             (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold "
                                                        "<= 1"),
             (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
                                                         "first, last, none"),
             (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "
                                                                  "texts"),
+            (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
+            (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
+            (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
+            (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: column "
+                                                                  "'document' is empty"),
+            (lambda: kept("spans").model.predict("a"), "text 0: found 'a', expected (question, "
+                                                       "context)"),
+            (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
             (lambda: kept("spans").model.answer(["a", "b"], ["c"]), "found lists of 2 and 1, "
                                                                     "expected as many of each")):
         with pytest.raises(xlnet.UserError) as raised:

@@ -1,13 +1,15 @@
 """A model directory behind the server: the requests of its export, and what only it can do."""
 
+import concurrent.futures
 import http.client
 import json
 import re
+import threading
 
 import numpy as np
 import pytest
 from helpers.models import CONFIG, make_model
-from helpers.serving import ask, running
+from helpers.serving import ask, running, wait_until
 
 from xlnet.errors import UserError
 from xlnet.serving.export import exporter
@@ -66,7 +68,7 @@ def without_padding(answer):
 
 
 @pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
-@pytest.mark.parametrize("kind", ["classification", "multi_label", "tagging", "spans"])
+@pytest.mark.parametrize("kind", ROWS)
 def test_it_answers_as_its_export(quick_start, tmp_path, kind):
     path = make_model(tmp_path / "model", kind, max_seq_length=40)
     exported = SavedModel(exporter.export(path, str(tmp_path / "e"), names=["text"]))
@@ -78,15 +80,6 @@ def test_it_answers_as_its_export(quick_start, tmp_path, kind):
     assert found == [close_to(without_padding(one)) for one in expected]
     for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):
         assert len(number.replace(".", "").lstrip("0")) <= 9        # the digits of float32
-    model.close()
-
-
-@pytest.mark.parametrize("kind, labels", [("multiple_choice", ["a", "b", "c"]), ("ranking", None)])
-def test_choices_and_documents(quick_start, model_of, kind, labels):
-    model = opened(model_of(kind))
-    found, = answers(model, ROWS[kind])
-    assert model.labels == labels and (isinstance(found, float) if not labels else (
-        found["label"] == labels[int(np.argmax(found["probabilities"]))]))
     model.close()
 
 
@@ -155,3 +148,38 @@ def test_over_http(language_model):
         assert "".join(part["text"] for part in parts) == whole["texts"][0]
         assert len(parts) > 1 and parts[-1]["ended"] == "length"
         assert ask(server, body=dict(asked, parameters=dict(max_tokens=-1)))[0] == 400
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkeypatch, stream):
+    """It counts as one that waits, as a stream does."""
+    begun, go, generate = threading.Event(), threading.Event(), language_model._model.stream
+
+    def slow(prompt, **settings):
+        for part in generate(prompt, **settings):
+            begun.set()
+            assert settings["max_tokens"] < 3 or go.wait(60)
+            yield part
+    monkeypatch.setattr(language_model._model, "stream", slow)
+    asked = {"signature_name": "generate", "instances": ["the cat"], "stream": stream,
+             "parameters": {"max_tokens": 3, "context": 8, "seed": 1}}
+    with running(language_model, "m", Limits(waiting=3)) as server, \
+            concurrent.futures.ThreadPoolExecutor() as pool:
+        found = [pool.submit(ask, server, body=asked) for _ in range(2)]
+        assert begun.wait(20)
+        wait_until(lambda: server._gathering.rows_waiting == 2)
+        server._gathering.answered = float("-inf")
+        assert ask(server, "GET", "/health") == (200, "ok\n")
+        vector = {"signature_name": "vectors", "instances": ["a"]}
+        for short in (vector, {"signature_name": "fill", "instances": ["a ___"]},
+                      dict(asked, parameters={"max_tokens": 2})):
+            assert ask(server, body=short)[0] == 200
+        found.append(pool.submit(ask, server, body=asked))
+        wait_until(lambda: server._gathering.rows_waiting == 3)
+        for other in (asked, dict(asked, stream=not stream), vector):
+            status, answer = ask(server, body=other)
+            assert status == 503 and "3 examples wait already, at most 3 may" in answer["error"]
+        assert not any(one.done() for one in found)
+        go.set()
+        assert [one.result()[0] for one in found] == [200] * 3
+        wait_until(lambda: server._gathering.rows_waiting == 0)

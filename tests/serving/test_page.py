@@ -42,7 +42,7 @@ SIGNATURES = {
 
 class Model:
     """Answers at once; notes what was asked. No model: the subject is the page."""
-    version, default, path = "1", "text", "m"
+    version, default, path, alone = "1", "text", "m", ()
     about, labels = "task x: labels no, " + EVIL, ["no", EVIL]
     names = sorted(SIGNATURES)
 

@@ -35,6 +35,21 @@ def model(permuted):
     (lambda model: model.vectors("the", layers="x"), "layers"),
     (lambda model: model.vectors("the", layers=None), "layers"),
     (lambda model: model.vectors("the", pooling=3), "pooling"),
+    (lambda model: model.vectors("the", normalize=1), "normalize"),
+    (lambda model: model.vectors("the", layers=[[0]]), "layers"),
+    (lambda model: model.vectors("the", errors="ignore"), "errors"),
+    (lambda model: model.similarity("the", layers=[0, 1]), "layers"),
+    (lambda model: model.similarity("the", pooling="none"), "pooling"),
+    (lambda model: model.attention("the", layers=[1], order=3), "order"),
+    (lambda model: model.attention("the", layers=[1], most_tokens="9"), "most_tokens"),
+    (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
+    (lambda model: model.pipe("the", "vectors"), "texts"),
+    (lambda model: model.pipe(3, "vectors"), "texts"),
+    (lambda model: model.pipe(["the"], "vectors", poling="mean"), "poling"),
+    (lambda model: model.pipe(["the"], "vectors", errors=1), "errors"),
+    (lambda model: model.pipe(["the"], "fill", top="1"), "top"),
+    (lambda model: model.predict("the"), "predict"),
+    (lambda model: model.fill(["a ___", "a"]), "text 1"),
 ])
 def test_it_is_named(model, call, name):
     with pytest.raises(xlnet.UserError, match=r"\b%s\b" % name):
@@ -44,10 +59,14 @@ def test_it_is_named(model, call, name):
 @pytest.mark.parametrize("given, name", [
     (dict(batch_size="8"), "batch_size"), (dict(batch_size=2.0), "batch_size"),
     (dict(precision=16), "precision"), (dict(device=0), "device"),
-    (dict(use_checkpoint=1), "use_checkpoint")])
+    (dict(use_checkpoint=1), "use_checkpoint"), (dict(progress=1), "progress"),
+    (dict(spiece_model_file=3), "spiece_model_file"),
+    (dict(model_config_path=b"x"), "model_config_path")])
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
     with pytest.raises(xlnet.UserError, match=name):
         xlnet.load(permuted.folder, **given)
+    with pytest.raises(xlnet.UserError, match="path is 3, expected a path"):
+        xlnet.load(3)
 
 
 def test_a_model_that_is_closed_while_it_is_asked(permuted):
@@ -69,6 +88,17 @@ def test_a_model_that_is_closed_while_it_is_asked(permuted):
     for thread in asking:
         thread.join(60)
     assert [(type(e), str(e)) for e in said] == [(xlnet.UserError, "the model is closed")] * 2
+
+
+def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
+    with xlnet.load(permuted.folder, device="cpu") as model:
+        streams = [model.stream("the", max_tokens=9, seed=1) for _ in range(2)]
+        for stream in streams:
+            next(stream)
+    for call in (*(stream.__next__ for stream in streams), lambda: model.generate("the")):
+        with pytest.raises(xlnet.UserError, match="^the model is closed$"):
+            call()
+    model.close()
 
 
 def test_numbers_of_numpy_are_numbers(model):

@@ -1,4 +1,4 @@
-"""Fine-tuning examples: the reference's layout, and record files found again by content."""
+"""Fine-tuning examples: the original's layout, and record files found again by content."""
 
 import collections
 import json
@@ -26,7 +26,6 @@ THREE_LABELS = (Feature("label_ids", (3,), "float"),)
 
 def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
     """The arrays [T] of one text or pair."""
-    encoding.check_max_seq_length(length)
     pair, = encoding.fitted(ids_a, ids_b, Layout(length, **layout))
     return {name: array[0] for name, array in
             encoding.lay_out([pair], length, cls_id, sep_id).items()}
@@ -57,22 +56,15 @@ def test_golden():
         assert actual["label_ids"][0] == np.float32(case["label_id"])
 
 
-def test_single_text():
-    f = choice_features([10, 11], None, 6, CLS, SEP)
-    assert f["input_ids"].tolist() == [0, 0, 10, 11, SEP, CLS]
-    assert f["input_mask"].tolist() == [1, 1, 0, 0, 0, 0]
-    assert f["segment_ids"].tolist() == [4, 4, 0, 0, 0, 2]
-
-
-def test_pair_of_texts():
-    f = choice_features([10, 11], [20], 8, CLS, SEP)
-    assert f["input_ids"].tolist() == [0, 0, 10, 11, SEP, 20, SEP, CLS]
-    assert f["segment_ids"].tolist() == [4, 4, 0, 0, 0, 1, 1, 2]
-
-
-def test_single_text_is_cut_at_its_end():
-    assert choice_features([10, 11, 12, 13], None, 5, CLS, SEP)["input_ids"].tolist() == [
-        10, 11, 12, SEP, CLS]
+@pytest.mark.parametrize("a, b, ids, segments", [
+    ([10, 11], None, [0, 0, 10, 11, SEP, CLS], [4, 4, 0, 0, 0, 2]),
+    ([10, 11], [20], [0, 0, 10, 11, SEP, 20, SEP, CLS], [4, 4, 0, 0, 0, 1, 1, 2]),
+    ([10, 11, 12, 13], None, [10, 11, 12, SEP, CLS], [0, 0, 0, 0, 2]),
+    ([10, 11], [20, 21], [10, SEP, SEP, CLS], [0, 0, 1, 2])])
+def test_a_text_and_a_pair(a, b, ids, segments):
+    f = choice_features(a, b, len(ids), CLS, SEP)
+    assert (f["input_ids"].tolist(), f["segment_ids"].tolist()) == (ids, segments)
+    assert f["input_mask"].tolist() == [int(segment == 4) for segment in segments]
 
 
 @pytest.mark.parametrize("lengths, budget, expected", [
@@ -131,28 +123,25 @@ def test_choices_are_joined(tiny):
 TEXT = list(range(100, 120))
 
 
-def test_only_the_first_text_is_cut():
-    fit = lambda a, b, length: encoding.fitted(a, b, Layout(length, True))
-    assert fit(TEXT, TEXT[:5], 13) == [(TEXT[:5], TEXT[:5])]
-    assert fit(TEXT[:2], TEXT, 13) == [(TEXT[:1], TEXT[:9])]      # down to one, then the second
-    assert fit(TEXT, None, 12) == [(TEXT[:10], None)]
+@pytest.mark.parametrize("layout, a, b, expected", [
+    (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
+    (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),      # down to one, then the second
+    (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
+    (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
+    (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
+    (Layout(22, False, "head_tail"), TEXT, None, [(TEXT, None)]),
+    (Layout(12, True, "sliding"), TEXT, None, [
+        (TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]),
+    (Layout(12, True, "sliding"), TEXT, [7], [
+        (TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]),
+    (Layout(12, True, "sliding"), TEXT[:9], None, [(TEXT[:9], None)])])
+def test_what_is_left_of_a_text(layout, a, b, expected):
+    assert encoding.fitted(a, b, layout) == expected
 
 
-def test_the_middle_is_cut_out():
-    fit = lambda a, b, length: encoding.fitted(
-        a, b, Layout(length, False, "head_tail"))
-    assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
-    assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
-    assert fit(TEXT, None, 22) == [(TEXT, None)]
-
-
-def test_windows_overlap_by_half_and_end_with_the_text():
-    fit = lambda a, b, length: encoding.fitted(a, b, Layout(length, True, "sliding"))
-    assert fit(TEXT, None, 12) == [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]
-    assert fit(TEXT, [7], 12) == [(TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]
-    assert fit(TEXT[:9], None, 12) == [(TEXT[:9], None)]
+def test_windows_have_all_of_the_text():
     for length in range(4, 24):
-        windows = [a for a, _ in fit(TEXT, None, length)]
+        windows = [a for a, _ in encoding.fitted(TEXT, None, Layout(length, True, "sliding"))]
         assert {id for window in windows for id in window} == set(TEXT)
         assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
 
@@ -171,16 +160,9 @@ def test_windows_are_records_of_their_own(tiny, tmp_path):
 @pytest.mark.parametrize("length", [-1, 0, 3])
 def test_too_short(length, tiny, tmp_path):
     with pytest.raises(UserError, match="max_seq_length is %d, expected at least 4" % length):
-        choice_features([10], None, length, CLS, SEP)
-    with pytest.raises(UserError, match="at least 4"):
         encoding.write_records(tmp_path, "x", _examples(2), tiny, Layout(length),
                                label_names=LABELS)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_shortest_holds_a_token():
-    assert choice_features([10, 11], [20, 21], 4, CLS, SEP)["input_ids"].tolist() == [
-        10, SEP, SEP, CLS]
 
 
 def _examples(count):
@@ -289,13 +271,13 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("cut", (0, 10, -1))
-def test_damaged_records_are_made_anew(tiny, tmp_path, caplog, cut):
+def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
     path = pathlib.Path(write(tmp_path, _examples(3), tiny, label_names=LABELS))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:cut])
+    complete = path.read_bytes()
+    path.write_bytes(complete[:cut])
     assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
-    assert path.read_bytes() == whole
-    assert caplog.messages == ["note: %s is damaged, it is made anew" % path]
+    assert path.read_bytes() == complete
+    assert caplog.messages == ["note: %s is damaged, it is written again" % path]
 
 
 def test_no_half_file_is_left(tiny, tmp_path):
@@ -323,8 +305,7 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
     assert encoding.Seen(1000, 10, 100, 1).warnings() == []
-    whole = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, "sliding"),
-                                   label_names=LABELS).seen
-    assert (whole.examples, whole.cut) == (3, 0)
-    assert encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(
-        24, False, "head_tail"), label_names=LABELS).seen.cut == 1
+    for mode, cut in (("sliding", 0), ("head_tail", 1)):
+        seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, mode),
+                                      label_names=LABELS).seen
+        assert (seen.examples, seen.cut) == (3, cut)

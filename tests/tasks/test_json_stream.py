@@ -36,6 +36,8 @@ def test_what_is_not_json_is_refused(text):
 
 @pytest.mark.parametrize("text, event", (
     ('{"data": []}', "start_array"), ('{"a": {"data": 1}, "data": "x"} {', "string"),
-    ('{"a": 1}\n{"data": []}', None), ('[{"data": []}]', None), ("", None), ("x", None)))
+    (r'{"data": ["\ud83d"]}', "start_array"), ('{"a": 1}\n{"data": []}', None),
+    ('[{"data": []}]', None), ("", None), ("x", None)))
 def test_what_a_key_has(text, event):
-    assert json_stream.event_at(pieces(text, 5), "data") == event
+    for size in (5, 100):
+        assert json_stream.event_at(pieces(text, size), "data") == event

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 from xlnet import tables
 from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import decoding, parsing, row_store
+from xlnet.tasks.files import decoding, parsing, row_store, tagged_files
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types import custom, known
@@ -136,6 +136,15 @@ def test_memory_does_not_grow_with_a_file_of_tags(name, text, tmp_path, small_pa
     assert after - before < 4 * (large - small)
 
 
+def test_a_list_in_one_line_is_never_in_memory(tmp_path, small_parts):
+    (tmp_path / "x.json").write_text("[%s]" % tagged_json(500).strip().replace("\n", ","))
+    tracemalloc.start()
+    assert sum(1 for _ in tagged_files.read(str(tmp_path / "x.json"), None, "1", None, True)) == 500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < os.path.getsize(tmp_path / "x.json") / 2
+
+
 # ---- lines
 
 TEXTS = ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9, "one line",
@@ -154,6 +163,7 @@ def test_lines_are_the_same_wherever_the_file_is_cut(name, size, monkeypatch):
         assert list(zip(lines, lines)) == list(zip(expected, expected))     # both at once
         assert lines.first(1) == expected[:1] and "".join(lines.chunks()) == text
         assert lines.start() and lines.start()[0] == text.lstrip()[0]
+        assert not any(chunk.endswith("\r") for chunk in lines.chunks())   # \r\n in one of them
 
 
 def test_a_file_of_blanks_has_no_lines():
@@ -173,10 +183,10 @@ def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     assert list(Lines("x", io.BytesIO(content), "cp1252"))[50] == "café"
 
 
-# ---- rows of CSV behind a fault
+# ---- rows of CSV after an error
 
 def rows_one_by_one(text):
-    """As `csv` reads the text; begun again behind the first line of each row that is no CSV."""
+    """As `csv` reads the text; begun again after the first line of each row that is not CSV."""
     lines, found, begin = text.split("\n"), [], 0
     while lines and not lines[-1].strip():
         lines.pop()
@@ -194,7 +204,7 @@ def rows_one_by_one(text):
     return found
 
 
-def test_csv_goes_on_behind_a_fault(tmp_path):
+def test_csv_continues_after_an_error(tmp_path):
     rng, faults, rows = random.Random(0), 0, 0
     for _ in range(300):
         text = "sentence,label\n" + "".join(rng.choices('a,"\n', (5, 3, 3, 4), k=30)) + "z"
@@ -220,7 +230,7 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
     assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
 
 
-def test_many_faults_take_little_memory(monkeypatch):
+def test_many_errors_take_little_memory(monkeypatch):
     tracemalloc.start()
     found = Found(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
     assert tracemalloc.get_traced_memory()[0] < 20000
@@ -243,7 +253,7 @@ def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
         assert len(piped) == 40
 
 
-def test_a_full_disk_beside_the_standard_input_is_one_line(monkeypatch):
+def test_a_full_disk_for_the_standard_input_is_one_line(monkeypatch):
     monkeypatch.setattr(row_store.tempfile, "SpooledTemporaryFile",
                         lambda *_, **__: open("/dev/full", "wb"))
     with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):

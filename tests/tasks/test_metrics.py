@@ -7,9 +7,11 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.types.task import Row, Task
 
 
 def one_hot(task, ids):
@@ -28,19 +30,14 @@ def test_metrics_by_hand():
     assert list(result) == ["matthews", "accuracy"]
 
 
-def test_errors_by_hand():
-    scores = dataclasses.replace(GLUE["sts-b"], metrics=("mse", "mae"))
-    assert scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 2.0]) == {
-        "mse": pytest.approx((.25 + 4) / 3), "mae": pytest.approx(2.5 / 3)}
-    assert scores.lower_is_better and not GLUE["sts-b"].lower_is_better
+def test_metrics_of_scores_by_hand():
+    scores = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
+    result = scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
+    assert result == pytest.approx({"pearson": np.corrcoef([1, 2, 4], [1, 2.5, 3])[0, 1],
+                                    "spearman": 1, "mse": 1.25 / 3, "mae": 1.5 / 3})
+    assert list(result) == list(scores.metrics) and not scores.lower_is_better
+    assert dataclasses.replace(scores, metrics=("mse",)).lower_is_better
     scores.scorer.check_metric("mae")
-
-
-def test_correlations_by_hand():
-    result = GLUE["sts-b"].scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
-    assert result["spearman"] == pytest.approx(1)
-    assert result["pearson"] == pytest.approx(np.corrcoef([1, 2, 4], [1, 2, 3])[0, 1])
-    assert list(result) == ["pearson", "spearman"]
 
 
 @pytest.mark.parametrize("predictions, labels", [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]),
@@ -50,13 +47,10 @@ def test_constant_scores_have_no_correlation(predictions, labels):
     assert GLUE["sts-b"].scorer.evaluate(*scores) == {"pearson": 0, "spearman": 0}
 
 
-def test_constant_labels_have_no_matthews():
+def test_constant_labels_have_no_matthews_and_nan_no_score():
     cola, mrpc = GLUE["cola"], GLUE["mrpc"]
     assert cola.scorer.evaluate(one_hot(cola, [1, 1, 1]), [1, 0, 1])["matthews"] == 0
     assert mrpc.scorer.evaluate(one_hot(mrpc, [0, 0]), [0, 1])["f1"] == 0
-
-
-def test_scores_that_are_not_finite():
     with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
         GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
@@ -92,9 +86,8 @@ def test_several_labels_by_hand():
 
 def test_threshold_of_two_labels():
     values = np.array([[.7, .3], [.4, .6]])
-    assert GLUE["cola"].scorer.decide(values).tolist() == [0, 1]
-    assert GLUE["cola"].scorer.decide(values, 0.2).tolist() == [1, 1]
-    assert GLUE["cola"].scorer.decide(values, 0.8).tolist() == [0, 0]
+    for threshold, decisions in ((0.5, [0, 1]), (0.2, [1, 1]), (0.8, [0, 0])):
+        assert GLUE["cola"].scorer.decide(values, threshold).tolist() == decisions
 
 
 def test_auc():
@@ -118,6 +111,20 @@ def test_collapse_is_noticed():
     assert GLUE["sts-b"].scorer.collapsed([2.5, 3.5, 2.], [0., 5., 2.]) is None
     assert MULTI.scorer.collapsed(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
         "every row has the labels (none)")
+
+
+def test_collapse_is_judged_at_the_threshold_of_predictions():
+    predictions = Predictions(np.array([[.9, .1], [.7, .3]]), np.ones(2))
+    for task, labels in ((GLUE["cola"], "01"), (MULTI, (("a",), ("b",)))):
+        rows = [Row("", (), label) for label in labels]
+        assert "collapsed" not in Evaluation(task, "", .2).score(predictions, rows)
+        assert "collapsed" in Evaluation(task, "", .5).score(predictions, rows)
+
+
+def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
+    values = np.full([1, 2], .7, np.float32)
+    assert MULTI.scorer.decide(values, .7).tolist() == [[1, 1]]
+    assert GLUE["cola"].scorer.decide(values, .7).tolist() == [1]
 
 
 def test_table():

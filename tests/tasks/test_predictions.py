@@ -20,17 +20,24 @@ def write(directory, task, rows, values, split="test", threshold=0.5, is_officia
     return directory / ("predictions_%s_%s.tsv" % (task.name, split))
 
 
-def test_prediction_file(tmp_path):
-    path = write(tmp_path / "out", GLUE["rte"], ROWS, np.array([[0.25, 0.75], [0.5, 0.5]]))
+SEVERAL = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
+
+
+@pytest.mark.parametrize("task, rows, values, threshold, text", [
+    (GLUE["rte"], ROWS, [[0.25, 0.75], [0.5, 0.5]], 0.5,
+     "id\tlabel\tp_entailment\tp_not_entailment\n"
+     "a7\tnot_entailment\t0.250000\t0.750000\n3\tentailment\t0.500000\t0.500000\n"),
+    (GLUE["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.500000\n3\t0.000000\n"),
+    (GLUE["sts-b"], [Row("a\tb\nc", (("x", None),), None)], [1.], 0.5,
+     "id\tscore\na b c\t1.000000\n"),
+    (SEVERAL, ROWS, [[.9, .7], [.2, .4]], 0.5,
+     "id\tlabels\tp_a\tp_b\na7\ta,b\t0.900000\t0.700000\n3\t\t0.200000\t0.400000\n"),
+    (GLUE["cola"], ROWS, [[.8, .2], [.5, .5]], 0.1,
+     "id\tlabel\tp_0\tp_1\na7\t1\t0.800000\t0.200000\n3\t1\t0.500000\t0.500000\n")])
+def test_prediction_file(tmp_path, task, rows, values, threshold, text):
+    path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
-    assert path.read_text("utf-8") == (
-        "id\tlabel\tp_entailment\tp_not_entailment\n"
-        "a7\tnot_entailment\t0.250000\t0.750000\n3\tentailment\t0.500000\t0.500000\n")
-
-
-def test_prediction_file_of_scores(tmp_path):
-    path = write(tmp_path, GLUE["sts-b"], ROWS, np.array([2.5, 0]))
-    assert path.read_text("utf-8") == "id\tscore\na7\t2.500000\n3\t0.000000\n"
+    assert path.read_text("utf-8") == text
 
 
 def test_submission_file(tmp_path):
@@ -60,23 +67,6 @@ def test_a_row_too_many_is_not_written(tmp_path):
 def test_values_of_another_width_are_refused(tmp_path, name, values):
     with pytest.raises(ValueError, match="expected"):
         write(tmp_path, GLUE[name], ROWS, values)
-
-
-def test_prediction_file_of_several_labels(tmp_path):
-    task = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
-    path = write(tmp_path, task, ROWS, np.array([[.9, .7], [.2, .4]]))
-    assert path.read_text("utf-8") == (
-        "id\tlabels\tp_a\tp_b\na7\ta,b\t0.900000\t0.700000\n3\t\t0.200000\t0.400000\n")
-
-
-def test_threshold(tmp_path):
-    path = write(tmp_path, GLUE["cola"], ROWS, np.array([[.8, .2], [.5, .5]]), threshold=0.1)
-    assert [line.split("\t")[1] for line in path.read_text().splitlines()] == ["label", "1", "1"]
-
-
-def test_cells_hold_no_tab(tmp_path):
-    path = write(tmp_path, GLUE["sts-b"], [Row("a\tb\nc", (("x", None),), None)], [1.])
-    assert path.read_text() == "id\tscore\na b c\t1.000000\n"
 
 
 def test_a_skipped_row_has_an_empty_answer_in_its_place(tmp_path):

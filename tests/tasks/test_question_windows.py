@@ -1,4 +1,4 @@
-"""Windows of paragraphs: against the reference's features, and by law."""
+"""Windows of paragraphs: against the original's features, and by law."""
 
 import gzip
 import json
@@ -57,7 +57,7 @@ def rows_of(case, tokenizer):
     return [{name: values[row] for name, values in arrays.items()} for row in range(counts[0])]
 
 
-def test_ids_masks_and_windows_are_the_reference_s(golden):
+def test_ids_masks_and_windows_are_those_of_the_original(golden):
     cases, tokenizer = golden
     assert len(cases) == 80
     for case in cases:
@@ -79,7 +79,7 @@ def text_of(case, starts, ends, first, last):
     return case["context"][int(starts[first]):int(ends[last])].strip()
 
 
-def test_positions_are_the_reference_s_or_closer_to_the_answer(golden):
+def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
     cases, tokenizer = golden
     equal = better = 0
     for case in cases:
@@ -102,7 +102,7 @@ def test_positions_are_the_reference_s_or_closer_to_the_answer(golden):
     assert equal > 40
 
 
-def test_offsets_are_the_reference_s_but_for_spaces(golden):
+def test_offsets_are_those_of_the_original_but_for_spaces(golden):
     """Where its alignment by common subsequences slips, ours names the piece's own characters."""
     cases, tokenizer = golden
     same = count = 0
@@ -153,7 +153,7 @@ def test_a_paragraph_is_cut_into_pieces_once(golden, monkeypatch):
     assert asked == ["a b", "d e"]
 
 
-def test_what_stands_before_a_window_is_read_before_it(golden):
+def test_text_before_a_window_is_in_the_segments_before_it(golden):
     """Segments of the same form, each ending where the next one begins, with any stride."""
     tokenizer = golden[1]
     context = " ".join("one two three four five".split() * 7)

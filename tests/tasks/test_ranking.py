@@ -1,5 +1,6 @@
 """Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
 
+import itertools
 import json
 import random
 import re
@@ -49,13 +50,11 @@ def test_measures_by_hand():
     assert list(result) == ["ndcg@10", "ndcg@2", "map", "err@10", "err@2"]
 
 
-def test_the_ideal_of_a_cutoff_is_cut_too():
-    assert measure(("ndcg@2",), [1, 1, 1], [3, 2, 1]) == {"ndcg@2": 1}
-
-
 def test_highest_grade_is_of_the_scale_not_of_the_file():
     assert measure(("err@1",), [1, 0], [1, 0]) == {"err@1": 1 / 2}
     assert measure(("err@1",), [1, 0], [1, 0], highest=4) == {"err@1": 1 / 16}
+    missed = [row._replace(source=(2.0,)) for row in rows_of(1, 0)]     # a document of label 2
+    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.truth(missed))["err@10"] == 1 / 4
 
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
@@ -77,26 +76,16 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
                                 [query]) == {"map": 0.5}
 
 
-def test_ndcg_is_scikit_learns_with_the_same_gains():
-    from sklearn.metrics import ndcg_score
+def test_measures_are_those_of_scikit_learn():
+    from sklearn.metrics import average_precision_score, ndcg_score
     rng = np.random.default_rng(0)
-    for count in (2, 5, 8):
-        for cutoff in (1, 3, 10):
-            grades, scores = rng.integers(0, 4, count), rng.random(count)
-            grades[0] = 3
-            name = "ndcg@%d" % cutoff
-            assert measure((name,), grades, scores)[name] == pytest.approx(
-                ndcg_score([2 ** grades - 1], [scores], k=cutoff))
-
-
-def test_map_is_scikit_learns_average_precision():
-    from sklearn.metrics import average_precision_score
-    rng = np.random.default_rng(1)
-    for _ in range(9):
-        grades, scores = rng.integers(0, 3, 8), rng.random(8)
-        grades[0] = 1
-        assert measure(("map",), grades, scores)["map"] == pytest.approx(
-            average_precision_score(grades > 0, scores))
+    for count, cutoff in itertools.product((2, 5, 8), (1, 3, 10)):
+        grades, scores = rng.integers(0, 4, count), rng.random(count)
+        grades[0] = 3
+        name = "ndcg@%d" % cutoff
+        assert measure((name, "map"), grades, scores) == {
+            name: pytest.approx(ndcg_score([2 ** grades - 1], [scores], k=cutoff)),
+            "map": pytest.approx(average_precision_score(grades > 0, scores))}
 
 
 def test_random_order():
@@ -228,7 +217,7 @@ def test_faults_of_a_table(tmp_path, lines, message):
 
 
 @pytest.mark.parametrize("name, lines, message", [
-    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document grade"),
+    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document relevance"),
     ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
     ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
     ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
@@ -334,7 +323,7 @@ def test_a_ranking_is_learned(place, loss):
                "--predict_split=dev", ranking_loss=loss, train_steps=450, learning_rate=.002,
                warmup_steps=30)
     assert done.returncode == 0, done.stderr
-    assert "trained on %s" % ("pairs of them" if loss == "pairwise" else "their grades") \
+    assert "trained on %s" % ("pairs of them" if loss == "pairwise" else "their relevance") \
         in done.stdout
     results = json.loads((place / loss / "eval_results_dev.json").read_text())
     untrained, trained = results["baseline"], results["checkpoints"][0]
@@ -361,13 +350,13 @@ def check_predictions(place, model_dir, reported):
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(data_dir="same"), "has documents of different grades, which ranking_loss pairwise"),
+    (dict(data_dir="same"), "has documents of different relevance, which ranking_loss pairwise"),
     (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
-    (dict(class_weights="balanced"), "class_weights: task ranking is no classification"),
+    (dict(class_weights="balanced"), "class_weights: task ranking is not a classification"),
     (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
     (dict(metric="gain@5"), "metric: task ranking has no gain@5"),
     (dict(task_name="custom", query_id_column="query_id", multi_label=True),
-     "query_id_column makes a ranking by grades")])
+     "query_id_column makes a ranking by relevance")])
 def test_refused(place, monkeypatch, changes, message):
     monkeypatch.chdir(place)
     (place / "same").mkdir(exist_ok=True)

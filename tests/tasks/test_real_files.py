@@ -1,4 +1,4 @@
-"""Every official file is read whole, where the data sets are there."""
+"""Every official file is read to its end, if the data sets are there."""
 
 import pathlib
 
@@ -48,8 +48,8 @@ def test_file(name, split):
 
 
 def test_parts_of_race():
-    whole, middle = (read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle"))
-    assert [row for row in whole if row.id.startswith("middle")] == middle
+    complete, middle = (read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle"))
+    assert [row for row in complete if row.id.startswith("middle")] == middle
     assert not any("_" in text for row in middle for _, text in row.pairs)
 
 

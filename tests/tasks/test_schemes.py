@@ -81,14 +81,14 @@ def test_entities_are_those_of_seqeval(scheme, name):
     rng = random.Random(0)
     tags = ["O"] + ["%s-%s" % pair for pair in itertools.product(schemes.prefixes(scheme), "XY")]
     for _ in range(3000):
-        drawn = rng.choices(tags, k=rng.randint(1, 8))
-        assert schemes.spans(drawn) == [(a, b + 1, label) for label, a, b in get_entities(drawn)]
-        strict = library.Tokens(list(schemes.repaired(drawn, scheme)),
+        found = rng.choices(tags, k=rng.randint(1, 8))
+        assert schemes.spans(found) == [(a, b + 1, label) for label, a, b in get_entities(found)]
+        strict = library.Tokens(list(schemes.repaired(found, scheme)),
                                 getattr(library, name)).entities
-        assert schemes.spans(drawn) == [(one.start, one.end, one.tag) for one in strict]
+        assert schemes.spans(found) == [(one.start, one.end, one.tag) for one in strict]
 
 
-def test_the_scheme_with_the_fewest_faults_is_that_of_a_file():
+def test_the_scheme_of_a_file_has_the_fewest_errors():
     assert schemes.detect([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
     assert schemes.detect([["O", "I-X"]]) == "iob1" and schemes.detect([["O"]]) == "bio2"
 

@@ -83,9 +83,9 @@ WRONG = (
     ({"data": [article(question(answers=(("The dog", 43),)))]},
      "question 'q1': answer_start 43 is outside of the context of 43 characters"),
     ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
-    ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected a whole'),
-    ({"data": [article(question(answers=(("x", "--6"),)))]}, 'answer_start "--6", expected a wh'),
-    ({"data": [article(question(answers=(("x", "9" * 5000),)))]}, "expected a whole number"),
+    ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected an integer'),
+    ({"data": [article(question(answers=(("x", "--6"),)))]}, 'answer_start "--6", expected an in'),
+    ({"data": [article(question(answers=(("x", "9" * 5000),)))]}, "expected an integer"),
     ({"data": [article(question(answers=((5, 0),)))]}, "answer 5, expected a text"),
     ({"data": [article(question(answers=((" ", 0),)))]}, "an answer is empty"),
     ({"data": [article(question(answers=None))]}, "no answers"),
@@ -279,6 +279,8 @@ def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(capl
     assert "dev.json: 1 of 2 questions are empty: empty" in caplog.text
     assert SQUAD.reader.training_rows([*rows, row(id="none")], 0, "") == [
         *rows[:3], row(id="none")]
+    with pytest.raises(UserError, match="no answer of the train file in d has a known"):
+        SQUAD.reader.training_rows(rows[3:], 0, "d")
 
 
 # ---- answers

@@ -71,7 +71,7 @@ def test_columns_by_name_between_tabs(tmp_path):
 
 
 def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
-    """In CoNLL-U's form; elsewhere # is a word, whatever stands beside it, as are hashtags."""
+    """In CoNLL-U's form; elsewhere # is a word, whatever its columns are, as are hashtags."""
     text = "# id = 1\nEU x y B-ORG\nsays x y O\n\n# id = 2\n# x y O\n# x y B-X\n\n#tag x y z\n"
     first, second, third = sentences = read(write(tmp_path, text))
     assert [s.words for s in sentences] == [("EU", "says"), ("#", "#"), ("#tag",)]
@@ -84,7 +84,15 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
     assert predicted.words == ("#", "1", "fan")
 
 
-def test_what_stands_after_the_last_word_is_kept(tmp_path):
+def test_comments_do_not_hide_tabs(tmp_path):
+    text = "#id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
+    sentences = read(write(tmp_path, text))
+    assert [s.words for s in sentences] == [("New York",), ("Yes",)]
+    assert conll_text([s.source for s in sentences], "XY") == text.replace("LOC\n", "LOC\tX\n") \
+        .replace("\tO\n", "\tO\tY\n")
+
+
+def test_lines_after_the_last_word_are_kept(tmp_path):
     sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
     assert conll_text([s.source for s in sentences], [["O"]]) == (
         "a O O\n\n-DOCSTART- O O\n")
@@ -111,15 +119,22 @@ def test_a_file_without_tags(tmp_path):
     ("a O\n", "0", "2", ": no column '0' (columns: 1, 2)"),
     ("word tag\na O\n", "word", "tags", ": no column 'tags'; did you mean 'tag'? (columns: word"),
     ("word tag\na O X\n", "word", "tag", ":2: 3 column(s), expected 2 as in line 1"),
+    ("word tag word\na O b\n", "word", "tag", ": 2 columns are called 'word'; expected one"),
     ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
     ("\n", "1", None, ": the file is empty"),
-    ("-DOCSTART- O\n", "1", None, ": no words"),
+    ("-DOCSTART- O\n", "1", None, ": no words"), ("#id = 1 O\n", "1", None, ": no words"),
 ])
 def test_faulty_columns(tmp_path, text, word, tag, message):
     path = write(tmp_path, text)
     with pytest.raises(UserError) as e:
         read(path, word, tag)
     assert str(e.value).startswith(path + message)
+
+
+def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
+    path = write(tmp_path, "a (X*\n\nb (Y)\n\nc *\nd\n\ne *\n")
+    sentences = tagged_files.read(path, None, "1", None, True, skips=True)
+    assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
 
 
 # --- JSON lines
@@ -174,6 +189,7 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
 
 @pytest.mark.parametrize("line, message", [
     ("{", "not valid JSON: "),
+    ('{"text": "a\\ud83d", "entities": []}', "an escape such as \\ud83d that is half a character"),
     ("[]", "expected a JSON object, found list"),
     ('{"text": " ", "entities": []}', "'text' is empty, expected a text"),
     ('{"entities": []}', "no 'text' or 'tokens' or 'words' (keys: entities)"),
@@ -193,6 +209,14 @@ def test_faulty_json(tmp_path, line, message):
     with pytest.raises(UserError) as e:
         read(path)
     assert str(e.value).startswith("%s:2: %s" % (path, message))
+
+
+def test_pairs_of_text_and_entities(tmp_path):
+    """As spaCy has them: one on each line, or in a list."""
+    pair = '["a", {"entities": [[0, 1, "X"]]}]'
+    for text in ("\n%s\n%s\n", "[%s, %s]\n", "[\n%s,\n%s]"):
+        assert [one.tags for one in read(write(tmp_path, text % (pair, pair), "a.json"))] == [
+            ("B-X",), ("B-X",)]
 
 
 def test_other_keys(tmp_path):

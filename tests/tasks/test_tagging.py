@@ -201,7 +201,7 @@ def test_predictions_of_texts_are_characters(tmp_path):
 
 def test_answers_for_other_words_are_no_answers(small):
     task, rows, values = small
-    with pytest.raises(ValueError, match="other numbers of tags than of words"):
+    with pytest.raises(ValueError, match="the numbers of tags are not those of the words"):
         task.scorer.prediction_files(rows, values[::-1])
 
 

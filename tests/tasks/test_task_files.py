@@ -1,4 +1,4 @@
-"""Files of tasks: what is read from each form, what is refused and how it is told."""
+"""Files of tasks: what is read from each form, what is refused, and the messages."""
 
 import dataclasses
 import json
@@ -20,47 +20,75 @@ def write(directory, name, *lines):
 
 # --- Rows
 
-def test_file_without_header_and_its_test_file(tmp_path):
-    write(tmp_path, "dev.tsv", 'gj04\t1\t\tHe "ran.', "gj04\t0\t*\tIt it.")
-    write(tmp_path, "test.tsv", "index\tsentence", "7\tShe sat.")
-    task = GLUE["cola"]
-    assert parsing.read_rows(task, tmp_path, "dev") == [
-        Row("0", (('He "ran.', None),), "1"), Row("1", (("It it.", None),), "0")]
-    assert parsing.read_rows(task, tmp_path, "test") == [Row("7", (("She sat.", None),), None)]
+def rows_of(name, directory, split, **more):
+    return parsing.read_rows(TASKS[name], str(directory), split, **more)
 
 
-def test_byte_order_mark_and_carriage_returns(tmp_path):
-    write(tmp_path, "train.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r",
-          "1\t5\t6\tA one.\tA two.\r")
-    assert parsing.read_rows(GLUE["mrpc"], tmp_path, "train") == [
-        Row("0", (("A one.", "A two."),), "1")]
+ODD = "a\u0085b\u2028c\x0bd\x0ce\x1cf"         # only a line feed ends a row
+# Task, split, its file, lines or objects of JSON lines; (id, text, second text, label) of each row.
+FILES = [
+    ("cola", "dev", "dev.tsv", ['gj04\t1\t\tHe "ran.', "gj04\t0\t*\tIt it."], [
+        ("0", 'He "ran.', None, "1"), ("1", "It it.", None, "0")]),
+    ("cola", "test", "test.tsv", ["index\tsentence", "7\tShe sat."], [
+        ("7", "She sat.", None, None)]),
+    ("sst-2", "train", "train.tsv", ["sentence\tlabel", ODD + "\t1", "", ""], [
+        ("0", ODD, None, "1")]),
+    ("sts-b", "dev", "dev.tsv", ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"], [
+        ("0", "a", "b", 2.5), ("1", "a", "b", 0.)]),
+    ("yelp-5", "test", "test.csv", ['"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""'], [
+        ("0", 'a "b", c\nd', None, "5"), ("1", 'x  y "z"', None, "1")]),
+    ("ag_news", "test", "test.csv", ['"3","A title","social\\network"', '"1","","text"'], [
+        ("0", "A title social network", None, "3"), ("1", "text", None, "1")]),
+    ("tnews", "train", "train.json", [
+        {"label": "100", "sentence": "一", "keywords": "", "more": {"a": 1}},
+        {"label": 116, "sentence": "二", "id": 7}], [
+            ("0", "一", None, "100"), ("7", "二", None, "116")]),
+    ("tnews", "test", "test.json", [[{"sentence": "三", "id": 3}]], [("3", "三", None, None)]),
+    ("cluewsc", "train", "train.json", [
+        {"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}], [
+            ("0", "t", "b a", "true")]),
+    ("csl", "dev", "dev.json", [{"id": 5, "abst": "t", "keyword": ["a", "b"], "label": "0"}], [
+        ("5", "a b", "t", "0")]),
+    # Without a label on which the annotators agree a row is left out.
+    ("snli", "dev", "snli_1.0_dev.jsonl", [
+        {"gold_label": label, "sentence1": "a", "sentence2": "b", "pairID": "p" + label}
+        for label in ("neutral", "-", "entailment")], [
+            ("pneutral", "a", "b", "neutral"), ("pentailment", "a", "b", "entailment")]),
+    ("xnli-de", "train", "multinli.train.de.tsv", ["premise\thypo\tlabel", "a\tb\tcontradictory"], [
+        ("0", "a", "b", "contradiction")]),
+    ("xnli-de", "dev", "XNLI-1.0/xnli.dev.tsv", [
+        "language\tgold_label\tsentence1\tsentence2", "zh\tneutral\tx\ty", "de\tneutral\ta\tb"], [
+            ("1", "a", "b", "neutral")]),
+]
 
 
-def test_only_a_line_feed_ends_a_row(tmp_path):
-    text = "a\u0085b\u2028c\x0bd\x0ce\x1cf"
-    write(tmp_path, "train.tsv", "sentence\tlabel", text + "\t1", "", "")
-    rows = parsing.read_rows(GLUE["sst-2"], tmp_path, "train")
-    assert rows == [Row("0", ((text, None),), "1")]
+@pytest.mark.parametrize("task, split, name, lines, expected", FILES)
+def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    write(tmp_path, name, *(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    rows = rows_of(task, tmp_path, split, need_labels=expected[0][3] is not None)
+    assert rows == [Row(id, ((text, other),), label) for id, text, other, label in expected]
+    if task == "sts-b":
+        assert TASKS[task].reader.label_array(rows).dtype == np.float32
 
 
-def test_official_index_is_the_id(tmp_path):
-    write(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tlabel", "9\ta\tb\tentailment")
-    assert parsing.read_rows(GLUE["rte"], tmp_path, "train")[0].id == "9"
-
-
-def test_both_halves_of_mnli(tmp_path):
-    for half in ("matched", "mismatched"):
-        write(tmp_path, "dev_%s.tsv" % half, "index\tsentence1\tsentence2\tgold_label",
-              "0\t%s\tb\tneutral" % half)
-    assert [row.pairs[0][0] for row in parsing.read_rows(GLUE["mnli"], tmp_path, "dev")] == [
+def test_both_parts_of_mnli(tmp_path):
+    for part in ("matched", "mismatched"):
+        write(tmp_path, "dev_%s.tsv" % part, "index\tsentence1\tsentence2\tgold_label",
+              "0\t%s\tb\tneutral" % part)
+    assert [row.pairs[0][0] for row in rows_of("mnli", tmp_path, "dev")] == [
         "matched", "mismatched"]
 
 
-def test_scores(tmp_path):
-    write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0")
-    rows = parsing.read_rows(GLUE["sts-b"], tmp_path, "dev")
-    assert [row.label for row in rows] == [2.5, 0.0]
-    assert GLUE["sts-b"].reader.label_array(rows).dtype == np.float32
+@pytest.mark.parametrize("name, content, encoding, text", (
+    ("x.tsv", b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"), "utf-16-le", "a"),
+    ("x.csv", "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"), "gb18030", "a"),
+    ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
+    ("x.csv", b" \n" * 60 + b"sep=;\nsentence;label\na;1\n", None, "a")))
+def test_odd_beginnings(tmp_path, name, content, encoding, text):
+    (tmp_path / name).write_bytes(content)
+    task = dataclasses.replace(GLUE["sst-2"], encoding=encoding)
+    assert parsing.read_file(task, str(tmp_path / name), True) == [Row("0", ((text, None),), "1")]
 
 
 def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
@@ -76,65 +104,13 @@ def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
 
 # --- Other forms
 
-def rows_of(name, directory, split, **more):
-    return parsing.read_rows(TASKS[name], str(directory), split, **more)
-
-
-def test_csv_with_line_breaks_and_quotation_marks(tmp_path):
-    write(tmp_path, "train.csv", '"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""')
-    rows = parsing.read_file(TASKS["yelp-5"], str(tmp_path / "train.csv"), True,
-                             header=("label", "text"))
-    assert rows == [Row("0", (('a "b", c\nd', None),), "5"), Row("1", (('x  y "z"', None),), "1")]
-
-
-def test_title_and_text(tmp_path):
-    write(tmp_path, "test.csv", '"3","A title","social\\network"', '"1","","text"')
-    assert [row.pairs[0][0] for row in rows_of("ag_news", tmp_path, "test", need_labels=True)] == [
-        "A title social network", "text"]
-
-
-def test_json_lines(tmp_path):
-    write(tmp_path, "train.json",
-          json.dumps({"label": "100", "sentence": "一", "keywords": "", "more": {"a": 1}}),
-          json.dumps({"label": 116, "sentence": "二", "id": 7}))
-    assert rows_of("tnews", tmp_path, "train") == [
-        Row("0", (("一", None),), "100"), Row("7", (("二", None),), "116")]
-    write(tmp_path, "test.json", json.dumps([{"sentence": "三", "id": 3}]))
-    assert rows_of("tnews", tmp_path, "test") == [Row("3", (("三", None),), None)]
-
-
-def test_values_inside_of_values_and_lists(tmp_path):
-    write(tmp_path, "train.json", json.dumps(
-        {"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}))
-    assert rows_of("cluewsc", tmp_path, "train")[0].pairs == (("t", "b a"),)
-    write(tmp_path, "dev.json", json.dumps(
-        {"id": 5, "abst": "t", "keyword": ["a", "b"], "label": "0"}))
-    assert rows_of("csl", tmp_path, "dev") == [Row("5", (("a b", "t"),), "0")]
-
-
-def test_rows_without_an_agreed_label_are_left_out(tmp_path):
-    write(tmp_path, "snli_1.0_dev.jsonl", *(json.dumps(
-        dict(gold_label=label, sentence1="a", sentence2="b", pairID="p" + label))
-        for label in ("neutral", "-", "entailment")))
-    assert [row.id for row in rows_of("snli", tmp_path, "dev")] == ["pneutral", "pentailment"]
-
-
-def test_one_language_of_several(tmp_path):
-    write(tmp_path, "multinli.train.de.tsv", "premise\thypo\tlabel", "a\tb\tcontradictory")
-    assert rows_of("xnli-de", tmp_path, "train") == [Row("0", (("a", "b"),), "contradiction")]
-    (tmp_path / "XNLI-1.0").mkdir()
-    write(tmp_path / "XNLI-1.0", "xnli.dev.tsv", "language\tgold_label\tsentence1\tsentence2",
-          "zh\tneutral\tx\ty", "de\tneutral\ta\tb")
-    assert rows_of("xnli-de", tmp_path, "dev") == [Row("1", (("a", "b"),), "neutral")]
-
-
 def test_a_directory_of_texts(tmp_path):
-    for label, name in (("pos", "10_7"), ("pos", "9_8"), ("neg", "0_1")):
+    for label, name in (("pos", "10_7"), ("pos", "9_8"), ("neg", "0_1"), ("pos", "²1")):
         (tmp_path / "test" / label).mkdir(parents=True, exist_ok=True)
         write(tmp_path / "test" / label, name + ".txt", "A <br /><br />text.", "")
     rows = rows_of("imdb", tmp_path, "test", need_labels=True)
-    assert [row.id for row in rows] == ["neg/0_1", "pos/9_8", "pos/10_7"]
-    assert [row.label for row in rows] == ["neg", "pos", "pos"]
+    assert [row.id for row in rows] == ["neg/0_1", "pos/9_8", "pos/10_7", "pos/²1"]
+    assert [row.label for row in rows] == ["neg", "pos", "pos", "pos"]
     assert rows[0].pairs == (("A   text.", None),)
     (tmp_path / "test" / "neg" / "0_1.txt").write_text(" ")
     with pytest.raises(UserError, match="0_1.txt: column 'text' is empty"):
@@ -159,13 +135,10 @@ def test_articles_with_questions(tmp_path):
     (tmp_path / "dev" / "high" / "4.txt").write_text('{"article": "a", "questions": ["x"]}')
     with pytest.raises(UserError, match="4.txt: expected article, questions and as many lists"):
         rows_of("race", tmp_path, "dev")
-
-
-def test_a_table_called_txt_is_one_where_it_names_its_columns(tmp_path):
-    write(tmp_path, "snli_1.0_test.txt", "gold_label\tsentence1\tsentence2\tpairID",
-          "-\ta\tb\tp1", "neutral\tc\td\tp2")
-    rows = parsing.read_to_predict(TASKS["snli"], str(tmp_path / "snli_1.0_test.txt"))
-    assert [(row.id, row.pairs) for row in rows] == [("p1", (("a", "b"),)), ("p2", (("c", "d"),))]
+    (tmp_path / "dev" / "high" / "4.txt").write_text(json.dumps(dict(
+        article="a", questions=["Who?", "Why?"], options=[list("wxyz")] * 2, answers=["B"])))
+    with pytest.raises(UserError, match="4.txt: expected as many answers as questions, 2"):
+        rows_of("race", tmp_path, "dev")
 
 
 def test_a_cell_of_any_size_is_read(tmp_path):
@@ -175,16 +148,10 @@ def test_a_cell_of_any_size_is_read(tmp_path):
     assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
 
 
-def test_plain_lines(tmp_path):
-    write(tmp_path, "lines", "a\tb", "c\td")
-    rows = parsing.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")
-    assert rows == [Row("0", (("a", "b"),), None), Row("1", (("c", "d"),), None)]
-
-
-# --- Faults: content of the file, what the one line says
+# --- Errors: content of the file, message
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
-FAULTS = {
+ERRORS = {
     "empty file": ("rte", b"", "dev.tsv: the file is empty"),
     "blank lines only": ("rte", b"\n \n", "dev.tsv: the file is empty"),
     "no rows": ("rte", RTE, "dev.tsv: no rows after the header"),
@@ -206,6 +173,18 @@ FAULTS = {
     "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
                   "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
+    "not UTF-8 after a byte order mark": (
+        "rte", b"\xef\xbb\xbfind\xe9x\n",
+        "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)"),
+    "half a character in a name": (
+        "tnews", '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
+    "a row without the column that selects rows": (
+        "xnli-de", "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
+        "xnli.dev.tsv:2: 3 column(s), expected 4"),
+    "a carriage return in a cell": (
+        "yelp-5", '"5","a"\n"4",b\rc\n',
+        "test.csv:2: not CSV: a carriage return in a cell without quotation marks"),
     "Chinese of older programs": (
         "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
         "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
@@ -239,29 +218,31 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_fault(fault, tmp_path):
-    name, content, message = FAULTS[fault]
+@pytest.mark.parametrize("error", ERRORS)
+def test_error(error, tmp_path):
+    name, content, message = ERRORS[error]
     content = content if isinstance(content, bytes) else content.encode()
     split = "dev" if "dev" in TASKS[name].files else "test"
-    (tmp_path / TASKS[name].files[split]).write_bytes(content)
+    path = tmp_path / np.ravel(TASKS[name].files[split])[0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
     with pytest.raises(UserError) as e:
         parsing.read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
     assert message in str(e.value) and str(tmp_path) in str(e.value)
     assert "\n" not in str(e.value)
 
 
-def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
+def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *("%d\ta\tb\tx%d" % (i, i) for i in range(25)))
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
-    assert lines[0] == "25 faulty rows, the first 20 faults:" and len(lines) == 21
+    assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
 
 
-def test_a_fault_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
+def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *("%d\t%s\tb\tentailment" % (i, "a" * (i > 30))
                                               for i in range(40)), "x\ty")
@@ -309,14 +290,14 @@ def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, enc
     assert caplog.messages == (["%s is read as %s" % (path, shown)] if shown else [])
 
 
-def test_an_encoding_is_told_or_guessed_but_never_taken_for_another(tmp_path):
+def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))
     with pytest.raises(UserError, match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
                                         "cp1252 .naïve. .*: look at it, and give --encoding="):
         parsing.read_file(PAIRS, str(path), True)
-    told = dataclasses.replace(PAIRS, encoding="cp1252")
-    assert parsing.read_file(told, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
+    given = dataclasses.replace(PAIRS, encoding="cp1252")
+    assert parsing.read_file(given, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
     with pytest.raises(UserError, match="x.csv: not ascii: byte 0xef in line 2"):
         parsing.read_file(dataclasses.replace(PAIRS, encoding="ascii"), str(path), True)
 
@@ -335,13 +316,13 @@ def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, del
     assert parsing.read_file(again, str(path), True) == rows
 
 
-def test_a_delimiter_that_no_name_tells_has_to_be_told(tmp_path):
+def test_a_delimiter_without_known_names_must_be_given(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(TABLE % ((":",) * 6), "utf-8")
     with pytest.raises(UserError, match="no column 'sentence1'.*columns: index:sentence1:sent"):
         parsing.read_file(PAIRS, str(path), True)
-    told = dataclasses.replace(PAIRS, delimiter=":")
-    assert parsing.read_file(told, str(path), True)[0].id == "7"
+    given = dataclasses.replace(PAIRS, delimiter=":")
+    assert parsing.read_file(given, str(path), True)[0].id == "7"
 
 
 def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
@@ -358,6 +339,10 @@ def test_an_official_file_without_names_is_predicted_as_it_is(tmp_path, caplog):
     assert [row.pairs[0][0] for row in rows] == ["A title Some text", "Two more"]
     assert caplog.messages == ["%s is read without a line of names; columns are label, title, text"
                                % (tmp_path / "test.csv")]
+    # A table in a .txt file, and one with columns in another order.
+    write(tmp_path, "x.txt", "gold_label\tsentence1\tsentence2\tpairID", "-\ta\tb\tp1")
+    assert parsing.read_to_predict(TASKS["snli"], str(tmp_path / "x.txt")) == [
+        Row("p1", (("a", "b"),), None)]
     write(tmp_path, "named.csv", "text,title,label", "Some text,A title,3")
     rows = parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "named.csv"))
     assert [row.pairs[0][0] for row in rows] == ["A title Some text"]
@@ -410,7 +395,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt
 def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, name):
     text, ids = BROKEN[name]
     (tmp_path / name).write_text(text)
@@ -428,6 +413,14 @@ def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
     rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
     assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
+
+
+@pytest.mark.parametrize("row", (b"\xc3(\ta\tb", b"\xc3(\t\xc3(\tb"))
+def test_a_row_whose_name_is_bad_bytes_is_called_by_its_number(tmp_path, row):
+    """So that it can be written to the prediction file."""
+    (tmp_path / "x.tsv").write_bytes(b"index\tsentence1\tsentence2\n" + row + b"\n5\ta\tb\n")
+    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+    assert rows == [Row("0", (), None), Row("5", (("a", "b"),), None)]
 
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):

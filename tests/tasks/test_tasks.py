@@ -123,15 +123,9 @@ def test_own_scores(tmp_path):
     assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
 
 
-def test_own_file_with_a_single_label(tmp_path):
-    write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\tx")
-    with pytest.raises(UserError, match="column 'label' holds a single label, 'x'"):
-        custom.get_task(settings(tmp_path))
-
-
 def test_a_list_of_labels_is_no_label(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tx, y", "d\tx,z")
-    with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' beside its parts; "
+    with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' and its parts; "
                                         "several labels in a row are for --multi_label=True"):
         custom.get_task(settings(tmp_path))
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
@@ -212,11 +206,12 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
 
 
-def test_two_forms_of_a_file(tmp_path):
-    for name in ("train.csv", "train.tsv"):
-        write(tmp_path, name, "text_a", "x")
-    with pytest.raises(UserError, match="has train.csv and train.tsv; expected one of them"):
-        own(tmp_path)
+def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
+    for name, message in (("train.csv", "column 'label' holds a single label, 'x'"),
+                          ("train.tsv", "has train.csv and train.tsv; expected one of them")):
+        write(tmp_path, name, "label,text_a", "x,a", "x,b")
+        with pytest.raises(UserError, match=message):
+            own(tmp_path)
 
 
 def test_several_labels_in_a_cell(tmp_path):
@@ -322,16 +317,12 @@ def test_the_metric_that_selects(tmp_path):
         "f1", "matthews", "accuracy")
 
 
-def test_scores_go_with_nothing_else(tmp_path):
-    with pytest.raises(UserError, match="is_regression is True"):
-        own(tmp_path, is_regression=True, multi_label=True)
-
-
 @pytest.mark.parametrize("changes, message", [
+    (dict(is_regression=True, multi_label=True), "is_regression is True: a score goes with"),
     (dict(multi_label=True, choice_columns="a,b"), "any number of labels does not go with choice"),
     (dict(query_id_column="qid"), "query_id_column makes a ranking of documents .*give --text_b_"),
     (dict(query_id_column="qid", text_b_column=","), "give --text_b_column, the column of the doc"),
-    (dict(multi_label=True, label_separator=""), "label_separator is empty, expected what stands"),
+    (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
     (dict(label_column=""), "label_column is '', expected the name of a column"),
     (dict(multi_label=True, label_column=","), "label_column is ',', expected the name"),
     (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
@@ -341,6 +332,12 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
     write(tmp_path, "train.csv", "text_a,qid,a,b,label", "x,1,y,z,a", "x,1,y,z,b")
     with pytest.raises(UserError, match=message):
         own(tmp_path, **changes)
+
+
+def test_thresholds_of_labels_are_for_several_labels():
+    for task_name in ("sst-2", "sts-b", "ranking"):
+        with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
+            custom.get_task(settings("d", task_name=task_name, label_thresholds="1:0.3"))
 
 
 def test_one_row_at_least_is_held_out_and_one_is_left():

@@ -52,7 +52,7 @@ def encode(tokenizer, length, *examples):
     return word_encoding.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
 
 
-def test_labels_stand_at_the_pieces_of_words(tokenizer):
+def test_labels_are_at_the_pieces_of_words(tokenizer):
     words = ["kamat", "mi", "telok"]
     arrays, counts = encode(tokenizer, 24, (words, [1, 1, 0], [2, 0, 1]))
     ids = [tokenizer.ids("kamat"), tokenizer.ids("mi"), tokenizer.encode_words(["telok"], [0])[0]]

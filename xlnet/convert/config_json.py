@@ -1,4 +1,4 @@
-"""`config.json`, in which Hugging Face's library says what a model is: to and from our terms."""
+"""`config.json` of Hugging Face's library, to and from our terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 
 NAME = "config.json"
 
-# The library's class for each output layer, the keys being those of `weights` and "network".
+# Their class for each output layer: those of `weights`, or none.
 NETWORK = "network"
 CLASSES = {
     NETWORK: "XLNetModel",
@@ -24,9 +24,9 @@ CLASSES = {
     weights.SPANS: "XLNetForQuestionAnswering",
     weights.SIMPLE_SPANS: "XLNetForQuestionAnsweringSimple",
 }
-_SUMMED_UP = (weights.SEQUENCE, weights.CHOICE)     # read one vector of the text
+_SUMMED_UP = (weights.SEQUENCE, weights.CHOICE)     # with one vector for the text
 
-# What SEQUENCE is trained for, in the library's words.
+# The problems of SEQUENCE, in their words.
 ONE_LABEL, MANY_LABELS, SCORE = (
     "single_label_classification", "multi_label_classification", "regression")
 
@@ -40,8 +40,8 @@ _SIZES = {"n_layer": "n_layer", "d_model": "d_model", "n_head": "n_head", "d_inn
 _DEFAULT_SIZES = {"n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
                   "vocab_size": 32000}
 
-# What that library keeps with a model and we do not, with the values of models of ours. Entries of
-# a folder go with its checkpoint, in a file of their own, and come back from there.
+# Entries without a counterpart here, with their values for models of ours. Those of a folder are
+# kept in a file next to its checkpoint, and return from there.
 CARRIED_NAME = "huggingface_config.json"
 CARRIED: Mapping[str, Any] = {
     "attn_type": "bi", "bi_data": False, "bos_token_id": 1, "clamp_len": -1, "dropout": 0.1,
@@ -50,8 +50,7 @@ CARRIED: Mapping[str, Any] = {
     "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
     "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
 _NULL = type(None)
-# What an entry may be beside the type of its value above: lengths and ids that nobody set are null
-# there.
+# Other types than those of the values above: unset lengths and ids are null there.
 _OTHER_TYPES: Mapping[str, tuple[type, ...]] = {
     "mem_len": (int,), "reuse_len": (int,), "bos_token_id": (_NULL,), "pad_token_id": (_NULL,),
     "eos_token_id": (list, _NULL),
@@ -60,13 +59,14 @@ _OTHER_TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model in terms that both sides have.
+    """A model in common terms.
 
     Attributes:
-      head: a key of `CLASSES`. problem: of SEQUENCE, ONE_LABEL, MANY_LABELS or SCORE.
-      labels: names of the outputs; None where nobody named them.
+      head: a key of `CLASSES`.
+      labels: names of the outputs; None: they have none.
+      problem: of SEQUENCE: ONE_LABEL, MANY_LABELS or SCORE.
       summary_type, use_summ_proj: as in `ClassifierSettings`.
-      carried: entries of `CARRIED` that are known.
+      carried: known entries of `CARRIED`.
     """
     config: XLNetConfig
     head: str
@@ -82,11 +82,11 @@ class Model:
 
     @property
     def prefix(self) -> str:
-        """What the names of the network's tensors begin with there."""
+        """The beginning of the names of the network's tensors there."""
         return "" if self.head == NETWORK else "transformer."
 
     def pairs(self, scope: str, outputs: int) -> list[weights.Pair]:
-        """The weights of both sides. scope: name of our output layer. outputs: it has."""
+        """The weights of both sides. scope, outputs: name and outputs of our output layer."""
         parts = [weights.SUMMARY] if self.use_summ_proj and self.head in _SUMMED_UP else []
         parts += [] if self.head == NETWORK else [self.head]
         return weights.pairs(self.config, parts, scope, outputs, self.prefix)
@@ -95,10 +95,10 @@ class Model:
 # ---- from theirs ----
 
 def read(path: str) -> Model:
-    """What the file says.
+    """Reads the file.
 
     Raises:
-      UserError: it is of another kind of model, or of one that cannot be computed as it is there.
+      UserError: the model is not an XLNet, or computes something that cannot be computed here.
     """
     values = files.read_json(path, "config")
     if values.get("model_type") != "xlnet":
@@ -125,7 +125,7 @@ def _head(values, path):
 
 def _architecture(values, path):
     activation = values.get("ff_activation", "gelu")
-    if activation not in list(_ACTIVATIONS):      # it may be a list, which has no hash
+    if activation not in list(_ACTIVATIONS):      # a list has no hash
         raise UserError("%s: ff_activation is %r, expected one of %s"
                         % (path, activation, ", ".join(_ACTIVATIONS)))
     sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
@@ -162,8 +162,7 @@ def _problem(values, path):
 
 
 def _check_carried(model, path):
-    """Raises UserError where an entry is of another type than there, or the network would compute
-    something else here."""
+    """Raises UserError for an entry of a wrong type, or one that cannot be computed here."""
     for name, value in model.carried.items():
         types = (type(CARRIED[name]), *_OTHER_TYPES.get(name, ()))
         if type(value) not in types:
@@ -180,7 +179,7 @@ def _check_carried(model, path):
 
 
 def _summary(values, path):
-    """The fields of `Model` on how a text becomes one vector."""
+    """The fields of `Model` for the vector of a text."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
     activation = values.get("summary_activation", "tanh")
@@ -197,15 +196,15 @@ def _summary(values, path):
 # ---- to theirs ----
 
 def carried(model: Model) -> dict[str, Any]:
-    """What goes with a checkpoint of ours: a file that `read` takes, too."""
+    """The file next to a checkpoint of ours, which `read` can read."""
     return dict(sorted(_entries(model).items()))
 
 
 def describe(model: Model, dtype: str) -> dict[str, Any]:
-    """What the file says of a model whose weights are of type `dtype`.
+    """The file of a model with weights of type `dtype`.
 
     Raises:
-      UserError: that library cannot compute it.
+      UserError: that library cannot compute the model.
     """
     config = model.config
     if config.d_head * config.n_head != config.d_model:

@@ -1,4 +1,4 @@
-"""A folder of Hugging Face's library to a checkpoint of ours, and the other way."""
+"""Converts a folder of Hugging Face's library to a checkpoint of ours, and back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
-_LENGTH = 512           # of texts, where nobody says it [tokens]
+_LENGTH = 512           # of a text, by default [tokens]
 
 
 def is_theirs(source: str) -> bool:
-    """Whether `source` is a folder of that library, rather than a checkpoint of ours."""
+    """Whether `source` is a folder of that library, not a checkpoint of ours."""
     return any(os.path.exists(os.path.join(source, name))
                for name in (config_json.NAME, *folder.NAMES))
 
@@ -36,12 +36,13 @@ def from_huggingface(source: str, target: str, columns: described.Columns,
                      keep_accents: Optional[bool] = None) -> None:
     """Writes the directory `target`, which must be new or empty.
 
-    A model with a task of ours and a vocabulary becomes a model directory, ready to predict; any
-    other one weights to start from, in the form of the released checkpoints.
+    A model with a vocabulary and a task of ours becomes a model directory, ready to predict. Any
+    other model becomes weights to start from, like the released checkpoints.
 
     Args:
-      source: the library's folder. columns: of the files that are predicted.
-      spiece_model_file, uncased, keep_accents: as in `tokenizer_files.read`.
+      source: folder of that library.
+      columns: of the files to predict.
+      spiece_model_file, uncased, keep_accents: as of `tokenizer_files.read`.
 
     Raises:
       UserError: something is missing, damaged, or cannot be computed here as it is there.
@@ -73,7 +74,7 @@ def _from_huggingface(source, target, columns, model, tokenizer):
 
 
 def _outputs(tensors):
-    """C, the outputs of a layer that has as many as there are labels."""
+    """The outputs C of a layer that has one for each label; 1 without such a layer."""
     for name in ("logits_proj.weight", "classifier.weight"):
         if name in tensors:
             return len(tensors[name])
@@ -81,7 +82,7 @@ def _outputs(tensors):
 
 
 def _as_its_weights_are(model, tensors):
-    """`model` with the labels that it has and the biases untied if the layers' own differ."""
+    """The model with its labels, and with untied biases if those of the layers differ."""
     config = model.config
     if not config.untie_r and not weights.biases_are_tied(tensors, config, model.prefix):
         _log.warning("note: untie_r is False, but the layers' attention biases differ, and that "
@@ -108,7 +109,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
 
 
 def _note_what_differs(model, tokenizer, source):
-    """Says what has to be given on the command line to compute the same."""
+    """Notes what the command line must have for the same outputs."""
     clamp_len = model.carried.get("clamp_len", -1)
     if clamp_len > 0:
         _log.warning("note: clamp_len is %d there; give --clamp_len=%d", clamp_len, clamp_len)
@@ -144,14 +145,15 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     """Writes the folder `target`, which must be new or empty.
 
     Args:
-      source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; a model directory
-        is its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
+      source: prefix or directory of a checkpoint next to its `xlnet_config.json`; of a model
+        directory the best checkpoint is used, if it has one.
+      dtype: of the file, one of `safetensors.DTYPES`.
+      spiece_model_file, uncased, keep_accents: as of `Tokenizer`; default: the files next to the
+        checkpoint.
       max_shard_size: of a file with weights, as in `folder.parse_size`.
-      spiece_model_file, uncased, keep_accents: as in `Tokenizer`; what lies beside the checkpoint
-        if not given.
 
     Raises:
-      UserError: something is missing, or that library cannot compute it.
+      UserError: something is missing, or that library cannot compute the model.
     """
     max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
     prefix = _find_checkpoint(source)
@@ -175,7 +177,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
         _log.info("%d files of up to %s, and their index", count, max_shard_size)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
-        _log.warning("note: no %s beside %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
+        _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
     if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
         _log.warning("note: summary_type %s leaves padding out here; there it counts",
                      model.summary_type)
@@ -207,7 +209,7 @@ def _describe_ours(directory, config, ours):
 
 
 def _run_settings(directory) -> Mapping[str, Any]:
-    """What the settings of a run, kept in its directory, are called there."""
+    """The settings of a run, stored in its directory, by their names there."""
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
@@ -233,8 +235,8 @@ def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
 
 
 def _with_mask_embedding(ours, config):
-    """The weights with the embedding of blanks, which fine-tuning does not have and that library
-    expects; nothing that was fine-tuned reads it."""
+    """The weights with a mask embedding: fine-tuned models do without, and that library expects it.
+    """
     if weights.MASK_EMBEDDING in ours:
         return ours
     return dict(ours, **{weights.MASK_EMBEDDING: np.zeros([1, 1, config.d_model], np.float32)})

@@ -1,4 +1,4 @@
-"""What a model directory was trained for, `task.json`, in the terms of `config_json.Model`."""
+"""`task.json`, what a model directory was trained for, in terms of `config_json.Model`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# Our task types in their terms: output layer, what it is trained for.
+# Our task types in their terms: (output layer, problem).
 _THEIRS = {
     "classification": (weights.SEQUENCE, config_json.ONE_LABEL),
     "multi_label": (weights.SEQUENCE, config_json.MANY_LABELS),
@@ -28,17 +28,17 @@ _THEIRS = {
     "tagging": (weights.TOKENS, config_json.ONE_LABEL),
     "spans": (weights.SPANS, config_json.ONE_LABEL),
 }
-_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the task type here, entries there
+_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: task options here, entries of a config there
 _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
-# Of spans the output layer is an option of the task type.
+# The output layer of spans is an option of the task type here.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
 _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Columns of the files that a converted model predicts, and the length of its texts; the fields
-    are those of `ClassifierSettings`. max_seq_length None: that of the folder, or 512."""
+    """Fields of `ClassifierSettings` for the files that a converted model predicts. max_seq_length
+    None: that of the folder, or 512."""
     text_a_column: str = ClassifierSettings.text_a_column
     text_b_column: Optional[str] = None
     choice_columns: Optional[str] = None
@@ -46,12 +46,12 @@ class Columns:
 
 
 def find_type(model: config_json.Model) -> Optional[str]:
-    """The name of our task type for their model; None where it has no task, or none of ours."""
+    """The name of our task type for their model; None: there is none."""
     return _TYPES.get((model.head, model.problem))
 
 
 def scope(model: config_json.Model) -> str:
-    """The name that our output layer gets."""
+    """The name of our output layer."""
     name = find_type(model)
     if not name:
         return ""
@@ -65,10 +65,10 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
     """The labels of their model; None for scores.
 
     Args:
-      outputs: of the output layer in its file.
+      outputs: number of outputs of its output layer.
 
     Raises:
-      UserError: `config.json` has another number of them.
+      UserError: `config.json` has another number of labels.
     """
     if model.problem == config_json.SCORE:
         if outputs != 1:
@@ -83,7 +83,7 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
 
 
 def why_not(model: config_json.Model) -> Optional[str]:
-    """Why no program of ours can go on with their model, in words; None if one can."""
+    """Why no program of ours can use their model with its task; None: one can."""
     if not find_type(model):
         return "%s has no task of ours" % model.class_name
     if model.head == weights.TOKENS and not _scheme(model.labels or ()):
@@ -94,13 +94,13 @@ def why_not(model: config_json.Model) -> Optional[str]:
 
 def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
              max_seq_length: int) -> dict[str, Any]:
-    """The `task.json` of their model; there is no reason `why_not`.
+    """The `task.json` of their model, which must have no reason `why_not`.
 
     Args:
-      max_seq_length: tokens of its texts, whatever `columns` says.
+      max_seq_length: in place of that of `columns` [tokens].
 
     Raises:
-      UserError: the columns do not go with the task type.
+      UserError: the columns do not fit the task type.
     """
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
@@ -115,7 +115,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
 
 
 def _settings(model, columns, common):
-    """The settings with which our program would have trained it."""
+    """The settings with which our program would train the model."""
     if (model.head == weights.CHOICE) != bool(columns.choice_columns):
         raise UserError("choice_columns: %s" % (
             "%s has none" % model.class_name if columns.choice_columns
@@ -136,13 +136,13 @@ def _settings(model, columns, common):
         use_summ_proj=model.use_summ_proj, **common)
 
 
-# The schemes that taggers learn here, and the prefix of an entity of one word in each.
+# The schemes that taggers learn here, with the prefix of entities of one word.
 _ALONE = {"bio2": "B", "bioes": "S", "bmes": "S"}
 
 
 def _scheme(labels):
-    """The scheme whose tags the labels are; None if they are no tags, or of iob1, which has I-PER
-    without B-PER, and whose I begins entities: sequences that are illegal here."""
+    """The scheme of the labels; None if they are not tags, or tags of iob1: it has I-PER without
+    B-PER, and its I begins entities, which is illegal here."""
     for scheme, alone in _ALONE.items():
         entities = schemes.labels_of([labels])
         if not any(schemes.tag_fault(label, scheme) for label in labels) and all(
@@ -152,7 +152,7 @@ def _scheme(labels):
 
 
 def _names_of_answers(model, columns):
-    """Those that the model has, if they are as many as the columns; numbers from 0."""
+    """The labels of the model if there is one for each column; else numbers from 0 on."""
     count = columns.choice_columns.count(",") + 1
     if count == 1:
         if not model.labels:
@@ -163,11 +163,11 @@ def _names_of_answers(model, columns):
 
 
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """What the `task.json` of a model directory says: the model, and its output layer's name. None
-    where there is none.
+    """Reads `task.json` of a model directory: the model and the name of its output layer, or None
+    without such a file.
 
     Raises:
-      UserError: it is of a task type that Hugging Face's library does not have.
+      UserError: Hugging Face's library does not have the task type.
     """
     path = os.path.join(directory, task_json.TASK_NAME)
     if not os.path.exists(path):
@@ -189,14 +189,14 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
 
 
 def _older_kind(stored):
-    """The task type of a `task.json` of before it said so."""
+    """The task type of an old `task.json`, which does not say it."""
     if stored.get("head") == "logits":
         return "multiple_choice"
     return "regression" if stored.get("is_regression") else "classification"
 
 
 def max_seq_length(directory: str) -> Optional[int]:
-    """That of a model directory; None where it has no task."""
+    """The length of texts of a model directory [tokens]; None without a task."""
     path = os.path.join(directory, task_json.TASK_NAME)
     stored = files.read_json(path, "task").get("settings", {}) if os.path.exists(path) else {}
     return stored.get("max_seq_length")

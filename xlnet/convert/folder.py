@@ -1,4 +1,4 @@
-"""The tensors of a folder as Hugging Face's library saves it: one safetensors file or several."""
+"""The tensors of a folder of Hugging Face's library: one safetensors file or several."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SHARD_NAME = "model-%05d-of-%05d.safetensors"
 _UNITS = {"KB": 10 ** 3, "MB": 10 ** 6, "GB": 10 ** 9,
           "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-NAMES = (WEIGHTS_NAME, _INDEX_NAME, *_PICKLES)      # by one of which such a folder is known
+NAMES = (WEIGHTS_NAME, _INDEX_NAME, *_PICKLES)      # such a folder has one of them
 
 
 def read_tensors(folder: str, class_name: str) -> dict[str, np.ndarray]:
     """All tensors by name, float32 arrays.
 
     Args:
-      class_name: of the library's class, for the line that says how to get safetensors.
+      class_name: of that library, for the error that says how to get safetensors.
 
     Raises:
-      UserError: there is no safetensors file, or one is damaged, or the index names a file outside
-        of the folder, or a file or a tensor that is not there.
+      UserError: there is no safetensors file, one is damaged, or the index names a file outside of
+        the folder, or a missing file or tensor.
     """
     path, index = (os.path.join(folder, name) for name in (WEIGHTS_NAME, _INDEX_NAME))
     if os.path.exists(path):
@@ -56,7 +56,7 @@ def _read_shards(folder, index):
     shards = collections.Counter(_inside(index, name) for name in weight_map.values())
     for name, count in sorted(shards.items()):
         if not os.path.exists(os.path.join(folder, name)):
-            raise UserError("index %s: no file %s beside it, expected %d of its tensors there"
+            raise UserError("index %s: no file %s next to it, expected %d of its tensors there"
                             % (index, name, count))
         tensors.update(safetensors.read(os.path.join(folder, name)))
     missing = sorted(set(weight_map) - set(tensors))
@@ -67,32 +67,35 @@ def _read_shards(folder, index):
 
 
 def _inside(index, name):
-    """`name`, if it is a plain name, so that it cannot lead out of the folder."""
+    """The name of a file, if it is a plain one, which cannot lead out of the folder."""
     if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
             or not name.endswith(".safetensors"):
-        raise UserError("index %s: %r is no file of this folder; expected a plain name that ends "
-                        "in .safetensors" % (index, name))
+        raise UserError("index %s: %r is not a file of this folder; expected a plain name that "
+                        "ends in .safetensors" % (index, name))
     return name
 
 
 def parse_size(text: str, role: str) -> int:
     """Bytes of a size as that library writes it: "5GB", "500MB", "2GiB".
 
+    Args:
+      role: name of the flag, for the error.
+
     Raises:
-      UserError: it is no such size; `role` is the flag it stands in.
+      UserError: the text is not such a size.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]i?B)", text, re.IGNORECASE)
     size = float(found[1]) * _UNITS[found[2].upper()] if found else 0.
     if not 1 <= size < math.inf:
-        raise UserError("%s: '%s' is no size, expected one such as 5GB, 500MB or 2GiB"
+        raise UserError("%s: '%s' is not a size, expected one such as 5GB, 500MB or 2GiB"
                         % (role, text))
     return int(size)
 
 
 def write_tensors(folder: str, tensors: Mapping[str, np.ndarray], dtype: str,
                   max_bytes: int) -> int:
-    """Writes float32 arrays as one file or, where that would be larger than `max_bytes`, as several
-    with an index; a tensor that is larger by itself has a file of its own.
+    """Writes float32 arrays as one file, or as several of up to `max_bytes` and an index. A larger
+    tensor has its own file.
 
     Returns:
       The number of files with tensors.
@@ -117,7 +120,7 @@ def write_tensors(folder: str, tensors: Mapping[str, np.ndarray], dtype: str,
 
 
 def _shards(tensors, dtype, max_bytes):
-    """The names of each file, by name and as many as fit."""
+    """Lists of the names in each file, sorted, as many as fit."""
     shards: list[list[str]] = [[]]
     filled = 0
     for name in sorted(tensors):

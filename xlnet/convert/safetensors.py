@@ -1,4 +1,4 @@
-"""Files of the safetensors format, as float32 arrays, with the format's own library."""
+"""Safetensors files as float32 arrays, by the library of that format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16,
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """The tensors of a file: float32 arrays by name; narrower ones are widened, which is exact.
+    """The tensors of a file: float32 arrays by name, converted exactly from narrower types.
 
     Raises:
-      UserError: it is no such file, or a tensor is not of float32, float16 or bfloat16.
+      UserError: it is not such a file, or a tensor is not float32, float16 or bfloat16.
     """
     files.require_file(path, "safetensors")
     arrays = {}
@@ -40,13 +40,12 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def stored_bytes(array: np.ndarray, dtype: str) -> int:
-    """What an array takes in a file of `dtype`, one of `DTYPES`."""
+    """Size of an array in a file of `dtype`, one of `DTYPES`."""
     return array.size * np.dtype(DTYPES[dtype]).itemsize
 
 
 def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -> None:
-    """Writes float32 arrays as a file, complete or not at all, with the metadata `format` "pt" that
-    the format's readers ask for.
+    """Writes float32 arrays as a file, complete or not at all, with the metadata for its readers.
 
     Args:
       dtype: one of `DTYPES`; numbers are rounded to the nearest, ties to even.

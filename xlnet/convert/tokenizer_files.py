@@ -1,4 +1,4 @@
-"""The vocabulary in a folder of Hugging Face's library: `spiece.model` and how text is cleaned."""
+"""The vocabulary and the cleaning of text in a folder of Hugging Face's library."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _MORE_PIECES = ("<eop>", "<eod>")
 def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
          uncased: Optional[bool] = None, keep_accents: Optional[bool] = None
          ) -> Optional[Tokenizer]:
-    """The `Tokenizer` of a folder; None where it has no vocabulary and none is given.
+    """The `Tokenizer` of a folder; None: it has no vocabulary, and none is given.
 
     Args:
-      scratch: a directory that a SentencePiece model is written to where the folder has its
-        vocabulary as `tokenizer.json` alone; the `Tokenizer` reads it from there.
-      spiece_model_file: in place of the folder's. uncased, keep_accents: as in `Tokenizer`; None:
-        as the folder says.
+      scratch: directory for a SentencePiece model that is made of `tokenizer.json`, if the folder
+        has nothing else; the `Tokenizer` reads it from there.
+      spiece_model_file: in place of that of the folder.
+      uncased, keep_accents: as of `Tokenizer`; None: those of the folder.
 
     Raises:
-      UserError: the folder says that text is cleaned in a way that there is not here, or in another
-        one than the arguments.
+      UserError: the folder cleans text in a way that is not available here, or that contradicts the
+        arguments.
     """
     given = {"uncased": uncased, "keep_accents": keep_accents}
     config = os.path.join(folder, CONFIG_NAME)
@@ -48,7 +48,7 @@ def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
 
 
 def _rebuilt(source, path, cleaning):
-    """The `Tokenizer` of a `tokenizer.json`, its SentencePiece model written to `path`."""
+    """The `Tokenizer` of a `tokenizer.json`; writes its SentencePiece model to `path`."""
     found = tokenizer_json.read(source)
     for name, value in cleaning.items():
         if value not in (None, getattr(found, name)):
@@ -67,7 +67,7 @@ def _rebuilt(source, path, cleaning):
 
 
 def _read_cleaning(path, given, unsaid):
-    """What the file and the flags say of cleaning; `unsaid` what the file is silent on."""
+    """The cleaning by the file and the flags; `unsaid`: the default of the file."""
     if not os.path.exists(path):
         return given
     stored = files.read_json(path, "tokenizer config")
@@ -90,19 +90,19 @@ def _read_cleaning(path, given, unsaid):
 
 
 def max_length(folder: str) -> Optional[int]:
-    """`model_max_length` of a folder, the tokens of its longest text; None where it has none."""
+    """`model_max_length` of a folder, the length of its longest text [tokens]; None: not known."""
     path = os.path.join(folder, CONFIG_NAME)
     found = files.read_json(path, "tokenizer config").get("model_max_length") \
         if os.path.exists(path) else None
-    # Where nothing is known that library writes 10 ** 30.
+    # That library writes 10 ** 30 if it is not known.
     return int(found) if isinstance(found, (int, float)) and 0 < found < 10 ** 6 else None
 
 
 def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
-    """Writes `spiece.model`, for slow tokenizers, and the files that the library's others read.
+    """Writes `spiece.model`, for slow tokenizers, and the files for fast ones.
 
-    A vocabulary without <pad> is padded with <unk>: a padded position is seen by no other one. What
-    else it lacks is no token there either, rather than one beyond the embedding's last row.
+    A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens that
+    it lacks are left out, as the library would give them ids beyond the embedding table.
 
     Returns:
       The entries of `config.json` that are ids of the vocabulary.
@@ -117,7 +117,7 @@ def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> d
     files.write_json(os.path.join(folder, _SPECIAL_NAME),
                      {name: value for name, value in special.items() if value})
     tokenizer_json.write(os.path.join(folder, tokenizer_json.NAME), tokenizer)
-    # The general class: XLNet's own, from version 5 on, makes the tokenizer again, by other rules.
+    # The general class, as XLNet's own one, from version 5 on, builds the tokenizer by other rules.
     files.write_json(os.path.join(folder, CONFIG_NAME), {
         **special, "tokenizer_class": "PreTrainedTokenizerFast", "remove_space": True,
         "padding_side": "left",

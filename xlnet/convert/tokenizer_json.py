@@ -1,12 +1,10 @@
-"""`tokenizer.json` to a SentencePiece model, where a folder has its vocabulary in no other form,
-and the other way.
+"""Converts `tokenizer.json` to a SentencePiece model, and back.
 
-The file holds all that decides how text is cut: the pieces with their scores, which of them are no
-text or are never cut, and the normalizer's table. What it does not hold, such as the settings of
-the vocabulary's training, is of no use here, so the model that is made of it cuts every text as the
-SentencePiece model did that the file was made from. What such a model cannot do is refused, but for
-one thing: that library first parts a text at added tokens, and a word begins behind each of them.
-Where it adds pieces that users defined, such as "(", "(x" is ( ▁x there and ▁ ( x in SentencePiece.
+The file has everything that decides how text is cut: the pieces with their scores and types, and
+the table of the normalizer. So a model made of it cuts every text as the SentencePiece model that
+the file was made of. Files for which that is impossible are refused, with one exception: that
+library first splits a text at added tokens, and a word begins behind each of them. If it adds
+user-defined pieces such as "(", then "(x" is ( ▁x there and ▁ ( x in SentencePiece.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 NAME = "tokenizer.json"
 
-_CUT_BY_HAND = "<eop>"      # stands in texts, and is found there
-# That library takes this from the scores of pieces such as "2010,", lest they be used: here they
-# are cut again (`tokenization`).
+_CUT_BY_HAND = "<eop>"      # occurs in texts, and is found there
+# That library subtracts this from the scores of pieces such as "2010,", so that they are not used:
+# here they are split again (`tokenization`).
 _DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.
 
 _QUOTES = ("Replace ``", "Replace ''")
@@ -37,20 +35,20 @@ _WAY_OUT = "; give --spiece_model_file"
 
 
 class Rebuilt(NamedTuple):
-    """A SentencePiece model as bytes, and how text is cleaned for it, as in `Tokenizer`."""
+    """A SentencePiece model as bytes, its cleaning as of `Tokenizer`, and its number of pieces."""
     model: bytes
     uncased: bool
     keep_accents: bool
     size: int
-    cut_apart: tuple[str, ...]      # added tokens at which that library parts a text
+    cut_apart: tuple[str, ...]      # added tokens at which that library splits a text
 
 
 def read(path: str) -> Rebuilt:
     """The vocabulary of a file.
 
     Raises:
-      UserError: it is of another kind than SentencePiece's unigram models, cleans or cuts text in a
-        way that there is not here, or contradicts itself.
+      UserError: it is not a unigram model of SentencePiece, cleans or cuts text in a way that is
+        not available here, or contradicts itself.
     """
     values = files.read_json(path, "tokenizer")
     try:
@@ -72,11 +70,11 @@ def read(path: str) -> Rebuilt:
 
 
 class _Unfit(Exception):
-    """What a SentencePiece model, or our cleaning, cannot do."""
+    """Something that a SentencePiece model, or our cleaning, cannot do."""
 
 
 def _normalizer(values):
-    """The names of its steps, and SentencePiece's table among them, b"" without one."""
+    """The names of its steps, and the table of SentencePiece; b"": none."""
     parts = values["normalizers"] if values["type"] == "Sequence" else [values]
     steps, table = [_step(part) for part in parts], b""
     for part in parts:
@@ -84,7 +82,7 @@ def _normalizer(values):
             try:
                 table = base64.b64decode(part["precompiled_charsmap"], validate=True)
             except binascii.Error:
-                raise _Unfit("precompiled_charsmap is no base64") from None
+                raise _Unfit("precompiled_charsmap is not base64") from None
     accents, lower, map, spaces = (
         [name for name in names if name in steps] for names in (
             ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
@@ -96,7 +94,7 @@ def _normalizer(values):
 
 
 def _step(part):
-    """The name of a step; of one that replaces also what, where it is replaced as it is here."""
+    """The name of a step. That of a replacement has its pattern, and its text if it is not ours."""
     if part["type"] != "Replace":
         return part["type"]
     pattern = part["pattern"].get("String") or part["pattern"].get("Regex")
@@ -106,7 +104,7 @@ def _step(part):
 
 
 def _check_words(values):
-    """Words are told by the space before them, which is one before the first one, too."""
+    """Refuses other rules than: a space before a word marks it, the first one included."""
     parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
     names = [part["type"] for part in parts]
     last = parts[-1]
@@ -119,7 +117,7 @@ def _check_words(values):
 
 
 def _pieces(model, added):
-    """The pieces as messages."""
+    """The pieces as protobuf messages."""
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit("the model is %s, expected Unigram%s" % (
             model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
@@ -135,10 +133,10 @@ def _pieces(model, added):
 
 
 def _piece(text, score, is_unknown, is_special):
-    """A piece as a message. is_special: None, where nothing is said of it.
+    """A piece as a protobuf message. is_special: of an added token; None: it is not one.
 
-    Older files do not say what users defined; but trained pieces have logarithms of probabilities
-    as scores, and these 0.
+    In older files only the score 0 marks user-defined pieces; those of trained ones are logarithms
+    of probabilities.
     """
     if not math.isfinite(score):
         raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
@@ -159,8 +157,8 @@ def _piece(text, score, is_unknown, is_special):
 def write(path: str, tokenizer: Tokenizer) -> None:
     """Writes the file of a vocabulary, so that text is cut there as it is here.
 
-    Pieces that users defined are ordinary ones of the best score, and no added tokens: no other
-    piece has their characters. Special tokens are found in text there; here they are not.
+    User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece
+    has their characters. Special tokens are found in text there, not here.
     """
     pieces, table = [], b""
     for number, content in wire.fields(tokenizer.model_bytes()):

@@ -1,8 +1,8 @@
-"""Weights under our names and under those of Hugging Face's library, both ways, bit for bit.
+"""Weights by our names and by those of Hugging Face's library, converted bit for bit.
 
-Two things differ beside the names. A dense kernel [I,O] of ours is a weight [O,I] there. What we
-stack over the layers, the attention biases and the segment vectors, is a tensor of each layer
-there; where the biases are tied (`untie_r` False), all layers there hold the same numbers.
+Apart from names, two things differ. A dense kernel [I,O] here is a weight [O,I] there. Attention
+biases and segment vectors are stacked over the layers here, and a tensor of each layer there; with
+tied biases (`untie_r` False) all layers there have the same numbers.
 
 Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, C outputs.
 """
@@ -18,24 +18,23 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.settings.network import XLNetConfig
 
-# What a class of that library has beside the network, under the names that both sides use for it.
+# Parts of a class of that library in addition to the network.
 LM, SUMMARY, SEQUENCE, CHOICE, TOKENS, SPANS, SIMPLE_SPANS = (
     "lm", "summary", "sequence", "choice", "tokens", "spans", "simple_spans")
 
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
-_TIED_OUTPUT = "lm_loss.weight"         # there in old files: the word embedding once more
+_TIED_OUTPUT = "lm_loss.weight"         # in old files there: a copy of the word embedding
 _BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 
-
-# How a variable of ours relates to what it is there.
+# How a variable of ours is stored there.
 _SAME, _TRANSPOSED = "same", "transposed"
 _STACKED = "stacked"    # [L,...] over the L tensors of the layers
-_TIED = "tied"          # equal to each of the L tensors
+_TIED = "tied"          # each of the L tensors is equal to it
 
 
 class Pair(NamedTuple):
-    """A variable of ours, its shape, and the tensor there, or one for each layer."""
+    """A variable of ours, its tensor there, or one for each layer, and its shape here."""
     ours: str
     theirs: tuple[str, ...]
     shape: tuple[int, ...]
@@ -54,8 +53,10 @@ def pairs(config: XLNetConfig, parts: Iterable[str], scope: str = "", outputs: i
     """The `Pair`s of a model.
 
     Args:
-      parts: of the constants above, what it has beside the network. scope: name of our output
-        layer, for SEQUENCE and TOKENS. outputs: C of these. prefix: of their network's tensors.
+      parts: its parts in addition to the network, of the constants above.
+      scope: name of our output layer, for SEQUENCE and TOKENS.
+      outputs: C of these.
+      prefix: beginning of the names of their network's tensors.
     """
     return _network(config, prefix) + [
         pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
@@ -135,15 +136,19 @@ def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
                for name in pair.theirs if name in tensors and pair.theirs[0] in tensors)
 
 
-# weights: by our names. left_over: names of theirs that stand for nothing of ours.
+# weights: by our names. left_over: their names without a counterpart here.
 Ours = collections.namedtuple("Ours", "weights left_over")
 
 
 def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str) -> Ours:
-    """Our variables from their tensors; `source` is named in errors.
+    """Our variables from their tensors.
+
+    Args:
+      source: of the tensors, for errors.
 
     Raises:
-      UserError: a tensor is missing or has another shape; the output embedding is not the input's.
+      UserError: a tensor is missing or has another shape, or the output embedding is not the
+        input embedding.
     """
     wanted = list(wanted)
     _check_names([name for pair in wanted for name in pair.theirs], tensors, source)
@@ -175,7 +180,10 @@ def _check_tied_output(tensors, wanted, source):
 
 def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
               source: str) -> dict[str, np.ndarray]:
-    """Their tensors from our variables; `source` is named in errors.
+    """Their tensors from our variables.
+
+    Args:
+      source: of the variables, for errors.
 
     Raises:
       UserError: a variable is missing or has another shape.

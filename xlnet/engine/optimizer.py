@@ -264,4 +264,4 @@ def _optimizer(settings, step, gradients, variables, updates, **more):
     rate = learning_rate(settings, step)
     return AdamW(rate, updates, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
                  share=share, bias_correction=not (legacy and settings.weight_decay),
-                 average_decay=settings.average_decay, **more), gradients, rate
+                 average_decay=settings.ema_decay, **more), gradients, rate

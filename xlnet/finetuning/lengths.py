@@ -1,4 +1,4 @@
-"""How long a fine-tuning run is, and how often it is evaluated and saved, all in steps."""
+"""The length of a fine-tuning run, and its intervals of evaluation and saving, in steps."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from xlnet.models.settled import AnySettings, weights_in
 from xlnet.settings.training import OptimizationSettings
 
 SETTINGS_NAME = "finetuning"    # .json: all settings of a run
-EPOCHS = 3.0                    # of a run that nobody gave a length
-_MOST_UNSAVED = 1000            # steps
+EPOCHS = 3.0                    # the default length
+_MOST_UNSAVED = 1000            # steps between checkpoints by default, if an epoch has more
 
 _log = logging.getLogger(__name__)
 
 
 def with_length(settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
                 ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with a length: that which was given, or of a run that goes on its own, or three
-    epochs."""
+    """The settings with the length that was given, that of the run that resumes, or 3 epochs."""
     if not settings.do_train or {"epochs", "train_steps"} & set(given):
         return settings, optimization
     path = os.path.join(settings.model_dir, SETTINGS_NAME + ".json")
@@ -38,10 +37,10 @@ def with_length(settings: AnySettings, optimization: OptimizationSettings, given
 
 def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
              ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with epochs over `num_rows` rows turned into steps.
+    """The settings with epochs over `num_rows` rows converted to steps.
 
-    Where nothing else was given a run is evaluated once an epoch, and saved as often, or every
-    1,000 steps where an epoch has more.
+    A row of several windows counts once, so an epoch passes over a part of the windows. By default
+    a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
     """
     epoch = num_rows / settings.train_batch_size
     if settings.epochs:

@@ -1,4 +1,4 @@
-"""What is fine-tuned: a network with the output layer of a task, and one step of its training."""
+"""A training step of a network with the output layer of a task, and its frozen layers."""
 
 import dataclasses
 import re
@@ -18,10 +18,13 @@ from xlnet.tasks.types.contract import LossOptions
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """A `TaskModel` in training; `model_fn` is the Estimator's.
+    """A `TaskModel` in training.
 
-    `class_weights`: floats [L], how much a row counts; None: all rows alike. `xla`: whether a step
-    is compiled.
+    Args:
+      model: the network and its output layer.
+      optimization: learning rate and optimizer.
+      class_weights: floats [L], weights of the rows by their label; None: all 1.
+      xla: whether a step is compiled.
     """
     model: TaskModel
     optimization: OptimizationSettings
@@ -29,7 +32,7 @@ class TrainedModel:
     xla: bool = False
 
     def model_fn(self, features: dict) -> EstimatorSpec:
-        """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
+        """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
         settings = self.model.settings
         first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
         scale = train_step.loss_scale(self.model.network, settings.model_dir)
@@ -43,7 +46,7 @@ class TrainedModel:
                 name, self.model.config, settings.freeze_layers))
 
     def _loss(self, features, first_row):
-        """The mean loss of some rows, the first of which is `first_row` of the global batch."""
+        """The mean loss of rows from index `first_row` of the global batch."""
         settings = self.model.settings
         step_seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
         options = LossOptions(settings.label_smoothing, self.class_weights)
@@ -59,8 +62,8 @@ class TrainedModel:
 def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
     """Whether a variable belongs only to the embeddings and the `count` lowest layers.
 
-    `r_w_bias`, `r_r_bias` and `r_s_bias` without `untie_r` belong to all layers together: they are
-    trained unless all layers are frozen.
+    Without `untie_r`, `r_w_bias`, `r_r_bias` and `r_s_bias` belong to all layers: they are trained
+    unless all layers are frozen.
     """
     layer = layer_of(name)
     if layer is not None:
@@ -70,14 +73,14 @@ def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
 
 
 def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
-    """How many of a variable's first rows belong to the `count` lowest layers: `count` where it
-    stacks those of all layers [L,...], as `seg_embed` always does, and the biases if `untie_r`."""
+    """The number of a variable's first rows that belong to the `count` lowest layers: `count` if it
+    stacks all layers [L,...], as `seg_embed` does, and the biases with `untie_r`; else 0."""
     biases = "r_[wrs]_bias|" * config.untie_r
     return count if re.search("transformer/(%sseg_embed)$" % biases, name) else 0
 
 
 def frozen(config: XLNetConfig, count: int) -> Callable:
-    """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
+    """A variable scope's getter that freezes the embeddings and the `count` lowest layers; 0: none.
 
     No gradient reaches the rows of frozen layers in a stacked variable.
     """

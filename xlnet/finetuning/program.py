@@ -1,4 +1,4 @@
-"""What every fine-tuning program does with its settings, once its flags are read."""
+"""The common part of the fine-tuning programs, after the flags are read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
-    What can be refused without TensorFlow is, before its import.
+    Checks as much as possible before it imports TensorFlow.
 
     Args:
-      given: names of the settings that somebody gave; see `settled`.
-      check_task: raises UserError for flags that contradict what is known of the task of that name.
+      settings: those of the task.
+      network: dropout, precision and the like.
+      optimization: learning rate and optimizer.
+      device: where to run.
+      given: names of the settings on the command line or in a preset; see `settled`.
+      check_task: raises UserError for flags that contradict the task of the given name.
 
     Raises:
-      UserError: something is not what it should be.
+      UserError: a setting, a file or a directory is wrong.
     """
     device = device.on_one_machine()
     settings = settled.settled(settings, given)
@@ -47,7 +51,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
 
 @contextlib.contextmanager
 def _keeping_records(settings):
-    """Yields the settings with a directory for records, which is dropped unless it was given."""
+    """Yields the settings with a directory for records, a temporary one unless it was given."""
     if settings.output_dir:
         yield settings
         return
@@ -88,7 +92,7 @@ def _run(settings, network, optimization, device, check_task):
 
 
 def _check_splits(settings, task, rows):
-    """Raises UserError where a task has fewer files than are needed, or more."""
+    """Raises UserError where a task has too few or too many files."""
     if settings.do_train and not rows.can_evaluate():
         settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
     if settings.do_predict and settings.predict_output and not settings.predict_file:
@@ -99,8 +103,8 @@ def _check_splits(settings, task, rows):
 
 
 def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
-    """Makes the records of the train file and of what is evaluated and predicted, if they are there
-    to be read; arguments and errors as for `run`."""
+    """Makes the records of the files for training, evaluation and prediction that exist; arguments
+    and errors as for `run`."""
     settled.require(settings, "spiece_model_file", "output_dir")
     check(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
@@ -121,7 +125,7 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
 
 
 def _to_prepare(settings, task, rows):
-    """Yields (split, its rows) of whatever training, evaluation and prediction will read."""
+    """Yields (split, its rows) of all that training, evaluation and prediction read."""
     if task.dev_share or rows.has("train"):
         yield "train", rows.to_train()
     if rows.has("dev"):
@@ -133,22 +137,16 @@ def _to_prepare(settings, task, rows):
 
 
 def check(settings: FineTuningSettings) -> None:
-    """Raises UserError for files and directories that are not what they should be."""
+    """Raises UserError for directories that do not exist, are files, or cannot be written to."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
-    for name in _written(settings):
+    predicts = settings.do_predict and not settings.predict_output      # into a directory
+    written = {"model_dir": settings.do_train or settings.do_eval
+               or predicts and not settings.predict_dir,
+               "predict_dir": predicts and settings.predict_dir, "output_dir": settings.output_dir}
+    for name in filter(written.get, written):
         files.require_writable(getattr(settings, name), name)
-
-
-def _written(settings):
-    """The names of the directories that something will be written to."""
-    if settings.do_train or settings.do_eval:
-        yield "model_dir"
-    if settings.do_predict and not settings.predict_output:
-        yield "predict_dir" if settings.predict_dir else "model_dir"
-    if settings.output_dir:
-        yield "output_dir"

@@ -1,4 +1,4 @@
-"""The rows of a fine-tuning run: read once and checked, written as records, read as batches."""
+"""The rows of a fine-tuning run: read once, checked, written as records, read as batches."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ class Rows:
         self._read: dict[Union[str, tuple[str, bool]], Sequence[Row]] = {}
 
     def of_split(self, split: str, need_labels: bool) -> dict:
-        """The rows of each file that `split` stands for: dict of split to a sequence of `Row`s."""
-        for part in expand_split(self._task, split):
+        """The rows of each part of `split`: dict of part to a sequence of `Row`s."""
+        parts = expand_split(self._task, split)
+        for part in parts:
             if (part, need_labels) not in self._read:
                 found = parsing.read_parts(self._task, self._settings.data_dir, part, need_labels)
                 self._read.update(((name, need_labels), rows) for name, rows in found.items())
-        return {part: self._read[part, need_labels]
-                for part in expand_split(self._task, split)}
+        return {part: self._read[part, need_labels] for part in parts}
 
     def has(self, split: str) -> bool:
-        """Whether the files of a split are there; what is held out is part of the train file."""
+        """Whether the files of a split exist; a held-out split is part of the train file."""
         task = self._task
         if split in ("train", "dev") and split not in splits_of(task):
-            return False        # no name is wrong: the task has none, or none is held out
+            return False        # not an unknown name: the task has no such file
         names = [task.files.get(part) or task.files["train"] for part in expand_split(task, split)]
         return all(os.path.exists(path) for each in names for path in readers.each_path(
             readers.find_file(self._settings.data_dir, each)))
 
     def can_evaluate(self) -> bool:
-        """Whether there is a file to evaluate on while training, or somebody said how often: then a
-        file that is missing is a fault."""
+        """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
+        missing file is an error."""
         return self._settings.eval_steps is not None or self.has(self._settings.eval_split)
 
     def to_train(self) -> Sequence[Row]:
-        """The rows of the train file, or what the reader makes of them to train on."""
+        """The rows to train on, made by the reader of those of the train file."""
         rows = self.of_split("train", need_labels=True)["train"]
         return self._task.reader.training_rows(rows, self._settings.seed, self._settings.data_dir)
 
     def to_predict(self) -> dict:
-        """Rows to be predicted: of `predict_file` if there is one, or of `predict_split`."""
+        """The rows of `predict_file`, or else of `predict_split`, as of `of_split`."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
@@ -74,7 +74,7 @@ class Rows:
     def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
         """The records of a split's rows, made at most once.
 
-        Warns, once for each file, where the vocabulary or the length lose too much of the text.
+        Warns, once for each file, if the vocabulary or the length lose much of the text.
         """
         settings, task = self._settings, self._task
         made = encoding.write_records(
@@ -91,7 +91,7 @@ class Rows:
         return made
 
     def batches(self, path: str, is_training: bool = False, **how: Any) -> Any:
-        """A `tf.data.Dataset` of the batches of a record file; `how` is as in
+        """A `tf.data.Dataset` of the batches of a record file; `how`: other arguments of
         `input_pipeline.finetuning_batches`."""
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(

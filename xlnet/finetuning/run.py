@@ -1,4 +1,4 @@
-"""Fine-tuning: a task's rows, a model directory, and what comes out of them."""
+"""A fine-tuning run: training, evaluation and prediction in a model directory."""
 
 from __future__ import annotations
 
@@ -35,13 +35,20 @@ _log = logging.getLogger(__name__)
 
 
 class Run:
-    """A fine-tuning run: the rows of a task, a model directory, what comes out of it.
+    """A fine-tuning run.
 
-    Made without reading anything; `prepare` reads and checks whatever the settings ask for, then
-    `train`, `evaluate` and `predict` write.
+    The constructor reads nothing; `prepare` reads and checks all input, then `train`, `evaluate`
+    and `predict` write.
 
     Args:
-      devices: those that `device_settings` lead to.
+      settings: those of the task.
+      config: the architecture.
+      network: dropout, precision and the like.
+      optimization: learning rate and optimizer.
+      device_settings: where to run.
+      task: the task.
+      tokenizer: the vocabulary.
+      devices: those of `device_settings`.
     """
 
     def __init__(self, settings: FineTuningSettings, config: XLNetConfig, network: NetworkSettings,
@@ -63,10 +70,10 @@ class Run:
     # -- before anything is written
 
     def prepare(self) -> None:
-        """Reads and checks everything; writes nothing.
+        """Reads and checks all input; writes nothing.
 
         Raises:
-          UserError: something does not fit.
+          UserError: settings, files, model directory and devices do not fit together.
         """
         self._check_settings()
         self._description = task_json.describe(self._settings, self._task, self._tokenizer)
@@ -79,17 +86,16 @@ class Run:
         at_once = self._answered_at_once()
         rows = -(-self._settings.eval_batch_size // at_once)
         self._answering = Answering(
-            self._model.answers,
-            [lambda path: self._rows.batches(path, batch_size=rows)], self._devices,
-            at_once=at_once)
+            self._model.answers, [lambda path: self._rows.batches(path, batch_size=rows)],
+            self._devices, at_once=at_once)
         self._evaluation = Evaluation(self._task, self._settings.model_dir,
                                       self._settings.predict_threshold)
         if self._settings.do_train:
             self._prepare_training()
 
     def _answered_at_once(self):
-        """Parts of a batch that are answered side by side: they carry nothing, and training, which
-        needs all cores for a step, does not follow in this process."""
+        """The number of parts of a batch that are predicted in parallel: 1 with a memory, and with
+        training, whose step needs all cores."""
         settings = self._settings
         divides = not settings.do_train and settings.long_document != "memory"
         return self._devices.answered_at_once if divides else 1
@@ -107,7 +113,7 @@ class Run:
             self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
     def _check_model_dir(self):
-        """Compares the weights that there are with what is asked of them."""
+        """Compares the weights in the model directory with the settings."""
         model_dir, start = self._settings.model_dir, self._settings.init_checkpoint
         prefixes = self._checkpoints()
         if not prefixes and not self._settings.do_train:
@@ -122,7 +128,7 @@ class Run:
             self._check_start(start)
 
     def _check_start(self, start):
-        """Compares the labels with those of the output layer that training begins with, if any."""
+        """Compares the labels with those of the initial output layer, if any."""
         path = os.path.join(settled.directory_of(start), task_json.TASK_NAME)
         if not self._settings.do_train or not os.path.exists(path):
             return
@@ -138,7 +144,7 @@ class Run:
                      "layer", what)
 
     def _checkpoints(self):
-        """(step, prefix) of the checkpoints that are evaluated, the newest last."""
+        """(step, prefix) of the checkpoints to evaluate, the newest last."""
         own = checkpoint.all_prefixes(self._settings.model_dir)
         if self._settings.eval_all_ckpt and own:
             return own
@@ -149,7 +155,7 @@ class Run:
         return best_checkpoint.chosen(self._settings.model_dir)
 
     def _read_rows(self):
-        """Reads all rows that will be needed; from then on lengths are steps."""
+        """Reads all rows; from then on the settings have lengths in steps."""
         settings, rows = self._settings, self._rows
         if settings.do_train:
             self._train_rows = rows.to_train()
@@ -168,36 +174,39 @@ class Run:
             rows.to_predict()
 
     def _class_weights(self):
-        settings, task = self._settings, self._task
+        settings = self._settings
         if not settings.class_weights:
             return None
-        rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
-            else None
-        return task.head.class_weights(settings.class_weights, rows)
+        rows = self._rows.of_split("train", True)["train"] if settings.do_train else None
+        return self._task.head.class_weights(settings.class_weights, rows)
 
     def _prepare_training(self):
         settings = self._settings
-        self._selection = best_checkpoint.Selection(settings.model_dir, self._task.metrics[0],
-                                                    settings.patience,
-                                                    lower_is_better=self._task.lower_is_better)
+        self._selection = best_checkpoint.Selection(
+            settings.model_dir, self._task.metrics[0], settings.patience,
+            lower_is_better=self._task.lower_is_better)
         train_step.check_directory(settings.model_dir, self._config, self._tokenizer)
         self._kept.check()
 
     # -- training
 
     def train(self) -> bool:
-        """Trains to the last step from wherever the run stands, or until patience is at an end.
+        """Trains from the current step to the last one, or until early stopping.
 
-        With `eval_steps` the model is evaluated on the way, and the best checkpoint exported.
+        With `eval_steps` the model is evaluated while training, and the best checkpoint exported.
 
         Returns:
-          False if it was told to stop before that.
+          False if a signal stopped it before.
         """
         trainer = Trainer(self._job(), self._settings, self._optimization, self._devices,
                           self._selection)
         with errors.explained(records=lambda: self._train_records.path):
             is_done = trainer.train()
-        self._note_collapse()
+        best = self.best()
+        if best and best.get("collapsed"):
+            _log.warning(
+                "note: the run is degenerate, its predictions are constant: %s; try other seeds "
+                "and rates (num_trials), a lower learning_rate or more warm-up", best["collapsed"])
         return is_done
 
     def _job(self):
@@ -237,21 +246,15 @@ class Run:
         """The best evaluation while training; None without any."""
         return self._selection.best()
 
-    def _note_collapse(self):
-        best = self._selection.best()
-        if best and best.get("collapsed"):
-            _log.warning(
-                "note: the run collapsed to a constant answer, %s; try other seeds and rates "
-                "(num_trials), a lower learning_rate or more warm-up", best["collapsed"])
-
     def _banner(self):
-        settings, task, rows = self._settings, self._task, self._train_rows
+        settings, task = self._settings, self._task
+        held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         return {
             "precision": train_step.precision_in_words(self._network, self._devices),
-            "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
-                                       task.reader.unit, _outputs(task)),
-            "labels": task.scorer.counts_in_words(
-                self._rows.of_split("train", need_labels=True)["train"]),
+            "task": "%s: %s %s, %s%s" % (
+                task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
+                task.head.words(), held_out if task.dev_share else ""),
+            "labels": task.scorer.counts_in_words(self._rows.of_split("train", True)["train"]),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "text": self._train_records.seen.in_words(),
             "epochs": self._epochs_in_words(),
@@ -274,10 +277,10 @@ class Run:
         return self._task.head.join(outputs, made.windows)
 
     def evaluate(self) -> None:
-        """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
+        """Prints the task's metrics for each file of `eval_split` and each checkpoint.
 
-        Keeps them as `eval_results_<split>.json` in the model directory, and beside it tables of
-        what was confused with what, as text and as a picture.
+        Writes them to `eval_results_<split>.json` in the model directory, with tables of errors as
+        text and as a plot.
         """
         evaluation, checkpoints = self._evaluation, self._checkpoints()
         by_split = []
@@ -298,10 +301,9 @@ class Run:
     # -- prediction
 
     def predict(self) -> None:
-        """Writes the answers to each file asked for: for people and programs, and, where GLUE's
-        server takes this file, for the server.
+        """Writes the predictions for each file, also in the form of GLUE's server for its files.
 
-        They are those of the best checkpoint, where several were evaluated.
+        The checkpoint is the best one of those evaluated, or of those kept.
         """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
@@ -326,9 +328,3 @@ class _OnTheWay:
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         return self.select(step, prefix)
-
-
-def _outputs(task):
-    """What the answers are and whether dev is part of the training file, in words."""
-    return task.head.words() + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
-                                if task.dev_share else "")

@@ -1,4 +1,4 @@
-"""Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
+"""Several fine-tunings of a task with other seeds and learning rates, and their statistics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RESULTS_NAME = "results.json"
 
 def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
         settings: FineTuningSettings, optimization: OptimizationSettings, task: Task) -> bool:
-    """Trains `num_trials` times and makes the best model `model_dir/best`.
+    """Trains `num_trials` times and copies the best model to `model_dir/best`.
 
     Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
-    turns. Trials that are done already are not repeated.
+    turns. Completed trials are not repeated.
 
     Returns:
-      False if a trial was told to stop before its end.
+      False if a signal stopped a trial before its end.
     """
     rates = settings.trial_rates() or [optimization.learning_rate]
     done = []
@@ -55,7 +55,7 @@ def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
 
 
 def _take_best(model_dir, trial_dir):
-    """Makes the best model of a trial `model_dir/best`."""
+    """Copies the best model of a trial to `model_dir/best`."""
     best = os.path.join(trial_dir, best_checkpoint.BEST)
     noted = checkpoint.noted(best)
     assert noted, "a trial that ended has evaluated, and so has a best checkpoint"
@@ -65,14 +65,13 @@ def _take_best(model_dir, trial_dir):
 
 def summary(trials: list[dict[str, Any]], metric: str,
             lower_is_better: bool = False) -> dict[str, Any]:
-    """Median, best, worst and spread of the trials' best results; of equally good ones that with
-    the lower loss is the best trial.
+    """Median, best, worst and standard deviation of the trials' best results, the content of
+    `results.json`. Of equally good trials the one with the lowest loss is the best.
 
     Args:
-      trials: dicts of `seed`, `learning_rate`, `best` (an evaluation). metric: its main metric.
-
-    Returns:
-      A dict that is kept as `results.json`.
+      trials: dicts of `seed`, `learning_rate`, `best` (an evaluation).
+      metric: the main metric.
+      lower_is_better: whether a lower value is better.
     """
     values = [trial["best"][metric] for trial in trials]
     sign = -1 if lower_is_better else 1
@@ -94,7 +93,7 @@ def table(results: dict[str, Any]) -> list[str]:
         best = trial["best"]
         lines.append("%5d  %4d  %13.2e  %5d  %10.4f%s" % (
             number, trial["seed"], trial["learning_rate"], best["step"], best[metric],
-            "  collapsed: %s" % best["collapsed"] if best.get("collapsed") else ""))
+            "  degenerate: %s" % best["collapsed"] if best.get("collapsed") else ""))
     lines.append("median %.4f  best %.4f (trial %d)  worst %.4f  standard deviation %.4f" % (
         results["median"], results["best"], results["best_trial"], results["worst"],
         results["standard_deviation"]))

@@ -1,8 +1,8 @@
-"""The settings of a task, settled: what was given and what its model keeps.
+"""The settings of a task, resolved: those given and those that its model keeps.
 
-`task.json` beside a model's weights says what it was trained for, with all settings that go with
-it (`of_model`). So the model's directory is enough to evaluate, to predict and to train
-on. TensorFlow is not needed.
+`task.json`, next to a model's weights, says what it was trained for and has the settings of the
+model (`of_model`). So the model's directory is enough to evaluate, predict and continue training.
+TensorFlow is not needed.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ TASK_NAME = "task.json"
 
 _log = logging.getLogger(__name__)
 
-_OF_FILES = ("_column", "_columns", "_separator")       # the ends of settings of a file's form
+_OF_FILES = ("_column", "_columns", "_separator")       # ends of names of settings
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 
 def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
-    """The settings that a run goes by.
+    """The settings of a run.
 
-    Where `model_dir` has a model, what was not given is what it was trained with, and its own
-    vocabulary and architecture are taken; else those beside `init_checkpoint`.
+    If `model_dir` has a model, settings that are not given are those of its training, and its
+    vocabulary and architecture are used; otherwise those next to `init_checkpoint`.
 
     Args:
-      given: names of the settings that somebody gave, at a value of their own or at the default.
+      given: names of the settings that the user gave, at any value.
 
     Raises:
-      UserError: a setting was given another value than the model's, and `allow_changes` is not.
-      MissingFlag: something is needed, but neither given nor kept.
+      UserError: a given setting contradicts the model, without `allow_changes`.
+      MissingFlag: a required setting is neither given nor kept.
     """
     home = home_of(settings.model_dir)
     if home:
@@ -65,8 +65,8 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
 
 
 def home_of(model_dir: str) -> Optional[str]:
-    """The directory of a model's own files: `model_dir`, or `best` in it where only that has any;
-    None where there is no model."""
+    """The directory of a model's files: `model_dir`, or its `best` if only that has any; None if
+    there is no model."""
     for directory in (model_dir, os.path.join(model_dir, BEST)):
         if os.path.exists(os.path.join(directory, TASK_NAME)) and weights_in(directory):
             return directory
@@ -74,12 +74,12 @@ def home_of(model_dir: str) -> Optional[str]:
 
 
 def directory_of(checkpoint: str) -> str:
-    """The directory of a checkpoint that is named by it, by a prefix in it, or as `.../latest`."""
+    """The directory of a checkpoint given as directory, prefix or `.../latest`."""
     return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
 
 
 def weights_in(directory: str) -> list[str]:
-    """The paths by which the checkpoints of a directory are known, none where it has none."""
+    """The index files of the checkpoints in a directory."""
     return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
 
 
@@ -96,18 +96,18 @@ def _with_kept(settings, given, path):
     described = files.read_json(path, "model_dir")
     trained = TASK_TYPES.get(str(described.get("kind")))
     if trained and trained.program != settings.program:
-        raise UserError("model_dir: the model of %s was trained with %s; ask it with that"
+        raise UserError("model_dir: the model of %s was trained with %s; use that"
                         % (path, trained.program))
     if "task_name" in given and _answered_by(settings.task_name) != described.get("task"):
-        return settings         # of another task: refused where tasks are compared
+        return settings         # another task: refused later
     kept = _kept(settings, described)
     _check_kept(settings, kept, path)
     compared = set(given) - {"task_name"}
     if described.get("task") != known.CUSTOM:
-        compared -= {"is_regression"}       # which is compared with the task
+        compared -= {"is_regression"}       # it is compared with the task
     other = [(name, getattr(settings, name), value) for name, value in kept.items()
              if name in compared and getattr(settings, name) != value]
-    if not settings.do_train:       # how the columns of another file are called does not matter
+    if not settings.do_train:       # columns of another file may have other names
         other = [(name, now, was) for name, now, was in other if not name.endswith(_OF_FILES)
                  or name == "text_b_column" and bool(now) != bool(was)]
     if other and not settings.allow_changes:
@@ -121,19 +121,19 @@ def _with_kept(settings, given, path):
 
 
 def _answered_by(task_name):
-    """The name, in `task.json`, of the task whose model answers to the task `task_name`."""
+    """The name, in `task.json`, of the task whose models predict the task `task_name`."""
     try:
         task = known.find_task(task_name)
-    except UserError:           # own files, or nobody's
+    except UserError:           # own files, or unknown
         return known.plain(task_name)
     return task.trained_as or task.name
 
 
 def _kept(settings, described):
-    """The settings that a `task.json` keeps; of an older one those that it has."""
+    """The settings in a `task.json`; older versions have fewer."""
     if "settings" in described:
         kept = dict(described["settings"])
-        if kept.get("query_id_column"):     # own rankings once said True, which they refuse
+        if kept.get("query_id_column"):     # once True in own rankings, now refused
             kept["is_regression"] = False
         cutoff = kept.get("ranking_cutoff", 10)     # a setting of earlier versions
         if described.get("kind") == "ranking" and cutoff != 10:
@@ -147,14 +147,14 @@ def _kept(settings, described):
 
 
 def _check_kept(settings, kept, path):
-    """Raises UserError for a value of a `task.json` that no program has written."""
+    """Raises UserError for a value of a `task.json` that no program writes."""
     for field in dataclasses.fields(settings):
         if field.name in kept and (kept[field.name] is not None or field.default is not None):
             check_value(field, kept[field.name], path)
 
 
 def _columns(described):
-    """The settings for the columns of a `task.json` that has them under `columns`."""
+    """The settings for the columns of an older `task.json`, which has them under `columns`."""
     columns = {name: ",".join(value) if isinstance(value, list) else value
                for name, value in described.get("columns", {}).items()}
     names = {"choices": "choice_columns", "query": "query_id_column"}
@@ -166,7 +166,7 @@ def _words(value):
 
 
 def _with_own_files(settings, home):
-    """The vocabulary and the architecture of the model, where no others were given."""
+    """The settings with the model's vocabulary and architecture, unless others are given."""
     own = {"spiece_model_file": SPIECE_NAME, "model_config_path": CONFIG_NAME}
     return dataclasses.replace(settings, **{
         name: os.path.join(home, file) for name, file in own.items()
@@ -182,8 +182,7 @@ def require(settings: TaskSettings, *names: str) -> None:
 
 
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
-    """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
-    tokens."""
+    """The `Tokenizer`, which cleans text as in pretraining; has as many pieces as the network."""
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
                           descriptions=descriptions_beside(settings.model_dir,
                                                            settings.init_checkpoint))

@@ -1,4 +1,4 @@
-"""What a model directory was trained for: `task.json`, which stands beside its checkpoints."""
+"""`task.json`, next to the checkpoints of a model: what it was trained for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> dict:
-    """What `task.json` says: all, beside the architecture, that predictions depend on."""
+    """The content of `task.json`: all that predictions depend on, except the architecture."""
     return {
         "task": task.trained_as or task.name,
         "labels": None if task.labels is None else list(task.labels),
@@ -41,19 +41,19 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
 
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
-# How to go on using the model, which its weights do not depend on: the network has no positions of
-# its own, so any length and any number of windows will do. `settled` compares the settings.
+# The weights do not depend on these: the network has no absolute positions, so it takes any length
+# and any number of windows. `settled` compares the settings.
 _MAY_DIFFER = ("kind_options", "columns", "settings")
 
 
 def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
-    """Raises UserError where `model_dir` has checkpoints that were trained for something else.
+    """Raises UserError if `model_dir` has checkpoints that were trained for something else.
 
-    The authors' programs write no `task.json`: what has the output layer is used as it is asked
-    for, but not trained on, as there is more that a run needs.
+    The original implementation writes no `task.json`: its checkpoints are used if they have the
+    output layer, but training does not continue from them.
 
     Args:
-      wanted: what `describe` says of the settings.
+      wanted: what `describe` returns for the settings.
     """
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
@@ -71,7 +71,7 @@ def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
     different = ["%s %s, not %s" % (name, _words(stored.get(name)), _words(value))
                  for name, value in wanted.items()
                  if name not in _MAY_DIFFER and stored.get(name) != value
-                 and not (name == "kind" and name not in stored)]   # of before it said so
+                 and not (name == "kind" and name not in stored)]   # older versions
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
 
@@ -86,10 +86,10 @@ def _words(value):
 
 
 def find_task(settings: FineTuningSettings) -> Task:
-    """Returns the `Task` of settings that are `settled`.
+    """Returns the `Task` of resolved settings.
 
-    Own files that are not trained on have the labels of the model, so that its directory and one
-    file are enough to predict.
+    Without training, own files have the labels of the model: its directory and one file are enough
+    to predict.
     """
     home = settled.home_of(settings.model_dir)
     if settings.do_train or not home or not custom.find_type(settings).has_labels:

@@ -21,8 +21,11 @@ from xlnet.tasks.types.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
-    """`scope`: name of the output layer's variables. Features of all methods: dict of tensors
-    [B, ...], as `feature_spec.finetuning_features` lists them; ids may be of any length T'."""
+    """A network and the output layer of a task.
+
+    Features of all methods are a dict of tensors [B, ...] as in `feature_spec.finetuning_features`;
+    ids may have any length. `scope`: name of the output layer's variables.
+    """
     config: XLNetConfig
     task: Task
     network: NetworkSettings
@@ -30,13 +33,13 @@ class TaskModel:
     scope: str
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The outputs of the task's head: dict of tensors [B, ...]. No label is read."""
+        """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read."""
         with self._scope():
             nn, logits = self._logits(features, None)
             return self.task.head.outputs(nn, logits, features)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
+        """`predictions` with `loss`, `index` and `is_real_example` of each record, [B]."""
         with self._scope():
             nn, logits = self._logits(features, None)
             return dict(self.task.head.outputs(nn, logits, features),
@@ -45,18 +48,22 @@ class TaskModel:
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
-        """The loss of each record in training, float32 [B]; seed: of dropout, uint64 [1]; device:
-        see `RunConfig`."""
+        """The training loss of each record, float32 [B].
+
+        Args:
+          seed: of dropout, uint64 [1].
+          device: see `RunConfig`.
+        """
         with train_step.model_scope():
             nn, logits = self._logits(features, seed, device)
             return self.task.head.loss(nn, logits, features, options)
 
     def _scope(self):
-        """The variable scope of those who do not train."""
+        """The variable scope of inference."""
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
     def _logits(self, features, seed, device=None):
-        """(`heads.Layers`, the output layer's logits); seed None: no training."""
+        """(`heads.Layers`, the output layer's logits); seed None: inference."""
         settings, head, is_training = self.settings, self.task.head, seed is not None
         run = self.network.run_config(
             is_training, device=device,
@@ -84,20 +91,21 @@ class TaskModel:
 
 def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
             padding: tf.Tensor, seed: Optional[tf.Tensor], *, length: int) -> tuple:
-    """Reads a text segment by segment, the memory of each segment kept for the next one.
+    """Reads a text segment by segment, each with the memory of the segments before it.
 
-    Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
-    padding makes no difference. Gradients reach the last segment alone (paper, section 2.2).
+    Before the text, memory is zero and visible, as at the start of a text stream in pretraining, so
+    padding makes no difference. Gradients reach only the last segment (paper, section 2.2).
 
     Args:
-      run: `RunConfig` with `mem_len`. ids, segments, padding: [B,S*T], padded on the left.
+      run: `RunConfig` with `mem_len`.
+      ids, segments, padding: [B,S*T], padded on the left.
       length: T.
 
     Returns:
       The last segment's sequence [B,T,D] and padding [B,T].
     """
     mem_len = run.mem_len
-    assert mem_len, "there is no memory to read on with"
+    assert mem_len, "memory is off"
 
     def read(index, mems):
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]

@@ -22,9 +22,9 @@ from xlnet.network.relative_shift import take
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
-# slots first_slot to first_slot + T - 1. hidden: bool [T+P,S], True where a row (the tokens, then
-# the blanks) may not see a slot. distances: int32 [T+P,S], how far each slot's token stands to the
-# left of the row, from -S+1 to S; of hidden ones any. wanted: int32 [W], rows.
+# slots first_slot to first_slot + T - 1. hidden: bool [B or 1,T+P,S], True where a row (the tokens,
+# then the blanks) may not see a slot. distances: int32 [T+P,S], how far each slot's token is to the
+# left of the row, from -S+1 to S; any value where all may not see it. wanted: int32 [W], rows.
 Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances wanted")
 
 
@@ -42,6 +42,8 @@ class IncrementalNetwork:
       attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
       size: int32 scalar, S; the operation `clear` makes as many slots, empty ones: then B is 1.
       parents: int32 [B]; the operation `select` makes row b of the slots what row parents[b] was.
+      kept: [2L,B,N,S,H], the keys and values in all slots.
+      kept_before: a placeholder for `kept` as it was; the operation `put_back` restores it.
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
@@ -49,16 +51,20 @@ class IncrementalNetwork:
         placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None), asked=placeholder(tf.int32),
-            first_slot=placeholder(tf.int32), hidden=placeholder(tf.bool, None, None),
+            first_slot=placeholder(tf.int32), hidden=placeholder(tf.bool, None, None, None),
             distances=placeholder(tf.int32, None, None), wanted=placeholder(tf.int32, None))
         self.size, self.parents = placeholder(tf.int32), placeholder(tf.int32, None)
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
         logits = heads.lm_logits(sequence, table, run.precision or "fp32")           # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
+        every = [slots for layer in self._layers for slots in (layer.keys, layer.values)]
         self.select = tf.group(*[slots.assign(tf.gather(slots, self.parents), read_value=False)
-                                 for layer in self._layers
-                                 for slots in (layer.keys, layer.values)])
+                                 for slots in every])
+        self.kept = tf.stack(every)
+        self.kept_before = placeholder(self._net.dtype, *[None] * 5)
+        self.put_back = tf.group(*[slots.assign(before, read_value=False) for slots, before in
+                                   zip(every, tf.unstack(self.kept_before, len(every)))])
 
     def _build(self, has_queries):
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
@@ -105,7 +111,7 @@ class IncrementalNetwork:
         index = shape_of(k)[2] - inputs.distances                                     # [T+P,S]
         scores = relative_scores(q, Keys(k, v, kept.distance_keys), weights.biases, None,
                                  shift=lambda by_distance: take(by_distance, index[None]))
-        probabilities = masked_softmax(scores, mask_of(inputs.hidden[None]))
+        probabilities = masked_softmax(scores, mask_of(inputs.hidden))
         x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
         return x, probabilities
 

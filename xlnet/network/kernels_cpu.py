@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
 from xlnet.network.noise import fold_in, hashed
 from xlnet.network.ops import dense, dense_back, in_rows, shape_of
-from xlnet.network.relative_shift import relative_shift, shift_back
+from xlnet.network.relative_shift import relative_shift, shift_back, way_back
 
 Pass = Callable[..., Any]       # elementwise work of a forward or backward pass
 
@@ -146,8 +146,9 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
 def _towards_same(q, biases, scale):
     """(q + r_s)(same - other): [B,N,T,1]. A vector times a matrix, in half the time of a matrix
     times a vector."""
-    difference = biases.seg_embed[0] - biases.seg_embed[1]                           # [N,1,H]
-    scores = tf.matmul(difference[None], q + biases.r_s * scale, transpose_b=True)   # [B,N,1,T]
+    same, other = tf.unstack(biases.seg_embed)                                       # [N,1,H]
+    scores = tf.matmul(tf.expand_dims(same - other, 0), q + biases.r_s * scale,
+                       transpose_b=True)                                             # [B,N,1,T]
     return tf.reshape(scores, shape_of(q)[:3] + [1])
 
 
@@ -177,7 +178,7 @@ class _Block(NamedTuple):
 def _attend(size, run, recompute, inputs, bias, first_distance, drops):
     """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]."""
     blocks, inputs = _blocks(size, inputs, first_distance)
-    work = _Work(shape_of(inputs.k)[2], first_distance, drops, run)
+    work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, run)
 
     @tf.custom_gradient
     def attend(*inputs):
@@ -259,9 +260,12 @@ class _Work:
     """The computation of one block. Of dropout nothing is kept: both passes compute its mask from
     the seed of the block."""
 
-    def __init__(self, num_keys, first_distance, drops, run):
+    def __init__(self, num_keys, distances, first_distance, drops, run):
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
         self._run = run
+        # Computed in the forward pass, where equal operations of all layers become one.
+        self._way_back = None if first_distance is None else way_back(
+            num_keys, distances, first_distance)
         self._dropped, self._score_gradient = (
             run(function) for function in _attention_passes(drops.dropped_of_65536))
 
@@ -302,7 +306,7 @@ class _Work:
         dscore, dropped = self._score_gradient(                          # [B,N,rows,K]
             p, tf.matmul(dv_out, inputs.v, transpose_b=True), tf.cast(total, p.dtype),
             *self._bits(block, p))
-        by_distance = shift_back(dscore, shape_of(k_r)[2], self._first_distance)  # [B,N,rows,R']
+        by_distance = shift_back(dscore, shape_of(k_r)[2], self._way_back)    # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),                               # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),                             # [B,N,rows,H]

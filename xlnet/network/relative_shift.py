@@ -39,13 +39,15 @@ def relative_shift(x: tf.Tensor, num_keys: int,
 
 
 def shift_back(y: tf.Tensor, distances: int,
-               first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
+               back: Optional[tf.Tensor] = None) -> tf.Tensor:
     """The gradient of `relative_shift`, the same steps backward: [B,N,T,K] -> [B,N,T,R].
+
+    back: that of `way_back`; None: the queries are the complete sequence.
 
     With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
     """
-    if first_distance is not None:
-        return _back_at(y, distances, first_distance)
+    if back is not None:
+        return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
     batch, heads, length, num_keys = shape_of(y)
     x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])
@@ -53,14 +55,14 @@ def shift_back(y: tf.Tensor, distances: int,
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def _back_at(y, distances, first_distance):
-    """Zeros where nothing was read. With first_distance 1, K = 2, R = 4: `a b` -> `0 a b 0`."""
-    num_keys = shape_of(y)[-1]
+def way_back(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
+    """int [B,T,R]: the key that read each distance; K, a zero, where none did.
+
+    With first_distance 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
+    """
     index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
     beyond = tf.cast(num_keys, index.dtype)
-    unread = (index < 0) | (index >= beyond)
-    index = tf.where_v2(unread, beyond, index)                             # cell K is padded
-    return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
+    return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
 
 
 def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,2 @@
-"""Records for the eye: `inspection` as text and counts, `pictures` as images.
-
-Nothing is drawn anew: windows, targets and orders are those that the trainer gets.
-"""
+"""Plots: pretraining records (`inspection` as text and counts, `pictures` as figures), attention,
+curves, embeddings."""

@@ -1,11 +1,9 @@
-"""Attention of both streams as a plot (PNG), and as a page that needs no network.
-
-Shape letters: T tokens, N heads, k layers that were chosen.
-"""
+"""Attention of both streams as a plot (PNG), and as an HTML page that works offline."""
 
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +11,21 @@ import numpy as np
 
 from xlnet import files, fonts
 from xlnet.plots import pictures
-from xlnet.plots.attention_page import PAGE
 
 if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
 
-_CELL = 0.14        # inches, of a token in a panel
+_PAGE = pathlib.Path(__file__).with_name("attention.html")
+_CELL = 0.14        # size of a token in a panel [inches]
 _COLORS = {"content": "Blues", "query": "Oranges"}
 
 
 def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> None:
-    """Writes a PNG: for each stream and layer a row of panels, one for each of `heads`, counted
-    from 1."""
+    """Writes a PNG with a row of panels for each stream and layer, a panel for each head.
+
+    Args:
+      heads: numbers of the heads, from 1 on.
+    """
     from matplotlib.figure import Figure
     rows = [(stream, index) for stream in attention.streams
             for index in range(len(attention.layers))]
@@ -74,11 +75,12 @@ def _names(attention):
 
 
 def write_page(path: str, attention: Attention, title: str) -> None:
-    """Writes an HTML page with all heads of the layers: everything is inside."""
+    """Writes an HTML page with all heads of the layers, without other files."""
     data = json.dumps({
         "title": title, "pieces": list(attention.pieces), "layers": list(attention.layers),
         "places": None if attention.places is None else attention.places.tolist(),
         "streams": {name: np.round(values.astype(float), 3).tolist()
                     for name, values in attention.streams.items()}}, ensure_ascii=False)
-    # Nothing in the text can end the script that it stands in.
-    files.write_text(path, PAGE.replace("DATA", data.replace("<", "\\u003c"), 1))
+    # Without "<" the text cannot end the script element.
+    page = _PAGE.read_text("utf-8")
+    files.write_text(path, page.replace("DATA", data.replace("<", "\\u003c"), 1))

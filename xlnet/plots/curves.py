@@ -1,9 +1,9 @@
-"""Curves of one or several trainings as a picture: loss, held-out loss, learning rate, gradient."""
+"""A plot of one or several runs: training loss, held-out loss, learning rate, gradient norm."""
 
 from __future__ import annotations
 
 import csv
-import math
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Union
@@ -19,17 +19,21 @@ _COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#9d755d", "#e45756", "#7
 
 
 class Curves(NamedTuple):
-    """training: by name, float [lines] of each column of `training.csv`. held_out: steps and
-    losses, [evaluations] each."""
+    """The curves of a run.
+
+    Attributes:
+      training: columns of `training.csv` by name, float [lines] each.
+      held_out: steps and losses, [evaluations] each.
+    """
     training: Mapping[str, np.ndarray]
     held_out: tuple[np.ndarray, np.ndarray]
 
 
 def read(model_dir: str) -> Curves:
-    """The curves of a run, from its `training.csv` and, if it was evaluated, `held_out.tsv`.
+    """Reads `training.csv` of a run and, if it was evaluated, `held_out.tsv`.
 
     Raises:
-      UserError: there is no such file, or it is none of a training.
+      UserError: the file is missing or not from a training run.
     """
     path = os.path.join(model_dir, "training.csv")
     rows = _rows(path, ",", _COLUMNS)
@@ -40,7 +44,7 @@ def read(model_dir: str) -> Curves:
 
 
 def _rows(path, delimiter, columns):
-    """float [rows,columns], of the named columns of a file."""
+    """The named columns of a file: float [lines,columns]."""
     files.require_file(path, "input")
     with open(path, newline="", encoding="utf-8") as f:
         reader = csv.DictReader(f, delimiter=delimiter)
@@ -61,15 +65,15 @@ def _rows(path, delimiter, columns):
 
 
 def draw(path: str, runs: Mapping[str, Curves], smoothing: int = 1) -> None:
-    """Writes a PNG of several runs by name; each in a colour of its own.
+    """Writes a PNG of several runs by name, each in another colour.
 
     Args:
-      smoothing: lines that a training loss is the running mean of.
+      smoothing: width of the running mean of the training loss [lines].
     """
     from matplotlib.figure import Figure
     figure = Figure(figsize=(11, 7), dpi=110, layout="constrained")
     losses, held_out, rates, norms = figure.subplots(2, 2).ravel()
-    for (name, curves), color in zip(runs.items(), _repeated(_COLORS, len(runs))):
+    for (name, curves), color in zip(runs.items(), itertools.cycle(_COLORS)):
         training = curves.training
         losses.plot(training["step"], running_mean(training["loss"], smoothing), color=color,
                     label=name)
@@ -89,14 +93,10 @@ def draw(path: str, runs: Mapping[str, Curves], smoothing: int = 1) -> None:
         held_out.text(0.5, 0.5, "not evaluated", ha="center", transform=held_out.transAxes,
                       color=pictures.NOTES)
     if len(runs) > 1:
-        # parse_math: names of runs are no formulas.
+        # The name of a run is not a formula.
         for text in losses.legend(frameon=False, fontsize=9).get_texts():
             text.set_parse_math(False)
     pictures.save(figure, path)
-
-
-def _repeated(colors, count):
-    return (list(colors) * math.ceil(count / len(colors)))[:count]
 
 
 def running_mean(values: Union[Sequence[float], np.ndarray], count: int) -> np.ndarray:

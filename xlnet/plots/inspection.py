@@ -1,7 +1,6 @@
-"""Pretraining records for the eye: the windows that the trainer gets, as text and as counts.
+"""Pretraining records as text and as counts.
 
-Nothing is drawn here: windows, targets and orders come from `input_pipeline`, masks from
-`modeling`, so what is shown is what is trained on.
+Windows, targets and orders come from `input_pipeline` and masks from `modeling`, as in training.
 
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
 """
@@ -25,7 +24,7 @@ from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
-_BINS = 16                               # of the window, for shares by position
+_BINS = 16                               # of the positions in a window
 _LONGEST_SPAN = 10                       # longer ones are counted together
 
 
@@ -55,16 +54,18 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
                  count: int, epoch: int, seed: int, permutation: permutations.Permutation,
                  special_ids: Sequence[int],
                  legacy_word_start: Optional[np.ndarray] = None) -> Windows:
-    """Reads windows with the targets and orders that the trainer draws for them.
+    """Reads windows with the targets and orders that the trainer samples for them.
 
     Args:
-      stream: index of the stream, or None for all of them side by side.
-      first, count: windows `first` ... `first + count - 1` of each stream.
-      epoch, seed, permutation, special_ids, legacy_word_start: as in
+      stream: index of a text stream, or None for all of them side by side.
+      first: index of the first window of each stream.
+      count: windows of each stream.
+      epoch: number of the epoch, from 0 on.
+      seed, permutation, special_ids, legacy_word_start: as of
         `input_pipeline.pretraining_batches`.
 
     Returns:
-      `Windows`; of all streams: W = count · streams, the streams of one place after another.
+      `Windows`; with all streams W = count · streams, ordered by index, then stream.
 
     Raises:
       UserError: a damaged record file.
@@ -78,22 +79,19 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
             directory, manifest, batch_size=batch_size, permutation=permutation,
             special_ids=special_ids, seed=seed, start_step=step,
             legacy_word_start=legacy_word_start).take(count)
-        drawn = _joined(list(batches.as_numpy_iterator()))
+        found = list(batches.as_numpy_iterator())
+        joined = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
-    is_target = np.zeros(drawn["input_ids"].shape, bool)
-    rows, slots = np.nonzero(drawn.pop("weights"))
-    is_target[rows, drawn.pop("positions")[rows, slots]] = True
-    return Windows(is_target=is_target, is_special=np.isin(drawn["input_ids"], special_ids),
-                   word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **drawn)
-
-
-def _joined(batches):
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    is_target = np.zeros(joined["input_ids"].shape, bool)
+    rows, targets = np.nonzero(joined.pop("weights"))
+    is_target[rows, joined.pop("positions")[rows, targets]] = True
+    return Windows(is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids),
+                   word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **joined)
 
 
 def _word_starts(path, seq_len, first, count):
-    """Where words begin, [count, Q]: the trainer's batches no longer have it."""
+    """Where words begin, [count, Q], which the trainer's batches do not have."""
     import tensorflow as tf
     serialized = tf.data.TFRecordDataset(path).skip(first).batch(count).take(1)
     parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len),
@@ -104,7 +102,7 @@ def _word_starts(path, seq_len, first, count):
 # ---- order and masks ----
 
 def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
-    """Place 1, 2, ... of each token of `is_ordered` bool [Q] in the order of `rank`; else 0."""
+    """Position 1, 2, ... in the order of `rank` of each token in `is_ordered` bool [Q]; else 0."""
     ordered = np.flatnonzero(is_ordered)
     places = np.zeros(len(rank), np.int64)
     places[ordered[np.argsort(rank[ordered], kind="stable")]] = 1 + np.arange(len(ordered))
@@ -113,7 +111,7 @@ def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Excerpt:
-    """A few tokens whose masks are drawn; `title` says where they come from."""
+    """A few tokens whose masks are plotted; `title` says where they come from."""
     title: str
     pieces: list             # Q texts
     ids: np.ndarray          # int32 [Q], shown where no font has the characters of the piece
@@ -133,18 +131,18 @@ def window_excerpt(windows: Windows, row: int, count: int, tokenizer: Tokenizer,
 
 def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.Permutation,
                      seed: int, most: int) -> Excerpt:
-    """A sentence on its own: targets and order drawn as for a part of a window.
+    """A sentence with targets and order sampled as for a part of a window.
 
-    All of it is predicted if `permutation.num_predict` is as much.
+    All of it is predicted if `permutation.num_predict` is large enough.
 
     Raises:
-      UserError: no token, or more than `most`; `mask_mode` legacy, a rule for whole windows.
+      UserError: it has no token or more than `most`, or `mask_mode` is legacy.
     """
     if permutation.mask_mode == "legacy":
-        raise UserError("sentence: mask_mode is legacy, a rule for whole windows; leave it out")
+        raise UserError("sentence: mask_mode is legacy, a rule for complete windows; leave it out")
     pieces, ids = tokenizer.pieces(text), np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
-        raise UserError("sentence: %d pieces, expected 1 to %d, so that the picture can be read"
+        raise UserError("sentence: %d pieces, expected 1 to %d, so that the figure can be read"
                         % (len(ids), most))
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
@@ -160,14 +158,17 @@ def visibility(rank: np.ndarray, is_target: np.ndarray,
                memory_length: int) -> tuple[np.ndarray, np.ndarray]:
     """What each position sees in the two streams (paper, figure 4 and appendix A.7).
 
-    The content stream is the query stream and the token itself; all of the memory is visible.
+    The content stream sees what the query stream sees, and the token itself. All of the memory is
+    visible.
 
     Args:
-      rank: int32 [Q]. is_target: bool [Q]. memory_length: M.
+      rank: int32 [Q].
+      is_target: bool [Q].
+      memory_length: M.
 
     Returns:
-      content, query: bool [Q,K], True where row i sees column j. Only the rows of targets exist in
-      the query stream.
+      content, query: bool [Q,K], True where row i sees column j. The query stream only has the rows
+      of targets.
     """
     from xlnet.network import modeling
     seen = ~modeling.permutation_mask(rank[None], is_target[None]).numpy()[0]
@@ -179,24 +180,25 @@ def visibility(rank: np.ndarray, is_target: np.ndarray,
 # ---- windows as text ----
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Colours that can be read on a dark and on a light terminal.
+# Colours that are readable on dark and on light terminals.
 _COLORS = {"bold": "1", "dim": "2", "reused": "39", "A": "38;5;34", "B": "38;5;33",
            "forward": "1;38;5;34", "backward": "1;38;5;170"}
 # Backgrounds of targets, from those predicted first (light) to those predicted last (dark).
 _ORDER_COLORS = ("30;48;5;229", "30;48;5;222", "30;48;5;215", "97;48;5;166", "97;48;5;88")
 
 
-# Of a text and the name of a colour, or a share of the order in [0, 1): the text in it.
+# Function from a text and a colour to the text in it. The colour is a name, or how far the token is
+# in the order, in [0, 1).
 Paint = Callable[[str, Union[str, float]], str]
 
 
 def plain(text: str, color: Union[str, float]) -> str:
-    """A `paint` that leaves the text as it is."""
+    """A `Paint` that leaves the text as it is."""
     return text
 
 
 def ansi(text: str, color: Union[str, float]) -> str:
-    """A `paint` for terminals; `color` is a name, or a share of the order in [0, 1)."""
+    """A `Paint` for terminals."""
     if isinstance(color, float):
         code = _ORDER_COLORS[int(color * len(_ORDER_COLORS))]
     else:
@@ -216,16 +218,17 @@ def legend(paint: Paint) -> str:
 
 def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
                 paint: Paint, width: int) -> str:
-    """One window as lines of at most `width` columns, parts and targets marked.
+    """A window as lines of at most `width` columns, with parts and targets marked.
 
-    A backward window is turned round: its pieces are whole words only when they are read from the
-    left, while the numbers beside the parts still say where the model finds them.
+    A backward window is reversed, so that its words are readable; the numbers at its parts are
+    positions in the order in which the model reads.
     """
     backward = windows.direction[row] == 1
     a_len, b_len = (int(lengths[row]) for lengths in windows.segment_lengths(reuse_len))
     targets = windows.is_target[row]
     lines = ["%s  %s  %s%s" % (
-        paint(title, "bold"), paint(_arrow(backward), DIRECTIONS[int(backward)]),
+        paint(title, "bold"),
+        paint("◀ backward" if backward else "forward ▶", DIRECTIONS[int(backward)]),
         LABELS[windows.label[row]], "  the stream begins" if windows.starts_stream[row] else "")]
     lines.append("%d of %d tokens predicted, %d of them in the reused part; A %d tokens, B %d" % (
         targets.sum(), len(targets), targets[:reuse_len].sum(), a_len, b_len))
@@ -242,17 +245,13 @@ def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer,
     return "\n".join(lines) + "\n"
 
 
-def _arrow(backward):
-    return "◀ backward" if backward else "forward ▶"
-
-
 @dataclasses.dataclass(frozen=True)
 class _Unit:
     """One piece as it is shown."""
-    space: bool       # a space before it
+    space: bool       # whether a space precedes it
     painted: str
-    columns: int      # of the screen
-    may_break: bool   # a line may begin with it
+    columns: int      # of the terminal
+    may_break: bool   # whether a line may begin with it
 
 
 def _units(windows, row, tokenizer, parts, backward, paint):
@@ -287,18 +286,18 @@ def _spelled(piece):
 
 
 def _printable(text):
-    """`text` with what would steer the terminal, or cannot be seen, escaped."""
+    """`text` with control and invisible characters escaped."""
     return "".join(c if c.isprintable() else "\\x%x" % ord(c) for c in text)
 
 
 def _columns(text):
-    """Columns of a terminal that a text takes: Chinese and its neighbours take two each."""
+    """Columns of a terminal that a text takes: two for each East Asian wide character."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
                for c in text)
 
 
 def _wrapped(units, width):
-    """Fills lines of at most `width` columns; breaks between words, or in one that is too long."""
+    """Lines of at most `width` columns, broken between words, or within one that is too long."""
     lines, line, used = [], "", 0
     for chunk in _chunks(units, width):
         space = chunk[0].space and used > 0
@@ -312,7 +311,7 @@ def _wrapped(units, width):
 
 
 def _chunks(units, width):
-    """Units that stay on one line: a word, cut where it is wider than a line."""
+    """Yields words as lists of units, cut where a word is wider than a line."""
     used = 0
     chunk: list[_Unit] = []
     for unit in units:
@@ -329,17 +328,17 @@ def _chunks(units, width):
 
 @dataclasses.dataclass(frozen=True)
 class Histogram:
-    """Shares [%] of `labels`: `series` and, to compare them with, `levels`, `{name: [labels]}`."""
+    """Percentages by label. series, and levels to compare them with: by name, [labels] each."""
     title: str
-    unit: str          # what the labels are
-    measure: str       # what the shares are of
+    unit: str          # of the labels
+    measure: str       # of what they are percentages
     labels: list
     series: dict
     levels: dict = dataclasses.field(default_factory=dict)
 
 
 def summary(windows: Windows, reuse_len: int) -> list[str]:
-    """Lines with what is counted in all windows."""
+    """Lines with counts over all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
     counts = np.bincount(windows.direction, minlength=2)
@@ -362,16 +361,16 @@ def _grouped(number):
 
 @dataclasses.dataclass(frozen=True)
 class _Spans:
-    """Runs of adjacent targets in one part of a window; n-grams that touch are one run."""
+    """Runs of adjacent targets in one part of a window; adjacent n-grams are one run."""
     tokens: np.ndarray      # int [spans]
-    words: np.ndarray       # int [spans], words that it has a token of
-    is_whole: np.ndarray    # bool [spans], begins and ends with a word
+    words: np.ndarray       # int [spans], of which it has a token
+    is_whole: np.ndarray    # bool [spans], whether it begins and ends with a word
 
 
 def _spans(windows, reuse_len):
     targets, length = windows.is_target, windows.input_ids.shape[1]
     before = np.pad(targets[:, :-1], [[0, 0], [1, 0]])
-    before[:, reuse_len] = False                      # the parts are drawn apart
+    before[:, reuse_len] = False                      # the parts are sampled separately
     after = np.pad(targets[:, 1:], [[0, 0], [0, 1]])
     after[:, reuse_len - 1] = False
     begins, ends = (np.flatnonzero((targets & ~other).ravel()) for other in (before, after))
@@ -402,7 +401,7 @@ def _lengths(title, unit, lengths):
 
 
 def _share_by_position(windows, reuse_len):
-    """The predicted among the tokens that can be; the level is what all of a part would share."""
+    """Percentage of predicted tokens among predictable ones; the level is their mean in a part."""
     length = windows.input_ids.shape[1]
     edges = _edges(0, length, _BINS)
     series = {}
@@ -418,7 +417,7 @@ def _share_by_position(windows, reuse_len):
 
 
 def _shares(windows, rows, begins):
-    """Predicted tokens of `rows` in % of those that can be, between the positions `begins`."""
+    """Predicted tokens of `rows` in % of the predictable ones, between the positions `begins`."""
     predicted = np.add.reduceat(windows.is_target[rows].sum(axis=0), begins)
     possible = np.add.reduceat((~windows.is_special[rows]).sum(axis=0), begins)
     return 100. * predicted / np.maximum(possible, 1)
@@ -439,12 +438,12 @@ def _directions_and_labels(windows):
 
 
 def _edges(low, high, bins):
-    """At most `bins` ranges of whole numbers that cover low ... high - 1."""
+    """Edges of at most `bins` ranges of integers that cover low ... high - 1."""
     return np.unique(np.linspace(low, high, bins + 1).astype(np.int64))
 
 
 def _even_edges(low, high):
-    """Ranges of one width, at best 10, so that shares can be compared; the last may be shorter."""
+    """Edges of ranges of equal width, ideally 10 of them; the last one may be shorter."""
     size = high - low
     bins = next((n for n in (10, 9, 11, 8, 12, 7, 6) if size % n == 0), 10)
     width = -(-size // bins)
@@ -461,7 +460,7 @@ def _percent(counts):
 
 
 def histogram_text(histogram: Histogram, width: int) -> str:
-    """A histogram as lines of text: a row for each label, a bar for each series."""
+    """A histogram as lines of text: a line for each label, a bar for each series."""
     margin = max(map(len, histogram.labels))
     series = histogram.series
     room = (width - margin - 20 * len(histogram.levels)) // len(series) - 10

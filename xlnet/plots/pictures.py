@@ -1,8 +1,6 @@
-"""Pictures (PNG) of what `inspection` finds: masks of both streams, histograms.
+"""Figures (PNG) of pretraining records: masks of both streams, histograms.
 
-matplotlib is imported late, with the backend that needs no screen.
-
-Shape letters as in `inspection`.
+matplotlib is imported late, with a backend that needs no screen. Shape letters as in `inspection`.
 """
 
 from __future__ import annotations
@@ -24,29 +22,22 @@ MEMORY, HIDDEN, LINES, ORDER = "#9aa5ad", "#f7f7f7", "#c9c9c9", "#a03000"
 NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
 _CELL, _HEAD, _FOOT = 0.32, 0.8, 1.6    # inches
 _DPI = 110
-_CAPTION = 11       # points, to be read at half of the size, too
+_CAPTION = 11       # readable at half of the size, too [points]
 
-# What the panels of a masks picture share. places [Q]: as `places_in_order`.
+# Common to the panels of a figure of masks. places [Q]: as `places_in_order`.
 _Tokens = collections.namedtuple("_Tokens", "excerpt names places families memory_length")
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
     """Writes the content-stream and query-stream masks of an `inspection.Excerpt`.
 
-    Rows see columns (paper, figure 4 and appendix A.7). Above, tokens stand as the model reads
-    them; below, the same in factorization order, where the two streams are the lower triangle with
-    and without its diagonal.
+    Rows see columns (paper, figure 4 and appendix A.7). The upper panels have the tokens as the
+    model reads them, the lower ones in factorization order, where the two streams are the lower
+    triangle with and without its diagonal.
 
     Returns:
-      Set of `(id, piece)` that no installed font can show; the picture has their ids.
+      Set of `(id, piece)` that no installed font can show; the figure has their ids.
     """
-    figure, unshown = masks_figure(excerpt, memory_length)
-    save(figure, path)
-    return unshown
-
-
-def masks_figure(excerpt: Excerpt, memory_length: int) -> tuple[Any, set[tuple[int, str]]]:
-    """The figure of `draw_masks`, and the set of `(id, piece)` that no font can show."""
     from matplotlib.figure import Figure
     heading, families, names, unshown = _shown(excerpt)
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
@@ -64,11 +55,12 @@ def masks_figure(excerpt: Excerpt, memory_length: int) -> tuple[Any, set[tuple[i
             _panel(axes, seen, order, stream, tokens)
     _heading(figure, heading, tokens)
     _masks_legend(figure, memory_length, unshown)
-    return figure, unshown
+    save(figure, path)
+    return unshown
 
 
 class _Layout:
-    """Places [inches] of two rows of two matrices, of their names and titles."""
+    """Positions of two rows of two matrices, with their names and titles [inches]."""
 
     def __init__(self, names, memory_length):
         self._names = 0.45 + 0.085 * max(map(fonts.drawn_length, names))    # left and above
@@ -79,7 +71,7 @@ class _Layout:
         self.title_pad = 72 * self._names + 6                          # points
 
     def box(self, row, column):
-        """Left, bottom, width and height of a matrix, as shares of the figure."""
+        """Left, bottom, width and height of a matrix, as fractions of the figure."""
         width, height = self.size
         spare = self._panel[0] - self._matrix[0] - self._names
         left = column * self._panel[0] + spare / 2 + self._names + 0.15
@@ -88,7 +80,7 @@ class _Layout:
 
 
 def _panel(axes, seen, order, stream, tokens):
-    """One mask: a square for each row and column, coloured where the row sees the column."""
+    """Plots a mask: a square for each row and column, coloured where the row sees the column."""
     memory = tokens.memory_length
     columns = np.concatenate([np.arange(memory), memory + order])
     for y, i in enumerate(order):
@@ -113,7 +105,7 @@ def _square(axes, x, y, color, inset=0., width=1, edgecolor=LINES):
 
 
 def _labels(axes, order, stream, tokens):
-    """Above the columns the pieces and, under them, their place in the order; rows likewise."""
+    """Writes the pieces and their positions in the order above the columns and left of the rows."""
     memory, is_target = tokens.memory_length, tokens.excerpt.is_target
     names = dict(fontsize=8.5, family=tokens.families, parse_math=False)
     for at, i in enumerate(order):
@@ -132,7 +124,7 @@ def _labels(axes, order, stream, tokens):
 
 
 def _heading(figure, title, tokens):
-    """Title and, when it is short enough to read, the factorization order in words."""
+    """Writes the title and, if it is short enough to read, the factorization order in words."""
     width, height = figure.get_size_inches()
     figure.text(0.5, 1 - 0.12 / height, title, ha="center", va="top", fontsize=13,
                 family=tokens.families, parse_math=False)
@@ -168,14 +160,14 @@ def _masks_legend(figure, memory_length, unshown):
 
 
 def save(figure: Any, path: str) -> None:
-    """Writes a figure as a PNG, whole or not at all."""
+    """Writes a figure as a PNG, complete or not at all."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     with files.replacing(path) as temporary:
         FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
 
 
 def _shown(excerpt):
-    """Title, font families, names of the tokens in them, `(id, piece)` that no font can show."""
+    """(title, font families, names of the tokens, `(id, piece)` that no font can show)."""
     families, shown = fonts.choose(excerpt.title + "".join(excerpt.pieces))
     names, unshown = [], set()
     for piece, id in zip(excerpt.pieces, excerpt.ids):
@@ -192,7 +184,7 @@ def _shown(excerpt):
 
 def draw_histograms(path: str, title: str, lines: Sequence[str],
                     histograms: Sequence[Histogram]) -> None:
-    """Writes one panel for each `inspection.Histogram` (five), and `lines` of text beside them."""
+    """Writes a panel for each of five histograms, and lines of text in the sixth one."""
     from matplotlib.figure import Figure
     figure = Figure(figsize=(13, 7.4), dpi=_DPI, layout="constrained")
     figure.suptitle(title, weight="bold", fontsize=13, parse_math=False)

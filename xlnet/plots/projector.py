@@ -19,11 +19,12 @@ _CONFIG = """embeddings {
 
 def write(directory: str, name: str, vectors: np.ndarray,
           columns: Mapping[str, Sequence[object]]) -> None:
-    """Writes `vectors` [n,D] with what is known of each: columns of n values by name.
+    """Writes vectors, with a table of n values by column.
 
     Args:
-      directory: a new or an empty one; it appears when it is whole.
+      directory: a new or empty one; it appears once it is complete.
       name: of the vectors, in TensorBoard.
+      vectors: [n,D].
     """
     with files.new_directory(directory) as new:
         files.write_lines(os.path.join(new, "vectors.tsv"), (

@@ -1,11 +1,13 @@
-"""What programs that ask a model share: which model, where texts come from, where answers go."""
+"""What programs that query a model share: the model, the input texts, the output."""
 
+import collections
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import xlnet
 from xlnet import encodings, files
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class AskingSettings(Settings):
-    """Texts from one of three places."""
+    """The texts: exactly one of text, input, interactive."""
     text: Optional[str] = setting(None, "the text")
-    input: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input",
-                                   aliases=("input_file",))
+    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
+                                   "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    interactive: bool = setting(False, "ask for a text, answer, and ask again")
-    output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
-                                    "showing them; \"-\": standard output", is_result=True)
+    interactive: bool = setting(False, "prompt for texts, one after another")
+    output: Optional[str] = setting(None, "file of JSON lines to write instead of showing the "
+                                    "outputs; -: standard output", is_result=True)
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
@@ -42,28 +44,60 @@ class AskingSettings(Settings):
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
-            raise UserError("output: interactive answers are shown; give text or input with it")
+            raise UserError("output: interactive outputs are shown; give text or input with it")
 
-    def texts(self) -> Iterator[str]:
-        """The texts of a flag or a file; blank lines are passed over."""
-        return iter([self.text or ""]) if self.input is None else texts_of(
+    def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
+        """Where each text is, and the text; a line that is not of the encoding is an error."""
+        return iter([("text", self.text or "")]) if self.input is None else lines_of(
             self.input, self.encoding)
 
 
-def texts_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
-    """Yields the lines of a file, "-" for the standard input, that are not blank.
+def input_of(patterns: str) -> str:
+    """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
+    glob patterns with commas between, in this order.
 
     Raises:
-      UserError: there is no such file, or a line is not of this encoding; None: UTF-8.
+      UserError: a path or a pattern has no file.
     """
-    if path != "-":
-        files.require_file(path, "input")
-    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
-        for number, line in enumerate(f, 1):
-            text = files.utf8(line, "input %s, line %d" % (path, number),
-                              encoding=encoding).strip()
-            if text:
-                yield text
+    from xlnet.tasks.files.readers import Paths
+    return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
+
+
+def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
+        tuple[str, Union[str, UserError]]]:
+    """Yields where each line that is not blank is, and its text or what is wrong with it.
+
+    Args:
+      patterns: as of `input_of`.
+      encoding: None: UTF-8.
+
+    Raises:
+      UserError: as `input_of`.
+    """
+    from xlnet.tasks.files.readers import each_path
+    for path in each_path(input_of(patterns)):
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
+            for number, line in enumerate(f, 1):
+                place = "input %s, line %d" % (path, number)
+                try:
+                    text = files.utf8(line, place, encoding=encoding).strip()
+                except UserError as e:
+                    yield place, e
+                    continue
+                if text:
+                    yield place, text
+
+
+def texts_of(patterns: str) -> Iterator[str]:
+    """Yields the lines that are not blank, of the files that `input_of` finds.
+
+    Raises:
+      UserError: as `input_of`, or a line is not UTF-8.
+    """
+    for _, text in lines_of(patterns):
+        if isinstance(text, UserError):
+            raise text
+        yield text
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -72,38 +106,105 @@ def load(settings: LoadSettings) -> "Model":
     return xlnet.load(values.pop("model_dir"), **values)
 
 
-def run(settings: AskingSettings, answer: Callable[[str], Iterable[dict[str, Any]]],
+def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]],
+        as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
         show: Callable[[str], None]) -> None:
-    """Answers all texts.
+    """Shows or writes the results of all texts.
 
     Args:
-      settings: `AskingSettings`. answer: function from a text to the JSON objects of its
-        answers. show: function from a text, that prints them.
+      settings: which texts, and where the results go.
+      query: function from texts to their results, or their UserErrors.
+      as_json: function from a text and its result to JSON objects.
+      show: prints the result of one text.
+
+    Raises:
+      UserError: the one text is bad; or some of a file are: they are named, and left out.
     """
     if settings.interactive:
-        _talk(show)
-    elif settings.output:
+        return _talk(show)
+    texts = _Texts(settings)
+    if settings.output:
         files.write_lines(settings.output, (
             json.dumps(found, ensure_ascii=False) + "\n"
-            for text in settings.texts() for found in answer(text)))
+            for text, result in texts.with_results(query) for found in as_json(text, result)))
         if settings.output != "-":
             print("written: %s" % settings.output)
     else:
-        for text in settings.texts():
-            show(text)
+        for place, text in texts.good():
+            try:
+                show(text)
+            except UserError as e:
+                texts.note(place, e)
+    texts.end()
+
+
+class _Texts:
+    """The texts of a run; bad ones are named on standard error and counted."""
+
+    def __init__(self, settings: AskingSettings):
+        self._settings = settings
+        self._count = self._bad = 0
+
+    def good(self) -> Iterator[tuple[str, str]]:
+        """Yields (where it is, text) of those that can be read."""
+        for place, text in self._settings.texts():
+            self._count += 1
+            if isinstance(text, UserError):
+                self.note(None, text)
+            else:
+                yield place, text
+
+    def with_results(self, query: Callable[[Iterator[str]], Iterator[Any]]) -> Iterator[tuple]:
+        """Yields (text, result) of those that have one.
+
+        Raises:
+          UserError: none has.
+        """
+        asked: collections.deque[tuple[str, str]] = collections.deque()
+
+        def texts():
+            for each in self.good():
+                asked.append(each)
+                yield each[1]
+        for result in query(texts()):
+            place, text = asked.popleft()
+            if isinstance(result, UserError):
+                self.note(place, result)
+            else:
+                yield text, result
+        if self._bad == self._count:
+            self.end()
+
+    def note(self, place: Optional[str], error: UserError) -> None:
+        """Names a bad text of a file; one that is given alone ends the program."""
+        line = str(error) if place is None else "%s: %s" % (place, error)
+        if self._settings.input is None:
+            raise UserError(line)
+        self._bad += 1
+        print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Raises UserError if there was a bad text."""
+        if self._bad:
+            raise UserError("input %s: %d of %d texts are bad and have no result" % (
+                self._settings.input, self._bad, self._count))
 
 
 def _talk(show):
-    """Asks until the input ends; what is wrong with a text is said, and the next one asked for."""
+    """Prompts until the input ends; an error in a text is shown and does not end the program."""
     prompt = "> " if sys.stdin.isatty() else ""
     while True:
         print(prompt, end="", flush=True)
-        line = sys.stdin.buffer.readline()      # bytes: of those that are no text the talk goes on
+        line = sys.stdin.buffer.readline()      # bytes, which need not be UTF-8
         if not line:
             return
+        text = ""
         try:
             text = files.utf8(line, "text").strip()
+        except UserError as e:
+            print(e, file=sys.stderr, flush=True)
+        try:
             if text:
                 show(text)
         except UserError as e:
-            print(e, file=sys.stderr, flush=True)
+            print("text: %s" % e, file=sys.stderr, flush=True)

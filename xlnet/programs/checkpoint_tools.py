@@ -1,4 +1,4 @@
-"""Looks at checkpoints, strips, averages, compares and casts them."""
+"""Inspects, strips, averages, compares and casts checkpoints."""
 
 import dataclasses
 import os
@@ -9,7 +9,6 @@ from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.settings.fields import Settings, required, setting
 
-ABOUT = """what can be done with checkpoints beside training."""
 _CHECKPOINT = "a checkpoint's prefix, its directory, or DIRECTORY/latest"
 _TARGET = "directory to write, new or empty"
 
@@ -18,7 +17,7 @@ _TARGET = "directory to write, new or empty"
 class InspectSettings(Settings):
     """inspect: names, shapes, norms, counts, and the architecture."""
     model_dir: str = required(_CHECKPOINT, aliases=("checkpoint",))
-    slots: bool = setting(False, "list what is no weight, too: the optimizer's slots and the like")
+    slots: bool = setting(False, "also list what is not a weight, as the optimizer's slots")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +31,11 @@ class StripSettings(Settings):
 class AverageSettings(Settings):
     """average: of what, to where."""
     output: str = required(_TARGET, aliases=("target",))
-    input: Optional[str] = setting(None, "those to average, with commas between",
+    input: Optional[str] = setting(None, "checkpoints to average, with commas between",
                                    aliases=("checkpoints",))
-    model_dir: Optional[str] = setting(None, "or a run's directory, and", instead_of="input")
-    last: Optional[int] = setting(None, "how many of its checkpoints, counted from the newest",
+    model_dir: Optional[str] = setting(None, "or the directory of a run, with --last",
+                                       instead_of="input")
+    last: Optional[int] = setting(None, "number of its checkpoints to average, the newest first",
                                   minimum=2)
 
     def check(self) -> None:
@@ -49,14 +49,12 @@ class CompareSettings(Settings):
     """compare: which two."""
     first: str = required(_CHECKPOINT)
     second: str = required(_CHECKPOINT)
-    most: int = setting(20, "differences that are listed, the largest first; 0: all", minimum=0)
+    most: int = setting(20, "number of differences listed, the largest first; 0: all", minimum=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class CastSettings(Settings):
+class CastSettings(StripSettings):
     """cast: from what, to what, to where."""
-    model_dir: str = required(_CHECKPOINT, aliases=("checkpoint",))
-    output: str = required(_TARGET, aliases=("target",))
     dtype: str = required("type of the weights", choices=("float32", "float16", "bfloat16"))
 
 
@@ -110,7 +108,7 @@ def strip(settings: StripSettings) -> None:
 
 
 def size(prefix: str) -> str:
-    """What a checkpoint takes on disk, in words."""
+    """The size of a checkpoint on disk, in words."""
     directory, name = os.path.split(prefix)
     found = sum(os.path.getsize(os.path.join(directory, file))
                 for file in os.listdir(directory or ".") if file.startswith(name + "."))
@@ -162,11 +160,11 @@ VERBS = {
                         ("--model_dir=model --last=3 --output=mean",)),
     "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight",
                         ("--first=model/best --second=model/latest",)),
-    "cast": cli.Verb(cast, CastSettings, "writes its weights in another type, for export; the "
-                                         "programs here take float32 alone",
+    "cast": cli.Verb(cast, CastSettings, "writes its weights in another dtype, for export; the "
+                                         "programs here read float32 alone",
                      ("--model_dir=model/best --output=small --dtype=float16",)),
 }
 
 
 def run() -> None:
-    cli.run_verb(VERBS, about=ABOUT)
+    cli.run_verb(VERBS, about=__doc__)

@@ -1,4 +1,9 @@
-"""Turns a folder of Hugging Face's library into a checkpoint of ours, and the other way."""
+"""Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
+
+A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
+model becomes a model directory, with which run_classifier.py --do_predict needs no other file; the
+columns are those of the files to predict.
+"""
 
 import dataclasses
 from collections.abc import Iterable
@@ -10,13 +15,6 @@ from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 
-ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and the
-other way. Which way is decided by the input: a folder with a config.json is theirs.
-
-Neither that library nor PyTorch is needed. A fine-tuned model becomes a model directory, with which
-run_classifier.py --do_predict needs no other file; the columns are those of the files to predict.
-"""
-
 
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings(TextSettings):
@@ -25,12 +23,12 @@ class ConversionSettings(TextSettings):
                           "model directory the best one, of DIRECTORY/latest the newest",
                           aliases=("source",))
     output: str = required("directory to write, new or empty", aliases=("target",))
-    dtype: str = setting("float32", "to theirs: type of the weights in the file",
+    dtype: str = setting("float32", "to theirs: dtype of the weights",
                          choices=("float32", "float16", "bfloat16"))
-    max_shard_size: str = setting("5GB", "to theirs: size of a file with weights, as 5GB, 500MB or "
+    max_shard_size: str = setting("5GB", "to theirs: largest file of weights, as 5GB, 500MB or "
                                   "2GiB; a larger model is several files and an index")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
-                                               "the input")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model; default: the one "
+                                               "next to the input")
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="to ours: column of the "
                                "text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
@@ -40,7 +38,7 @@ class ConversionSettings(TextSettings):
                                           "multiple-choice model")
     max_seq_length: Optional[int] = as_in(
         ClassifierSettings, "max_seq_length", default=None, help="to ours: tokens of an example, "
-        "special ones included; if not given that library's model_max_length, or 512")
+        "special ones included; default: their model_max_length, or 512")
 
 
 def main(settings: ConversionSettings) -> None:
@@ -62,17 +60,13 @@ def main(settings: ConversionSettings) -> None:
 
 
 def refuse(flags: Iterable[str], why: str) -> None:
-    """Raises UserError for a flag of the other direction."""
+    """Raises UserError for flags of the other direction."""
     for name in flags:
         if cli.given(name):
             raise UserError("%s: %s; leave it out" % (name, why))
 
 
-EXAMPLES = (
-    "--input=folder_of_hugging_face --output=model",
-    "--input=model --output=folder_for_hugging_face",
-)
-
-
 def run() -> None:
-    cli.run(main, ConversionSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, ConversionSettings, about=__doc__, examples=(
+        "--input=folder_of_hugging_face --output=model",
+        "--input=model --output=folder_for_hugging_face"))

@@ -1,4 +1,12 @@
-"""Text to pretraining records: streams of windows and a manifest. `--help` lists the flags."""
+"""Makes pretraining records from text.
+
+Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
+a paragraph. JSON, CSV and WikiExtractor's articles are recognized by their content.
+
+Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
+that train_gpu.py needs: --record_info_dir is this program's --save_dir. Run the same command again
+to resume a run that was killed.
+"""
 
 import contextlib
 import dataclasses
@@ -14,25 +22,13 @@ from xlnet.settings.pretraining import PretrainingSettings
 if TYPE_CHECKING:
     from xlnet.text import preparation
 
-ABOUT = """makes pretraining records from text.
-
-Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
-a paragraph. JSON, CSV and WikiExtractor's articles are recognized by their content.
-
-Output is one TFRecord file for each stream, manifest.json and the SentencePiece model, all that
-train_gpu.py needs: --record_info_dir is this program's --save_dir. A run that was killed is
-continued by the same command.
-"""
-
-_WHILE_TRAINING = "targets are drawn while training; give it to train_gpu.py"
+_WHILE_TRAINING = "targets are sampled while training; give it to train_gpu.py"
 
 NO_LONGER_NEEDED = {
     **GONE,
-    "num_core_per_host": "records do not depend on the devices that will read them",
-    "use_tpu": "records do not depend on the devices that will read them",
-    "num_predict": _WHILE_TRAINING,
-    "mask_alpha": _WHILE_TRAINING,
-    "mask_beta": _WHILE_TRAINING,
+    **dict.fromkeys(("num_core_per_host", "use_tpu"),
+                    "records do not depend on the devices that read them"),
+    **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),
     "pass_id": "num_passes makes all passes in one run",
 }
 
@@ -49,10 +45,10 @@ def main(settings: CorpusSettings) -> None:
 
 
 def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
-    """Returns the settings with what a preset of train_gpu.py needs of its records.
+    """Returns the settings with those that a preset of train_gpu.py requires of its records.
 
     Raises:
-      UserError: a flag says otherwise.
+      UserError: a flag contradicts the preset.
     """
     preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
     found = {name: preset[name] for name in OF_RECORDS if name in preset}
@@ -65,7 +61,7 @@ def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
     if not streams:
         found["num_streams"] = batch_size
     elif streams % batch_size:
-        print("note: num_streams is %d, which train_batch_size of %s, %d, does not divide: fit to "
+        print("note: num_streams is %d, not a multiple of train_batch_size of %s, %d: fit to "
               "evaluate on, not to train" % (streams, path, batch_size), file=sys.stderr)
     print("for %s: %s" % (path, " ".join("%s=%s" % item for item in found.items())))
     fitted = dataclasses.replace(settings, for_config=None, **found)
@@ -75,7 +71,7 @@ def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
 
 @contextlib.contextmanager
 def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
-    """Shows a bar with the time left on stderr; in a log file one line in half a minute."""
+    """Shows a progress bar on stderr; in a log file a line every half minute."""
     from tqdm import tqdm
     interval = 0.2 if sys.stderr.isatty() else 30
     with tqdm(desc=description, total=total, unit=unit, unit_scale=True, leave=False, delay=1,
@@ -97,19 +93,17 @@ def print_summary(summary: "preparation.Summary") -> None:
     print("records: %s" % summary.directory)
 
 
-# What --help is about; --helpfull is about all.
+# What --help shows; --helpfull shows all.
 FIRST = ("input_glob", "sp_path", "save_dir", "text_format", "seq_len", "reuse_len", "num_streams",
          "num_workers", "split", "for_config")
-EXAMPLES = (
-    "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
-    "--reuse_len=256 --num_streams=32",
-    "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
-    "--num_streams=8",
-    "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
-    "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
-)
 
 
 def run() -> None:
-    cli.run(main, CorpusSettings, no_longer_needed=NO_LONGER_NEEDED, about=ABOUT,
-            first=FIRST, examples=EXAMPLES)
+    cli.run(main, CorpusSettings, about=__doc__, first=FIRST, examples=(
+        "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
+        "--reuse_len=256 --num_streams=32",
+        "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
+        "--num_streams=8",
+        "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
+        "--text_format=paragraphs --sp_path=spiece.model --save_dir=records"),
+        no_longer_needed=NO_LONGER_NEEDED)

@@ -1,4 +1,4 @@
-"""Draws what the heads of a pretrained network attend to in a text, in both streams."""
+"""Plots what the heads of a pretrained network attend to in a text, in both streams."""
 
 import dataclasses
 from typing import Optional
@@ -9,21 +9,21 @@ from xlnet.programs import asking
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, setting
 
-MOST_TOKENS = 40         # in a picture; more would be too small to read
+MOST_TOKENS = 40         # in a plot; more would be too small to read
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
     text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
-    layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if not "
-                                    "given")
-    heads: Optional[str] = setting(None, "numbers of the heads in the picture; all if not given")
-    order: str = setting("random", "the factorization order of the pieces; none: all see all, the "
+    layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if "
+                                    "not given")
+    heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
+    order: str = setting("random", "factorization order of the pieces; none: each sees all, the "
                          "query stream all but itself", choices=("random", "left_to_right", "none"))
     seed: int = setting(0, "seed of a random order", minimum=0)
-    output: str = required("file to write: .png, an image; .html, a page for a browser, which "
-                           "needs no network; several with commas", aliases=("png", "html"))
+    output: str = required("file to write: .png, an image; .html, a page for a browser; "
+                           "several with commas", aliases=("png", "html"))
 
     def check(self) -> None:
         super().check()
@@ -58,13 +58,7 @@ def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
     return [int(word) for word in words]
 
 
-EXAMPLES = (
-    "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
-    "--output=attention.html",
-)
-
-
 def run() -> None:
-    cli.run(main, LoadSettings, AttentionSettings,
-            about="draws what the heads of a pretrained network attend to in a text, in both "
-                  "streams", examples=EXAMPLES)
+    cli.run(main, LoadSettings, AttentionSettings, about=__doc__, examples=(
+        "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
+        "--output=attention.html",))

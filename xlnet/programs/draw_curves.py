@@ -1,4 +1,4 @@
-"""Draws the curves of one or several trainings."""
+"""Plots the loss, held-out loss, learning rate and gradient norm of one or several runs."""
 
 import dataclasses
 import os
@@ -10,11 +10,12 @@ from xlnet.settings.fields import Settings, required, setting
 
 @dataclasses.dataclass(frozen=True)
 class CurvesSettings(Settings):
-    """xlnet plot curves: which runs, to which picture."""
+    """xlnet plot curves: which runs, to which image."""
     input: str = required("model directories, with commas; a name for the legend may precede one, "
                           "as in base=model,wide=model2", aliases=("runs",))
     output: str = required("image to write, .png", aliases=("png",))
-    smoothing: int = setting(1, "lines that the training loss is the running mean of", minimum=1)
+    smoothing: int = setting(1, "length of the training loss's running mean [lines]; 1: off",
+                             minimum=1)
 
 
 def main(settings: CurvesSettings) -> None:
@@ -26,7 +27,7 @@ def main(settings: CurvesSettings) -> None:
 
 
 def named(runs: str) -> list[tuple[str, str]]:
-    """Pairs of name and directory; the name is the directory's last part where none is given."""
+    """(name, directory) of each run; the default name is the last part of the directory."""
     pairs = []
     for run in runs.split(","):
         name, found, path = run.strip().rpartition("=")
@@ -35,17 +36,11 @@ def named(runs: str) -> list[tuple[str, str]]:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
-            raise UserError("input: '%s' stands for %d runs; give them names, as in a=%s"
+            raise UserError("input: '%s' is the name of %d runs; give them names, as in a=%s"
                             % (name, names.count(name), pairs[0][1]))
     return pairs
 
 
-EXAMPLES = (
-    "--input=base=model,wide=model2 --output=curves.png",
-)
-
-
 def run() -> None:
-    cli.run(main, CurvesSettings, about="draws the curves of one or several trainings: loss, "
-                                        "held-out loss, learning rate, gradient norm",
-            examples=EXAMPLES)
+    cli.run(main, CurvesSettings, about=__doc__, examples=(
+        "--input=base=model,wide=model2 --output=curves.png",))

@@ -1,4 +1,7 @@
-"""Writes embeddings as a folder for TensorBoard's projector."""
+"""Writes embeddings as a folder for TensorBoard's projector: `tensorboard --logdir=OUTPUT`.
+
+They are those of the vocabulary's pieces or, with --input, vectors of texts.
+"""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, Optional
@@ -14,22 +17,19 @@ if TYPE_CHECKING:
 
     from xlnet.serving.model import Model
 
-    # Name of the table, vectors [count, width], columns of what each of them stands for.
+    # Name of the table, vectors [count, width], columns that describe each vector.
     Vectors = tuple[str, np.ndarray, dict[str, list[Any]]]
-
-ABOUT = """writes embeddings as a folder for TensorBoard's projector: those of the vocabulary's
-pieces, or, with --input, vectors of texts. tensorboard --logdir=OUTPUT shows them.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
 class ProjectorSettings(Settings):
     """xlnet plot projector: which vectors, where to."""
     output: str = required("directory to write, new or empty", aliases=("out_dir",))
-    input: Optional[str] = setting(None, "file of texts, one a line; the pieces of the vocabulary "
-                                   "if not given", aliases=("input_file",))
+    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
+                                   "commas between; the pieces of the vocabulary if not given",
+                                   aliases=("input_file",))
     layer: int = setting(-1, "layer of the vectors of texts; 0: embeddings, -1: the last one")
-    most: int = setting(10000, "pieces or texts at most, the first ones; the projector takes some "
+    most: int = setting(10000, "number of pieces or texts at most; the projector takes about "
                         "10,000", minimum=2)
 
 
@@ -63,11 +63,7 @@ def of_texts(model: "Model", settings: ProjectorSettings) -> "Vectors":
     return "texts", model.vectors(texts, layers=settings.layer), {"text": texts}
 
 
-EXAMPLES = (
-    "--model_dir=model --output=projector",
-    "--model_dir=model --input=texts.txt --output=projector",
-)
-
-
 def run() -> None:
-    cli.run(main, LoadSettings, ProjectorSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, LoadSettings, ProjectorSettings, about=__doc__, examples=(
+        "--model_dir=model --output=projector",
+        "--model_dir=model --input=texts.txt --output=projector"))

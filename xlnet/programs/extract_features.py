@@ -1,4 +1,9 @@
-"""Writes what the network makes of each text of a file: vectors, from any of its layers."""
+"""Writes a vector of each text of a file, or of each of its tokens.
+
+The extension of the output sets its form: .jsonl (an object a line: id, vector), .npy (one array
+[texts, layers, width], without the layers if there is one) or .tfrecord (id, shape, vector). Run
+the same command again to resume a stopped run. Bad texts are named and left out.
+"""
 
 import dataclasses
 from typing import Optional
@@ -11,21 +16,15 @@ from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
 from xlnet.settings.network import PRECISIONS
 
-ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
-
-The form of the output is that of its name: .jsonl (an object a line: id, vector), .npy (one array
-[texts, layers, width], without the layers where there is one) or .tfrecord (id, shape, vector). A
-run that was stopped goes on where it was, if it is started again with the same settings.
-"""
-
 
 @dataclasses.dataclass(frozen=True)
 class FeatureSettings:
     """xlnet features: which model, which texts, which vectors."""
     model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
                               aliases=("model",))
-    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl; "
-                          "- is the standard input, as .txt", aliases=("input_file",))
+    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl, "
+                          "paths and patterns with commas between; -: standard input, as .txt",
+                          aliases=("input_file",))
     output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output_file",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
                                "text; a,b joins two")
@@ -33,33 +32,37 @@ class FeatureSettings:
                                          help="tables: column of the second text")
     id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
     encoding: Optional[str] = as_in(TaskSettings, "encoding")
-    layers: str = setting("-1", "0 are the embeddings, 1 to n_layer the layers; -1 is the last "
-                          "one; several: -1,-2")
-    pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), or "
-                           "none: all of them", choices=("mean", "first", "last", "none"))
-    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
-    rows_per_part: int = setting(1000, "texts after which there is something to go on from",
+    layers: str = setting("-1", "layers, with commas; 0: embeddings, 1: first, -1: last")
+    pooling: str = setting("mean", "mean of the tokens, the first or last one (<cls>), or none: a "
+                           "vector of each token", choices=("mean", "first", "last", "none"))
+    batch_size: int = setting(32, "number of texts in a batch", minimum=1)
+    rows_per_part: int = setting(1000, "texts after which a stopped run can resume",
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint", help="of a model directory: best/ "
-                                "if it is there, or the newest")
+                                "if it exists, or the newest")
     device: str = as_in(DeviceSettings, "device")
-    precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)
+    precision: str = setting("fp32", "dtype of matmuls", choices=PRECISIONS)
 
 
 def main(settings: FeatureSettings) -> None:
     import xlnet
     quiet.import_tensorflow()
     from xlnet.serving import features
+    from xlnet.tasks.files import row_store
     layers = _layers(settings.layers)
     features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
+    good = row_store.kept(row for row in rows if row.pairs)
     with xlnet.load(settings.model_dir, **{name: getattr(settings, name) for name in (
             "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
-            "precision")}) as model:
-        features.extract(model, rows, settings.output, layers, settings.pooling,
+            "precision")}, progress=False) as model:
+        features.extract(model, good, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
+    if len(good) < len(rows):
+        raise UserError("input %s: %d of %d texts are bad and have no vector" % (
+            settings.input, len(rows) - len(good), len(rows)))
 
 
 def _layers(text):
@@ -72,25 +75,20 @@ def _layers(text):
 
 
 def _rows(settings):
-    """The texts of the file, as rows of a task without labels."""
-    from xlnet import files
+    """The texts as examples of a task without labels; bad ones have no `pairs`."""
+    from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
-    if settings.input != "-":
-        files.require_file(settings.input, "input")
+    path = asking.input_of(settings.input)
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    return parsing.read_to_predict(task, settings.input)
-
-
-EXAMPLES = (
-    "--model_dir=model --input=texts.txt --output=vectors.npy",
-    "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
-    "--output=vectors.jsonl",
-)
+    return parsing.read_to_predict(task, path, skips=True)
 
 
 def run() -> None:
-    cli.run(main, FeatureSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, FeatureSettings, about=__doc__, examples=(
+        "--model_dir=model --input=texts.txt --output=vectors.npy",
+        "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
+        "--output=vectors.jsonl"))

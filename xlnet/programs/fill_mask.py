@@ -1,36 +1,35 @@
-"""Fills blanks in texts: the likeliest fillings, with their joint probability."""
+"""Fills blanks in texts with a pretrained model (infilling).
+
+A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
+probability of all their pieces in a factorization order.
+"""
 
 from xlnet import cli
+from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.serving.settings import FillingSettings, LoadSettings
-
-ABOUT = """fills blanks in texts with a pretrained model: words of one piece or several, the
-likeliest first, with the joint probability of all their pieces in a factorization order.
-"""
 
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: FillingSettings) -> None:
     with asking.load(model_settings) as model:
-        def fill(text):
-            return model.fill(text, **vars(how))
+        def query(texts):
+            return model.pipe(texts, "fill", errors="return", **vars(how))
 
-        def answer(text):
-            yield {"text": text, "fillings": [filling._asdict() for filling in fill(text)]}
+        def as_json(text, found):
+            yield {"text": text, "fillings": [filling._asdict() for filling in found]}
 
         def show(text):
+            found, = query([text])
+            if isinstance(found, UserError):
+                raise found
             print("\n".join([text] + [
                 "%10.4f %%  %s" % (100 * filling.probability, filling.text)
-                for filling in fill(text)]), flush=True)
-        asking.run(settings, answer, show)
-
-
-EXAMPLES = (
-    "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
-    "--model_dir=model --input=texts.txt --output=fillings.jsonl",
-)
+                for filling in found]), flush=True)
+        asking.run(settings, query, as_json, show)
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=ABOUT,
-            examples=EXAMPLES)
+    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=__doc__, examples=(
+        "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
+        "--model_dir=model --input=texts.txt --output=fillings.jsonl"))

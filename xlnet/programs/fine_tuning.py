@@ -1,4 +1,4 @@
-"""What the programs that fine-tune share: those for tables, for tags, for questions."""
+"""What the programs that fine-tune share."""
 
 import dataclasses
 import functools
@@ -20,14 +20,14 @@ from xlnet.settings.training import OptimizationSettings
 
 _NO_TPU = "no TPU is addressed"
 
-# Flags of the original programs that have lost their meaning.
+# Flags of the original programs that have no effect.
 NO_LONGER_NEEDED = {
-    "iterations": "it is a TPU loop's length",
+    "iterations": "it is the length of a TPU loop",
     "master": _NO_TPU,
     "tpu_job_name": _NO_TPU,
     "tpu_zone": _NO_TPU,
     "gcp_project": _NO_TPU,
-    "predict_batch_size": "eval_batch_size is for predictions too",
+    "predict_batch_size": "use eval_batch_size",
 }
 
 # Flags of earlier versions.
@@ -40,7 +40,7 @@ GONE = {
     "data_workers": "each core that the process may use tokenizes; taskset -c 0 gives it one",
 }
 
-# What --help is about, behind what says where the data are; --helpfull is about all.
+# What --help shows, after the flags for the data; --helpfull shows all.
 FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "max_seq_length",
          "train_batch_size", "learning_rate")
 
@@ -48,11 +48,12 @@ FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "m
 def run(group: type[TaskSettings], about: str, examples: Sequence[str],
         no_longer_needed: Mapping[str, str] = MappingProxyType({}),
         data: Sequence[str] = ("task_name", "data_dir")) -> None:
-    """The command line of a program.
+    """Runs the command line of a program.
 
     Args:
-      group: its settings; about, examples, no_longer_needed: as for `cli.run`.
-      data: the settings that say where the data are.
+      group: its settings.
+      about, examples, no_longer_needed: as for `cli.run`.
+      data: names of the settings for the data, first in --help.
     """
     cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
             no_longer_needed={**GONE, **no_longer_needed}, first=(*data, *FIRST),
@@ -72,7 +73,7 @@ def main(settings: FineTuningSettings, network: NetworkSettings,
 
 
 def check_task(settings: FineTuningSettings, name: str) -> None:
-    """Raises UserError for flags that contradict what is known of the task `name`."""
+    """Raises UserError for flags that contradict the known task `name`."""
     from xlnet.tasks.types import known
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return

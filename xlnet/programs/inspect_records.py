@@ -1,4 +1,8 @@
-"""Shows pretraining records: windows as text, counts, masks and histograms as pictures."""
+"""Shows the records that data_utils.py made, as train_gpu.py will see them.
+
+Targets and factorization orders are those that training samples with the same settings: seed,
+epoch, num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
+"""
 
 import dataclasses
 import os
@@ -14,38 +18,32 @@ from xlnet.settings.pretraining import PretrainingSettings
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
-ABOUT = """shows the records that data_utils.py made, as train_gpu.py will see them.
-
-Targets and factorization orders are those that training draws with the same settings: seed, epoch,
-num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
-"""
-
-MOST_TOKENS = 40         # in a picture; more would be too small to read
+MOST_TOKENS = 40         # in a plot; more would be too small to read
 
 
 @dataclasses.dataclass(frozen=True)
 class InspectionSettings:
-    """xlnet data inspect: which windows, what about them, which pictures."""
+    """xlnet data inspect: which sequences, and how they are shown."""
     input: str = required("directory made by data_utils.py (its manifest is read)",
                           aliases=("record_info_dir",))
-    verify: bool = setting(False, "read all records, compare them with the checksums of the "
-                           "manifest, and show nothing else")
-    stream: int = setting(0, "the stream whose windows are shown", minimum=0)
-    window: int = setting(0, "the first window shown", minimum=0)
-    num_windows: int = setting(2, "windows shown as text", minimum=0)
-    count_windows: int = setting(2000, "about as many windows are counted, the first of every "
-                                 "stream; 0: none", minimum=0)
+    verify: bool = setting(False, "only compare all records with the checksums of the "
+                           "manifest")
+    stream: int = setting(0, "text stream to show", minimum=0)
+    window: int = setting(0, "index of the first sequence shown", minimum=0)
+    num_windows: int = setting(2, "number of sequences shown as text", minimum=0)
+    count_windows: int = setting(2000, "number of sequences for the counts, the first ones of "
+                                 "every text stream; 0: no counts", minimum=0)
     output: Optional[str] = setting(None, "image to write, .png: the attention masks of both "
                                     "streams", aliases=("masks_png",))
-    histograms_png: Optional[str] = setting(None, "picture to write: the counts")
-    sentence: Optional[str] = setting(None, "text of the masks picture, all of it predicted unless "
-                                      "num_predict is smaller; the first tokens of the window if "
+    histograms_png: Optional[str] = setting(None, "image to write, .png: histograms of the counts")
+    sentence: Optional[str] = setting(None, "text of the masks plot, all of it predicted unless "
+                                      "num_predict is smaller; the first tokens of the sequence if "
                                       "not given")
-    picture_tokens: int = setting(20, "tokens of the window in the masks picture", minimum=1)
-    picture_memory: int = setting(4, "remembered positions in the masks picture", minimum=0)
+    picture_tokens: int = setting(20, "tokens of the sequence in the masks plot", minimum=1)
+    picture_memory: int = setting(4, "positions of memory in the masks plot", minimum=0)
     color: str = setting("auto", "terminal colours; auto: on a terminal, unless NO_COLOR is set",
                          choices=("auto", "always", "never"))
-    epoch: int = setting(0, "the epoch whose targets and orders are shown", minimum=0)
+    epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
     seed: int = as_in(PretrainingSettings, "seed")
     num_predict: int = as_in(PretrainingSettings, "num_predict")
     perm_size: int = as_in(PretrainingSettings, "perm_size")
@@ -57,11 +55,11 @@ class InspectionSettings:
 def main(settings: InspectionSettings) -> None:
     from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
-    if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
+    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     if legacy.is_in(settings.input):
-        raise UserError("input: %s has records of the reference's program, which "
-                        "train_gpu.py reads; only those of data_utils.py can be shown"
+        raise UserError("input: %s has records of the original implementation, "
+                        "which train_gpu.py reads; only those of data_utils.py can be shown"
                         % settings.input)
     manifest = Manifest.read(settings.input)
     if settings.verify:
@@ -74,7 +72,7 @@ def main(settings: InspectionSettings) -> None:
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:
-    """Raises UserError for windows and pictures that are not there or cannot be."""
+    """Raises UserError for sequences that do not exist and plots that cannot be made."""
     if settings.stream >= manifest.num_streams:
         raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
             settings.stream, settings.input, manifest.num_streams - 1))
@@ -89,7 +87,7 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
         raise UserError("picture_memory is %d, expected at most %d"
                         % (settings.picture_memory, MOST_TOKENS))
     if settings.sentence is not None and not settings.output:
-        raise UserError("sentence: it is shown in the masks picture; give --output=FILE too")
+        raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
     if settings.histograms_png and not settings.count_windows:
         raise UserError("histograms_png: count_windows is 0, expected at least 1")
     for name in ("output", "histograms_png"):
@@ -99,7 +97,7 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
 
 
 class Inspection:
-    """The records of one directory, and what `settings` want to see of them."""
+    """Shows the records of a directory."""
 
     def __init__(self, settings: InspectionSettings, manifest: "Manifest"):
         from xlnet.pretraining import sources
@@ -107,13 +105,13 @@ class Inspection:
         self._settings = settings
         self._manifest = manifest
         self._permutation = sources.choose_permutation(
-            cast(PretrainingSettings, settings), manifest)     # all of it that is read
+            cast(PretrainingSettings, settings), manifest)     # it has all that is read
         self._tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model),
                                     manifest.uncased, manifest.keep_accents)
 
     def show(self) -> None:
         settings = self._settings
-        excerpt = self._excerpt() if settings.output else None    # refused before all output
+        excerpt = self._excerpt() if settings.output else None    # may raise: before all output
         if settings.num_windows:
             self._show_windows()
         if settings.count_windows:
@@ -188,16 +186,12 @@ def in_color(choice: str) -> bool:
 
 
 def columns() -> int:
-    """Columns of the terminal; 100 where there is none."""
+    """Width of the terminal [characters]; 100 if there is none."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
-EXAMPLES = (
-    "--input=records --num_predict=85 --num_windows=2",
-    "--input=records --num_predict=85 --output=masks.png --sentence='A name "
-    "is bound in a block.'",
-)
-
-
 def run() -> None:
-    cli.run(main, InspectionSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, InspectionSettings, about=__doc__, examples=(
+        "--input=records --num_predict=85 --num_windows=2",
+        "--input=records --num_predict=85 --output=masks.png --sentence='A name "
+        "is bound in a block.'"))

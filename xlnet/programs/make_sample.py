@@ -1,7 +1,8 @@
-"""Makes a sample to try everything on from what every Python carries; nothing is downloaded.
+"""Makes a sample to try everything on, from the documentation that comes with this Python.
 
-Pretraining text: the language reference (`pydoc_data.topics`) and the docstrings of the standard
-library. Classification set: docstrings labelled with the package they come from.
+Pretraining text (pretrain/train.txt, heldout.txt): the language reference (`pydoc_data.topics`) and
+the docstrings of the standard library. Classification (classify/train.tsv, dev.tsv, test.tsv,
+test_labels.tsv): docstrings with their package as the label. Nothing is downloaded.
 """
 
 import ast
@@ -19,17 +20,13 @@ from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.settings.fields import required, setting
 
-ABOUT = """makes pretrain/train.txt, pretrain/heldout.txt and classify/train.tsv, dev.tsv, test.tsv
-(and test_labels.tsv) from the documentation that comes with this Python."""
-
 MOST_LABELS, FEWEST_LABELS = 8, 3
-# Rows per label: few to learn from, so that it matters what the network has read before, and many
-# to measure by.
+# Examples per label: few to train on, so that pretraining matters, and many to evaluate on.
 MOST_ROWS = {"train": 20, "dev": 40, "test": 100}
 FEWEST_ROWS = 90
 HELDOUT_PERCENT = 5
 
-# Tests, demonstrations and what is not documentation of the standard library itself.
+# Not documentation of the standard library.
 _SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "turtledemo",
             "__pycache__", "pydoc_data", "_pyrepl"}
 _CODE = re.compile(r"^\s*(\.\.\.|\$ |[-=~^*#+|.\s]*$)|>>>|::=|\|.*\||\s{3,}\S+\s{3,}")
@@ -43,7 +40,7 @@ Docstring = collections.namedtuple("Docstring", "module text")
 class SampleSettings:
     """xlnet sample: where to, and the seed of the split."""
     output: str = required("directory for the sample", aliases=("save_dir",))
-    seed: int = setting(0, "seed of the choice and order of the rows")
+    seed: int = setting(0, "seed of the choice and order of the examples")
 
 
 def main(settings: SampleSettings) -> None:
@@ -100,7 +97,7 @@ def _is_prose(sentence):
 # Pretraining text.
 
 def documents(docstrings: Iterable[Docstring]) -> list[list[str]]:
-    """Returns lists of sentences: one for each topic of the reference, one for each module."""
+    """Returns documents, lists of sentences: one for each topic of pydoc, one for each module."""
     try:
         from pydoc_data.topics import topics
         texts = [[topics[name]] for name in sorted(topics)]
@@ -110,8 +107,8 @@ def documents(docstrings: Iterable[Docstring]) -> list[list[str]]:
     for docstring in docstrings:
         modules[docstring.module].append(docstring.text)
     texts += modules.values()
-    # A sentence counts where it stands first: topics quote each other, and a held-out document must
-    # not repeat what is trained on.
+    # A sentence is kept where it appears first: topics quote each other, and a held-out document
+    # must not repeat the training text.
     seen: set[str] = set()
     found = []
     for group in texts:
@@ -122,7 +119,7 @@ def documents(docstrings: Iterable[Docstring]) -> list[list[str]]:
 
 
 def write_pretraining(all_documents: Iterable[list[str]], directory: str) -> None:
-    """Writes train.txt and heldout.txt; a document's text alone decides where it goes."""
+    """Writes train.txt and heldout.txt; the split is by a hash of each document."""
     parts: dict[str, list[str]] = {"train": [], "heldout": []}
     for document in all_documents:
         text = "\n".join(document)
@@ -144,9 +141,8 @@ def write_pretraining(all_documents: Iterable[list[str]], directory: str) -> Non
 def labelled(docstrings: Iterable[Docstring]) -> dict[str, list[str]]:
     """Returns `{label: texts}`: the first sentences of docstrings, by top-level package.
 
-    A docstring that names its package is left out: finding that name would be all there is to
-    learn. The texts may stand in the pretraining text too, without their labels, as unlabelled
-    text does in practice.
+    Docstrings that name their package are left out: the name would give the label away. The texts
+    may also be in the pretraining text, without labels, as in practice.
     """
     texts: dict[str, dict[str, bool]] = collections.defaultdict(dict)
     for module, docstring in docstrings:
@@ -156,14 +152,14 @@ def labelled(docstrings: Iterable[Docstring]) -> dict[str, list[str]]:
             texts[text][label] = True
     rows: dict[str, list[str]] = collections.defaultdict(list)
     for text, labels in texts.items():
-        if len(labels) == 1:                 # the same words in two packages tell nothing
+        if len(labels) == 1:                 # the same text in two packages has no label
             rows[next(iter(labels))].append(text)
     return rows
 
 
 def write_classification(rows: dict[str, list[str]], directory: str,
                          rng: random.Random) -> None:
-    """Writes the best filled packages as train, dev and test; the labels of test stand apart."""
+    """Writes the packages with most texts as train, dev and test, and the labels of test."""
     labels = sorted((label for label in rows if len(rows[label]) >= FEWEST_ROWS),
                     key=lambda label: (-len(rows[label]), label))[:MOST_LABELS]
     if len(labels) < FEWEST_LABELS:
@@ -199,10 +195,6 @@ def _write_tsv(path, header, rows):
     files.write_text(path, "".join("\t".join(row) + "\n" for row in [header, *rows]))
 
 
-EXAMPLES = (
-    "--output=text",
-)
-
-
 def run() -> None:
-    cli.run(main, SampleSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, SampleSettings, about=__doc__, examples=(
+        "--output=text",))

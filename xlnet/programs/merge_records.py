@@ -1,4 +1,4 @@
-"""Joins the records that several machines made with data_utils.py --task=K --num_task=N."""
+"""Merges the records that several machines made with data_utils.py --task=K --num_task=N."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from xlnet.settings.fields import required
 @dataclasses.dataclass(frozen=True)
 class MergeSettings:
     """xlnet data merge: where the tasks' records are."""
-    input: str = required("directory that was --save_dir of all tasks; it gets the merged records",
+    input: str = required("directory that was --save_dir of all tasks; receives the merged records",
                           aliases=("save_dir",))
 
 
@@ -23,11 +23,6 @@ def main(settings: MergeSettings) -> None:
                               merged.tokens, left_out, 100 * left_out / (kept + left_out)))
 
 
-EXAMPLES = (
-    "--input=shared/records",
-)
-
-
 def run() -> None:
-    cli.run(main, MergeSettings, about="checks and joins the records of all tasks in a directory",
-            examples=EXAMPLES)
+    cli.run(main, MergeSettings, about=__doc__, examples=(
+        "--input=shared/records",))

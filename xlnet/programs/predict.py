@@ -1,11 +1,13 @@
-"""Predicts with a fine-tuned model, whatever task it was trained for."""
+"""Predicts with a fine-tuned model: labels, scores, entities or answers."""
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Optional, get_args
 
 from xlnet import cli
 from xlnet.errors import UserError
+from xlnet.programs import asking
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
@@ -17,9 +19,10 @@ from xlnet.settings.training import OptimizationSettings
 class PredictionSettings(Settings):
     """Which model, which file."""
     model_dir: str = required("directory of the fine-tuned model")
-    input: str = required("file to predict, in the form of the training data, with or without "
-                          "labels; -: standard input")
-    output: str = setting("-", "file for the predictions; -: standard output", is_result=True)
+    input: str = required("files to predict, in the form of the training data, with or without "
+                          "labels: paths and patterns with commas between; -: standard input")
+    output: str = setting("-", "file for the predictions, for those of several files a directory "
+                          "(a name that ends in /); -: standard output", is_result=True)
     encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")
     predict_form: Optional[str] = as_in(
         finetuning.ClassifierSettings, "predict_form", choices=(
@@ -34,6 +37,7 @@ def main(settings: PredictionSettings) -> None:
     from xlnet import files
     from xlnet.finetuning import program
     from xlnet.models import settled
+    from xlnet.tasks.files import readers
     from xlnet.tasks.types.registry import TASK_TYPES
     home = settled.home_of(settings.model_dir)
     if home is None:
@@ -41,23 +45,38 @@ def main(settings: PredictionSettings) -> None:
                         "wrote" % (settled.TASK_NAME, settings.model_dir))
     stored = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir")
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
-    given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
-             "predict_output": settings.output, "encoding": settings.encoding,
-             "eval_batch_size": settings.batch_size, "predict_form": settings.predict_form}
-    given = {name: value for name, value in given.items() if value is not None}
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
-    chosen = group(**given)
-    chosen.check()
-    program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
-                DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
+    paths = readers.each_path(asking.input_of(settings.input))
+    is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
+    check_outputs(paths, settings.output, is_directory)
+    for path in paths:
+        given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
+                 "predict_dir" if is_directory else "predict_output": settings.output,
+                 "encoding": settings.encoding, "eval_batch_size": settings.batch_size,
+                 "predict_form": settings.predict_form}
+        given = {name: value for name, value in given.items() if value is not None}
+        chosen = group(**given)
+        chosen.check()
+        program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
+                    DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
 
 
-EXAMPLES = (
-    "--model_dir=model --input=new.csv --output=predictions.tsv",
-)
+def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:
+    """Raises UserError where predictions of one file would replace those of another."""
+    from xlnet.tasks.files import readers
+    if len(paths) > 1 and not is_directory:
+        raise UserError("output: '%s', expected a directory (a name that ends in /) for the "
+                        "predictions of %d files" % (output, len(paths)))
+    seen: dict[str, str] = {}
+    for path in paths:
+        name = readers.stem(os.path.basename(path))
+        if seen.setdefault(name, path) != path:
+            raise UserError("input: %s and %s have the same name, expected predictions_*_%s of one "
+                            "of them; predict them into two directories" % (seen[name], path, name))
 
 
 def run() -> None:
-    cli.run(main, PredictionSettings, examples=EXAMPLES,
-            about="predicts with a fine-tuned model: labels, scores, entities or answers")
+    cli.run(main, PredictionSettings, about=__doc__, examples=(
+        "--model_dir=model --input=new.csv --output=predictions.tsv",
+        "--model_dir=model --input='new/*.csv' --output=predictions/"))

@@ -1,4 +1,9 @@
-"""data_utils.py as an Apache Beam pipeline: Dataflow, Spark, Flink, or this machine."""
+"""Makes the records that data_utils.py makes, byte for byte, with Apache Beam.
+
+It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output may be
+wherever Beam's file systems reach (gs://, s3://, hdfs://, a shared folder); the SentencePiece model
+is a file that every worker has.
+"""
 
 import dataclasses
 import shlex
@@ -8,17 +13,10 @@ from xlnet.errors import UserError
 from xlnet.settings.data import GONE, CorpusSettings
 from xlnet.settings.fields import Need, setting
 
-ABOUT = """makes the records that data_utils.py makes, byte for byte, on a Beam runner.
-
-It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output may be
-wherever Beam's file systems reach (gs://, s3://, hdfs://, a shared folder); the SentencePiece model
-is a file that every worker has.
-"""
-
 
 @dataclasses.dataclass(frozen=True)
 class BeamSettings:
-    """Where the pipeline runs."""
+    """xlnet data beam: where the pipeline runs."""
     beam_options: str = setting("", "options of Beam and its runner, in one string: "
                                 "'--runner=DataflowRunner --project=...'", need=Need.DEVICES)
 
@@ -30,23 +28,20 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     from xlnet.text import beam
     if files.is_remote(settings.save_dir):
-        print("note: train_gpu.py reads records from a disk: copy %s to one when it is whole"
+        print("note: train_gpu.py reads records from a disk: copy %s to one when it is complete"
               % settings.save_dir, flush=True)
     made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
     print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
                       settings.save_dir))
 
 
-# What --help is about; --helpfull is about all.
+# What --help shows; --helpfull shows all.
 FIRST = ("input_glob", "sp_path", "save_dir", "beam_options", "text_format", "seq_len", "reuse_len",
          "num_streams", "split", "num_passes")
-EXAMPLES = (
-    "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
-    "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
-    "--project=mine --region=europe-west4'",
-)
 
 
 def run() -> None:
-    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT, first=FIRST, examples=EXAMPLES,
-            no_longer_needed=GONE)
+    cli.run(main, CorpusSettings, BeamSettings, about=__doc__, first=FIRST, examples=(
+        "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
+        "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
+        "--project=mine --region=europe-west4'",), no_longer_needed=GONE)

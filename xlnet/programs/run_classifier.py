@@ -1,37 +1,33 @@
-"""Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
-
-from xlnet.programs import fine_tuning
-from xlnet.settings.finetuning import ClassifierSettings
-
-ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
+"""Fine-tunes an XLNet to classify or score texts and pairs of texts.
 
 For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
 test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
 are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
-continued. Training is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To
-use a model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
+resumed. Training evaluates once an epoch and keeps the best checkpoint as model_dir/best. To use a
+model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
+
+from xlnet.programs import fine_tuning
+from xlnet.settings.finetuning import ClassifierSettings
 
 NO_LONGER_NEEDED = {
     **fine_tuning.NO_LONGER_NEEDED,
-    "shuffle_buffer": "the training rows are shuffled whole",
+    "shuffle_buffer": "all training examples are shuffled",
     "num_passes": "training repeats the records until train_steps",
-    "max_qa_length": "questions and answers are kept whole, articles are cut",
-    "high_only": "--task_name=race-high is for it",
-    "middle_only": "--task_name=race-middle is for it",
+    "max_qa_length": "articles are truncated, questions and answers are not",
+    "high_only": "use --task_name=race-high",
+    "middle_only": "use --task_name=race-middle",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
     "ranking_cutoff": "--metric=ndcg@20,map,err@20 names other cutoffs",
     "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
-EXAMPLES = (
-    "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
-    "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-    "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
-    "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train --epochs=3",
-    "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
-)
-
 
 def run() -> None:
-    fine_tuning.run(ClassifierSettings, ABOUT, EXAMPLES, NO_LONGER_NEEDED)
+    fine_tuning.run(ClassifierSettings, __doc__, (
+        "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
+        "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
+        "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
+        "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train --epochs=3",
+        "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-"),
+        NO_LONGER_NEEDED)

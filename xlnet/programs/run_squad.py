@@ -1,34 +1,29 @@
-"""Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
+"""Fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
+
+Files are SQuAD's JSON, Hugging Face's flat form of it, or tables with a question in each row:
+train_file and predict_file, or those of a known task in data_dir. Records are kept in output_dir
+and regenerated when text or settings change. A run found in model_dir is resumed. Training
+evaluates once an epoch and keeps the best checkpoint as model_dir/best. To use a model its
+directory is enough: --model_dir=M --do_predict --predict_file=FILE.
+"""
 
 from xlnet.programs import fine_tuning
 from xlnet.settings.finetuning import SpanSettings
 
-ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
-
-Files are SQuAD's JSON, Hugging Face's flat form of it, or tables with a question in each row:
-train_file and predict_file, or those of a known task in data_dir. Records are kept in output_dir
-and regenerated when text or settings change. A run found in model_dir is continued. Training is
-evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
-directory is enough: --model_dir=M --do_predict --predict_file=FILE.
-"""
-
 NO_LONGER_NEEDED = {
     **fine_tuning.NO_LONGER_NEEDED,
-    "shuffle_buffer": "the training questions are shuffled whole",
-    "num_proc": "all cores share the work",
+    "shuffle_buffer": "all training questions are shuffled",
+    "num_proc": "all cores tokenize",
     "proc_id": "see num_proc",
-    "summary_type": "answers are found from each token, not from a summary",
+    "summary_type": "answers are predicted from each token, not from a summary",
     "init_global_vars": "it has no effect",
-    "target_eval_key": "metric names what chooses the best checkpoint",
+    "target_eval_key": "--metric chooses the best checkpoint",
 }
-
-EXAMPLES = (
-    "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
-    "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-    "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
-)
 
 
 def run() -> None:
-    fine_tuning.run(SpanSettings, ABOUT, EXAMPLES, NO_LONGER_NEEDED,
-                    data=("train_file", "predict_file"))
+    fine_tuning.run(SpanSettings, __doc__, (
+        "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
+        "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
+        "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-"),
+        NO_LONGER_NEEDED, data=("train_file", "predict_file"))

@@ -1,4 +1,11 @@
-"""Serves a model over HTTP: JSON in, JSON out, and a page for people."""
+"""Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
+
+A model directory (--model_dir) also serves long texts, infilling and text generation; an exported
+SavedModel (--model) loads new versions as they appear. Requests are those of TensorFlow Serving:
+POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics and
+/v1/models/NAME report the state. Requests that arrive together are computed together. A SavedModel
+is a program of TensorFlow's: serve those that you, or people you trust, exported.
+"""
 
 import dataclasses
 import os
@@ -13,36 +20,30 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, setting
 from xlnet.settings.network import NetworkSettings
 
-ABOUT = """serves a trained model over HTTP: a model directory (--model_dir), with long texts,
-infilling and text generation, or an exported SavedModel (--model), of which new versions are
-loaded as they appear. http://HOST:PORT/ is a page to try it. Requests are those of TensorFlow
-Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics
-and /v1/models/NAME report its state. Requests that arrive together are computed together.
-A SavedModel is a program of TensorFlow's: serve those that you, or people you trust, exported.
-"""
-
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """xlnet serve: what is served, where, and how much of it."""
+    """xlnet serve: which model, at which address, and limits."""
     model_dir: Optional[str] = setting(None, "model directory to serve")
-    model: Optional[str] = setting(None, "exported model to serve, of several versions the newest")
+    model: Optional[str] = setting(None, "exported model to serve, its newest version")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
-                        "machines: there is no encryption, and everybody may ask")
+                        "machines: without encryption or access control")
+    allowed_hosts: str = setting("", "accept requests for these host names, comma-separated; "
+                                 "default: any, but only local ones at a local address")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
-    budget: int = setting(32 * 512 ** 2, "examples x tokens^2 computed together, to which memory "
-                          "is proportional; larger requests are split", minimum=1)
-    max_batch: int = setting(32, "examples of several requests computed together", minimum=1)
-    wait_ms: float = setting(2.0, "wait for more examples before fewer are computed [ms]",
+    budget: int = setting(32 * 512 ** 2, "largest examples x tokens^2 computed together; memory is "
+                          "proportional; larger requests are split", minimum=1)
+    max_batch: int = setting(32, "most examples computed together", minimum=1)
+    wait_ms: float = setting(2.0, "time to wait for more examples [ms]",
                              minimum=0.0)
-    max_rows: int = setting(128, "examples of a request", minimum=1)
-    max_characters: int = setting(100_000, "characters of a text", minimum=1)
-    max_body: int = setting(1 << 20, "size of a request [bytes]", minimum=1)
-    max_waiting: int = setting(1024, "examples that may wait; more are refused", minimum=1)
-    max_connections: int = setting(256, "connections open at a time; others wait", minimum=1)
+    max_rows: int = setting(128, "most examples in a request", minimum=1)
+    max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
+    max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
+    max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
+    max_connections: int = setting(256, "most connections open; others wait", minimum=1)
     max_arrival: int = setting(30, "time within which a request must arrive [s]", minimum=1)
 
     def check(self) -> None:
@@ -70,7 +71,7 @@ def main(settings: ServingSettings) -> None:
         body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,
         waiting=settings.max_waiting, batch=settings.max_batch, budget=settings.budget,
         wait=settings.wait_ms / 1000, connections=settings.max_connections,
-        arrival=settings.max_arrival))
+        arrival=settings.max_arrival), settings.allowed_hosts.replace(",", " ").split())
     if settings.model and path != model.path:
         http_server.follow(server, path)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -82,12 +83,7 @@ def main(settings: ServingSettings) -> None:
     server.run()
 
 
-EXAMPLES = (
-    "--model_dir=model --port=8501",
-    "--model=exported",
-)
-
-
 def run() -> None:
-    cli.run(main, ServingSettings, about=ABOUT, examples=EXAMPLES,
-            no_longer_needed={"max_values": "--budget bounds the tokens of an example"})
+    cli.run(main, ServingSettings, about=__doc__, examples=(
+        "--model_dir=model --port=8501", "--model=exported"),
+        no_longer_needed={"max_values": "--budget bounds the tokens of an example"})

@@ -1,4 +1,4 @@
-"""Pretrains an XLNet on records made by data_utils.py. `python train_gpu.py --help`."""
+"""Pretrains an XLNet on records that data_utils.py made."""
 
 import dataclasses
 import os
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
+from xlnet.programs.data_utils import OF_RECORDS
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
@@ -30,15 +31,15 @@ NO_LONGER_NEEDED = {
     "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
     "verify_records": "xlnet data inspect --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
-    "iterations": "it is a TPU loop's length",
-    "max_seq_length": "the manifest has the window length",
-    "num_passes": "all passes that the records have are trained on, again and again",
-    "summary_type": "segments are judged from <cls>",
-    "track_mean": "the loss that is shown is a mean",
+    "iterations": "it is the length of a TPU loop",
+    "max_seq_length": "the manifest has the length of a sequence",
+    "num_passes": "training repeats all passes of the records",
+    "summary_type": "the next-segment loss uses <cls>",
+    "track_mean": "the loss shown is a mean",
     **dict.fromkeys(("gcp_project", "master", "tpu_job_name", "tpu_zone"), _ADDRESS),
 }
 
-# What the authors' program takes where a flag of the architecture is missing.
+# The original's values of architecture flags that are not given.
 ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 
 
@@ -64,15 +65,15 @@ def main(settings: PretrainingSettings, architecture: Settings,
     run.train()
 
 
-# What a held-out loss depends on, beside the weights.
+# Settings that a held-out loss depends on.
 OF_LOSS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
            "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
 
 
 def as_trained(settings: PretrainingSettings, network: NetworkSettings
                ) -> tuple[PretrainingSettings, NetworkSettings]:
-    """The settings with what the checkpoint that is evaluated was trained with, where its directory
-    says so and flags do not."""
+    """The settings with those that the evaluated checkpoint was trained with, as its directory
+    says, unless flags were given."""
     from xlnet.models.settled import directory_of
     directory = directory_of(settings.init_checkpoint or settings.model_dir)
     homes = (directory, os.path.dirname(os.path.abspath(directory)))      # that of DIRECTORY/best
@@ -88,8 +89,8 @@ def as_trained(settings: PretrainingSettings, network: NetworkSettings
 
 def with_directories(settings: PretrainingSettings,
                      find_records: Callable[[str], str]) -> PretrainingSettings:
-    """The settings with directories as they are meant: the records', and `model` beside them for
-    checkpoints where none is given."""
+    """The settings with the directories of the records as found, and with `model` next to them as
+    the default of model_dir."""
     found: dict[str, Any] = {
         name: find_records(getattr(settings, name))
         for name in ("record_info_dir", "eval_record_info_dir") if getattr(settings, name)}
@@ -104,8 +105,8 @@ def with_directories(settings: PretrainingSettings,
 
 
 def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest") -> None:
-    """A flag that contradicts the data is an error that shows both values."""
-    for name in ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents"):
+    """Raises UserError for a flag that contradicts the records."""
+    for name in OF_RECORDS:
         wanted, found = getattr(settings, name), getattr(manifest, name)
         if wanted is not None and wanted != found:
             raise UserError("%s: the flag says %s, the records in %s were made with %s"
@@ -114,11 +115,8 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest
 
 def choose_architecture(settings: PretrainingSettings, flags: Settings,
                         manifest: "AnyManifest") -> XLNetConfig:
-    """The architecture from a JSON file, from flags, from the run that is continued, or from
-    beside the checkpoint that it starts from.
-
-    Flags beside a JSON file override it, each with a note.
-    """
+    """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
+    checkpoint's directory. Flags override a JSON file, each with a note."""
     from xlnet.models.settled import directory_of
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
@@ -143,7 +141,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
         values = size | (ARCHITECTURE_DEFAULTS if given else {})
         for key, value in ARCHITECTURE_DEFAULTS.items():
             if given and key not in given:
-                print("note: %s is not given: %s, as in the authors' program" % (key, value))
+                print("note: %s is not given: %s, as in the original implementation" % (key, value))
         missing = [key for key in ARCHITECTURE_KEYS if key not in values | given]
         if missing:
             raise UserError("architecture: give --model_config_path, or all of its flags; missing "
@@ -157,24 +155,21 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     return config
 
 
-# What --help is about; --helpfull is about all.
+# What --help shows; --helpfull shows all.
 FIRST = ("record_info_dir", "eval_record_info_dir", "model_dir", "model_config_path",
          "init_checkpoint", "train_batch_size", "train_steps", "learning_rate", "warmup_steps",
          "num_core_per_host")
-EXAMPLES = (
-    "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
-    "--eval_record_info_dir=heldout_records --model_dir=model",
-    "--record_info_dir=records --model_dir=model "
-    "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
-    "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
-    "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
-    "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
-    "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
-)
 
 
 def run() -> None:
-    cli.run(main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
-            DeviceSettings, no_longer_needed=NO_LONGER_NEEDED,
-            about="pretrains an XLNet on records made by data_utils.py",
-            first=FIRST, examples=EXAMPLES)
+    cli.run(
+        main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
+        DeviceSettings, about=__doc__, first=FIRST, no_longer_needed=NO_LONGER_NEEDED, examples=(
+            "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
+            "--eval_record_info_dir=heldout_records --model_dir=model",
+            "--record_info_dir=records --model_dir=model "
+            "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
+            "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
+            "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
+            "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
+            "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4"))

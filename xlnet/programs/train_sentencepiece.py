@@ -1,4 +1,13 @@
-"""Trains a SentencePiece vocabulary with XLNet's special symbols at the ids of released models."""
+"""Trains a SentencePiece model on the text that data_utils.py will encode with it.
+
+The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to the
+model, says how text is cleaned for it; every later program obeys it.
+
+--language sets what depends on the language:
+  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too
+  other     any language with an alphabet: accents are kept; coverage 0.99995
+  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
+"""
 
 import collections
 import contextlib
@@ -22,17 +31,6 @@ from xlnet.settings.fields import required, setting
 if TYPE_CHECKING:
     from xlnet.text.reading import Chunk
 
-ABOUT = """trains a SentencePiece model on the text that data_utils.py will encode with it.
-
-The special symbols get the ids they have in released models, <unk> 0 to <eop> 8. Beside the model,
-in <sp_path>.json, it writes how text is cleaned for it; every later program obeys that.
-
---language sets what depends on the language:
-  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too
-  other     any language with an alphabet: accents are kept; coverage 0.99995
-  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
-"""
-
 Language = collections.namedtuple("Language", "character_coverage keep_accents")
 _CJK = Language(0.9995, True)
 LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, True),
@@ -40,11 +38,11 @@ LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, Tru
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
 _VOCAB_SIZE = 32000
-_LARGEST = re.compile(r"value <= (\d+)")       # what SentencePiece says of a size that is too large
+_LARGEST = re.compile(r"value <= (\d+)")   # in SentencePiece's message about a size too large
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
-_NO_LIMIT = 1 << 30      # [bytes] the trainer would drop longer lines without a word
-_THREADS = 16            # sums are rounded by their number: fixed, the model is the same anywhere
+_NO_LIMIT = 1 << 30      # [bytes] the trainer drops longer lines silently
+_THREADS = 16            # fixed, as the rounding of sums depends on it
 _SECONDS_BETWEEN_LINES = 30
 
 
@@ -52,25 +50,26 @@ _SECONDS_BETWEEN_LINES = 30
 class VocabularySettings(InputSettings):
     """xlnet data vocabulary: text to a SentencePiece model."""
     sp_path: str = required("the SentencePiece model to write", aliases=("output",))
-    vocab_size: Optional[int] = setting(None, "pieces, special symbols included; of characters at "
-                                        "most; if not given 32000, or as many as the text allows")
+    vocab_size: Optional[int] = setting(None, "number of pieces, special symbols included; with "
+                                        "--model_type=char the most; default: 32000, or as many as "
+                                        "the text allows")
     model_type: str = setting("unigram", "unigram: pieces of any length; char: each character is a "
                               "piece, for tasks that tag or cut text character by character, as in "
                               "Chinese", choices=("unigram", "char"))
-    language: str = setting("english", "what the text is written in: %s" % ", ".join(LANGUAGES))
+    language: str = setting("english", "language of the text: %s" % ", ".join(LANGUAGES))
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(None, "leave accents, syllables and full-width letters "
-                                           "to `normalization`; by language if not given")
-    normalization: str = setting("nmt_nfkc", "SentencePiece's own, part of the model: nmt_nfkc "
-                                 "composes letters and accents and folds full-width forms; "
-                                 "identity changes nothing",
+                                           "to --normalization; by language if not given")
+    normalization: str = setting("nmt_nfkc", "SentencePiece's normalization: nmt_nfkc composes "
+                                 "letters and accents and folds full-width forms; identity: "
+                                 "off",
                                  choices=("nmt_nfkc", "nfkc", "identity"))
-    character_coverage: Optional[float] = setting(None, "share of the text's characters that get a "
-                                                  "piece, the rarest are left to <unk>; by "
-                                                  "language if not given")
-    input_sentence_size: int = setting(2000000, "sentences learned from, drawn evenly if there are "
-                                       "more; 0: all", minimum=0)
-    seed: int = setting(0, "seed of the draw", minimum=0)
+    character_coverage: Optional[float] = setting(None, "fraction of the characters that have a "
+                                                  "piece, the others become <unk>; by language "
+                                                  "if not given")
+    input_sentence_size: int = setting(2000000, "sentences to train on, sampled if there are more; "
+                                       "0: all", minimum=0)
+    seed: int = setting(0, "seed of the sample", minimum=0)
 
 
 def main(settings: VocabularySettings) -> None:
@@ -108,14 +107,14 @@ def main(settings: VocabularySettings) -> None:
 
 
 def with_language(settings: VocabularySettings) -> VocabularySettings:
-    """Returns the settings, those not given filled in by `language`."""
+    """Returns the settings with the defaults of `language`."""
     defaults = LANGUAGES[settings.language]._asdict()
     return dataclasses.replace(settings, **{
         name: value for name, value in defaults.items() if getattr(settings, name) is None})
 
 
 def check(settings: VocabularySettings) -> None:
-    """Raises UserError for settings that make no sense whatever the text."""
+    """Raises UserError for settings that are wrong for any text."""
     coverage = settings.character_coverage
     if coverage is None or not 0.9 <= coverage <= 1:
         raise UserError("character_coverage is %r, expected 0.9 <= coverage <= 1"
@@ -127,7 +126,7 @@ def check(settings: VocabularySettings) -> None:
 
 def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
                    skipped: "collections.Counter[str]") -> Iterator[str]:
-    """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
+    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from tqdm import tqdm
 
     from xlnet.text import reading
@@ -145,15 +144,15 @@ def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
 
 
 def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
-    """Returns a list of `size` of the sentences (0: all), each as likely as any other, and their
-    number; never holds more than it returns."""
+    """Samples `size` of the sentences (0: all) uniformly; returns them and the number of all.
+    Memory is proportional to `size`."""
     drawn: list[str] = []
     number, uniform = 0, random.Random(seed).random
     for number, sentence in enumerate(sentences, 1):
         if not size or number <= size:
             drawn.append(sentence)
             continue
-        place = int(uniform() * number)      # it is in with probability size / number
+        place = int(uniform() * number)      # kept with probability size / number
         if place < size:
             drawn[place] = sentence
     return drawn, number
@@ -161,7 +160,7 @@ def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int
 
 @contextlib.contextmanager
 def telling_time(what: str) -> Iterator[None]:
-    """Says now and then that something long still goes on."""
+    """Prints the elapsed time every half minute."""
     done, began = threading.Event(), time.time()
 
     def tell():
@@ -177,18 +176,18 @@ def telling_time(what: str) -> Iterator[None]:
 
 
 def train(sentences: Sequence[str], settings: VocabularySettings) -> bytes:
-    """Returns the bytes of the model; the same sentences give the same model."""
+    """Returns the model's bytes, a function of the sentences and settings."""
     import sentencepiece
     model, vocab_size = io.BytesIO(), settings.vocab_size or _VOCAB_SIZE
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences), model_writer=model,
             model_type=settings.model_type, vocab_size=vocab_size,
-            hard_vocab_limit=settings.model_type != "char",   # a text has the characters it has
+            hard_vocab_limit=settings.model_type != "char",   # the text may have fewer characters
             character_coverage=settings.character_coverage,
             normalization_rule_name=settings.normalization,
             unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
-            # Control symbols are never found in text; <eop> is, being written by hand.
+            # <eop> is found in text, control symbols are not.
             control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
             user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
             minloglevel=2)
@@ -226,12 +225,7 @@ def check_special_pieces(model: bytes) -> int:
     return processor.vocab_size()
 
 
-EXAMPLES = (
-    "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
-    "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
-)
-
-
 def run() -> None:
-    cli.run(main, VocabularySettings, about=ABOUT, examples=EXAMPLES,
-            no_longer_needed=GONE)
+    cli.run(main, VocabularySettings, about=__doc__, no_longer_needed=GONE, examples=(
+        "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
+        "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000"))

@@ -10,7 +10,7 @@ from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.settings.fields import required, setting
 
-# Rows of the official test files.
+# Number of examples in the official test files.
 ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379,
         "QQP.tsv": 390965, "MNLI-m.tsv": 9796, "MNLI-mm.tsv": 9847, "QNLI.tsv": 5463,
         "RTE.tsv": 3000, "WNLI.tsv": 146, "AX.tsv": 1104}
@@ -20,8 +20,8 @@ ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379
 class ZipSettings:
     """xlnet zip-glue: where the prediction files are."""
     input: str = required("files that run_classifier.py --do_predict=True wrote: 'model/*/*.tsv'; "
-                          "others among them are passed over", aliases=("predictions_glob",))
-    output: str = setting("submission.zip", "the submission", aliases=("zip_file",))
+                          "other files are ignored", aliases=("predictions_glob",))
+    output: str = setting("submission.zip", "file to write", aliases=("zip_file",))
 
 
 def main(settings: ZipSettings) -> None:
@@ -50,7 +50,8 @@ def main(settings: ZipSettings) -> None:
 
 
 def check(path: str) -> None:
-    """Raises UserError unless a file has the official columns and labels; notes a wrong length."""
+    """Raises UserError unless a file has the official columns and labels; prints a note about a
+    wrong length."""
     from xlnet.tasks.types import known
     name = os.path.basename(path)
     with open(path, "rb") as f:
@@ -75,7 +76,7 @@ def _cells(path, number, line):
 
 
 def _is_answer(text, labels):
-    """Whether a prediction is one of the labels, or, where there are none, a score."""
+    """Whether a prediction is one of the labels or, for a task without labels, a score."""
     if labels:
         return text in labels
     try:
@@ -84,10 +85,6 @@ def _is_answer(text, labels):
         return False
 
 
-EXAMPLES = (
-    "--input='model/*/*.tsv'",
-)
-
-
 def run() -> None:
-    cli.run(main, ZipSettings, about="zips GLUE predictions for the server", examples=EXAMPLES)
+    cli.run(main, ZipSettings, about=__doc__, examples=(
+        "--input='model/*/*.tsv'",))

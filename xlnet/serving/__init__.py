@@ -1,8 +1,9 @@
-"""A trained model in use, without a trainer: from Python, exported, filling in, writing on.
+"""Inference with trained models: from Python, exported, served over HTTP.
 
-`directory` finds the files of a model, and none outside of its directory; `loaded` reads what they
-say; `session` has its weights in one session, for batches of any size and length. `load` is
-`xlnet.load`, `model` the object that it gives: `batches` cuts records, `vectors` has what each
-layer makes of a text, `features` writes that for the texts of a file. Answers go through the same
-contract of a task type, and the same encoding, as `--do_predict`.
+`load` is `xlnet.load`, `model` the object that it returns: `directory` finds the files of a model
+and none outside of its directory, `loaded` reads them, `session` holds the weights. `texts` turns
+arguments into rows, `jobs` runs lists of them, `batches` cuts records. `vectors` computes hidden
+states, which `features` writes to files; `language_model` reads token by token, for `filling`,
+`generation` and `attention`. A task type predicts with the same reader, head and scorer as with
+`--do_predict`.
 """

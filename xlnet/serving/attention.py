@@ -1,6 +1,6 @@
 """What each head of a pretrained network attends to in a text, in both streams.
 
-Shape letters: T tokens, N heads.
+Shape letters: T tokens, N heads, k layers.
 """
 
 from __future__ import annotations
@@ -12,52 +12,52 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.settings import AttentionSettings
 from xlnet.tokenization.tokenizer import Tokenizer
-
-ORDERS = ("random", "left_to_right", "none")
 
 
 class Attention(NamedTuple):
-    """pieces: T of them. layers: k, counted from 1. streams: "content" and, if there is one,
-    "query": float [k,N,T,T], rows attend to columns, 0 where a row may not see. places: int [T], of
-    the tokens in the factorization order, from 1 on; None: there is none."""
+    """Attention probabilities of a text.
+
+    Attributes:
+      pieces: T of them.
+      layers: k of them, counted from 1.
+      streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
+        where a row may not see.
+      places: int [T], position of each token in the factorization order, from 1 on; None: there is
+        no order.
+    """
     pieces: Sequence[str]
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
 
 
-def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, *, layers: Sequence[int],
-              order: str = "random", seed: int = 0, most_tokens: int = 40) -> Attention:
+def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Sequence[int],
+              settings: AttentionSettings) -> Attention:
     """The attention probabilities of some layers, counted from 1.
 
-    Args:
-      order: the factorization order of the tokens, of `ORDERS`: "none", everyone sees everyone,
-        and the query stream all but itself. A causal network has left_to_right alone.
+    In the order "none" every token sees all, in the query stream all but itself. A causal network
+    has only left_to_right.
 
     Raises:
-      UserError: no text, one of more than `most_tokens` pieces, no such layer or order.
+      UserError: no text, one of more than `most_tokens` pieces, or no such layer.
     """
     ids = tokenizer.ids(text)
-    if not 0 < len(ids) <= most_tokens:
-        raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), most_tokens))
+    if not 0 < len(ids) <= settings.most_tokens:
+        raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), settings.most_tokens))
     if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
         raise UserError("layers is %r, expected a list of one or more" % (layers,))
     for layer in layers:
         if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= model.n_layer:
             raise UserError("layers: %r, expected 1 to %d" % (layer, model.n_layer))
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise UserError("seed is %r, expected an integer from 0 on" % (seed,))
-    if order not in ORDERS:
-        raise UserError("order is '%s', expected one of %s" % (order, ", ".join(ORDERS)))
-    if model.is_causal:
-        order = "left_to_right"
-    rank = _rank(len(ids), order, seed)                                           # [T]
+    order = "left_to_right" if model.is_causal else settings.order
+    rank = _rank(len(ids), order, settings.seed)                                  # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
     positions = range(len(ids))
-    with model.reading(len(ids)) as reading:
+    with model.turn, model.reading(len(ids)) as reading:
         found = np.array(reading.attention(
             [layer - 1 for layer in layers], np.array([ids]), positions,
             () if model.is_causal else positions,
@@ -70,7 +70,7 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, *, layers: 
 
 
 def _rank(count, order, seed):
-    """The place of each token in the order, from 0 on; the same for all where there is none."""
+    """The position of each token in the order, from 0 on; the same for all where there is none."""
     if order == "none":
         return np.zeros(count, np.int64)
     if order == "left_to_right":

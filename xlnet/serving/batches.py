@@ -14,9 +14,14 @@ Arrays = dict[str, np.ndarray]      # by name, [m, ...]
 
 
 class Shape(NamedTuple):
-    """How records lie in arrays. row_length: T. pads: "left" or "right", where padding is.
-    by_token: names of the arrays [m,C*T]. multiple: batches are as long as their longest text,
-    rounded up to a multiple of it [tokens]."""
+    """The layout of records in arrays.
+
+    Attributes:
+      row_length: T.
+      pads: "left" or "right", where padding is.
+      by_token: names of the arrays [m,C*T].
+      multiple: batches are as long as their longest text, rounded up to a multiple of it [tokens].
+    """
     row_length: int
     pads: str
     by_token: tuple[str, ...]
@@ -25,8 +30,8 @@ class Shape(NamedTuple):
 
 def by_length(records: Arrays, shape: Shape,
               batch_size: int) -> Iterator[tuple[np.ndarray, Arrays]]:
-    """Yields the numbers of some records, int [B], and these records without the columns in which
-    none of them has a token."""
+    """Yields batches of about equal length, the shortest first: the numbers of the records, int
+    [B], and the records without the columns that are padding in all of them."""
     lengths = _extents(_split(records["input_mask"], shape) < 1, shape.pads).max(axis=1)     # [m]
     order = np.argsort(lengths, kind="stable")
     for begin in range(0, len(order), batch_size):
@@ -40,8 +45,8 @@ def by_length(records: Arrays, shape: Shape,
 
 
 def _extents(is_text, pads):
-    """The tokens from the first one of a text to the end, or from the beginning to its last one:
-    bool [m,C,T] -> int [m,C]."""
+    """The length of each text, from its first token to the end of the row or, if padding is on the
+    right, from the beginning to its last token: bool [m,C,T] -> int [m,C]."""
     is_text = is_text[:, :, ::-1] if pads == "right" else is_text
     return is_text.shape[2] - is_text.argmax(axis=2)
 
@@ -52,6 +57,6 @@ def _split(values, shape):
 
 
 def in_order(numbers: Sequence[np.ndarray], parts: Sequence[Arrays]) -> Arrays:
-    """Joins what was computed of batches, in the order of the records."""
+    """The outputs of all batches, in the order of the records."""
     order = np.argsort(np.concatenate(numbers), kind="stable")
     return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}

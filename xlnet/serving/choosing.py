@@ -1,4 +1,4 @@
-"""Which token comes next: from log probabilities to a choice. NumPy functions of one row.
+"""Choosing the next token from log probabilities: NumPy functions of one text.
 
 Shape letters: V vocabulary.
 """
@@ -10,17 +10,18 @@ import numpy as np
 
 def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: int = 0,
                  top_p: float = 1.) -> np.ndarray:
-    """The probabilities that a token is drawn with: float64 [V], sum 1.
+    """The probabilities that a token is sampled with: float64 [V], sum 1.
 
-    First the temperature, then the `top_k` likeliest tokens (0: all), then, of these, the fewest
-    likeliest ones that have at least `top_p` together (nucleus, https://arxiv.org/abs/1904.09751).
+    The temperature comes first. Of the tokens the `top_k` likeliest are kept (0: all), and of these
+    the smallest number of likeliest ones whose probabilities sum up to `top_p` (nucleus sampling,
+    https://arxiv.org/abs/1904.09751).
 
-    With top_p = 0.7 of 0.5, 0.1, 0.3 and 0.1 the first and the third are left, as 0.625 and 0.375.
+    With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 the first and the third are kept: 0.625 and 0.375.
     """
     logs = np.asarray(log_probabilities, np.float64)
     with np.errstate(over="ignore"):
         scaled = logs / temperature
-        if scaled.max() == -np.inf:         # beyond the largest number: only differences count
+        if scaled.max() == -np.inf:         # overflow: only differences count
             scaled = (logs - logs.max()) / temperature
     order = np.argsort(-scaled, kind="stable")                            # likeliest first
     if top_k:
@@ -40,14 +41,14 @@ def _softmax(x):
 
 
 def draw(probabilities: np.ndarray, random: np.random.Generator) -> int:
-    """A token by its probability, from one number of `random`."""
+    """A token sampled by its probability, with one number of `random`."""
     cumulative = np.cumsum(probabilities)
     token = np.searchsorted(cumulative, random.random() * cumulative[-1], side="right")
     return int(min(token, np.flatnonzero(probabilities)[-1]))
 
 
 def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
-    """The places of the `count` largest scores that are not -inf, the largest first: one array for
+    """The indices of the `count` largest scores that are not -inf, the largest first: one array for
     each axis."""
     flat = scores.ravel()
     count = min(count, len(flat))

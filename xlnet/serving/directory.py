@@ -1,8 +1,8 @@
-"""The files that a trained model is made of: found by name, and never outside of its directory.
+"""The files of a trained model: found by name, and never outside of its directory.
 
-A model directory may come from anybody. What is read is what has one of the names below, and what
-stands in its files leads nowhere else: a symbolic link out of the directory is refused, and so is a
-file `checkpoint` that points elsewhere (`checkpoint.newest`). Nothing is written.
+A model directory may come from anybody. Only files with the names below are read, and they cannot
+lead elsewhere: a symbolic link out of the directory is refused, and so is a file `checkpoint` that
+points elsewhere (`checkpoint.newest`). Nothing is written.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ _READ = re.compile("|".join((*map(re.escape, (
 
 
 class ModelFiles(NamedTuple):
-    """prefix: of the checkpoint. home: the directory of what lies beside it. is_tuned: whether a
-    `task.json` says what it was trained for."""
+    """Where the files of a model are.
+
+    Attributes:
+      prefix: of the checkpoint.
+      home: directory of the other files.
+      is_tuned: whether there is a `task.json`, which says what the model was trained for.
+    """
     prefix: str
     home: str
     is_tuned: bool
@@ -37,10 +42,10 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
 
     Args:
       path: a model directory, a directory with a released checkpoint, or a checkpoint prefix.
-      use_checkpoint: "best": that of `best/` if it is there; "newest".
+      use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
 
     Raises:
-      UserError: there is no checkpoint, or something leads out of the directory.
+      UserError: there is no checkpoint, or a file leads out of the directory.
     """
     if not os.path.isdir(path):
         prefix = checkpoint.resolve(path, "model_dir")
@@ -55,8 +60,12 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
 
 
 def check_inside(directory: str, root: Optional[str] = None) -> None:
-    """Raises UserError where a file of a model in `directory` is a symbolic link that leads out of
-    `root`, the directory itself if not given; a directory that is not there has none."""
+    """Raises UserError if a model's file in `directory` is a symbolic link out of `root`.
+
+    Args:
+      directory: one that does not exist has no such file.
+      root: `directory` itself if not given.
+    """
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
         if _READ.fullmatch(name):
             files.require_inside(os.path.join(directory, name), root or directory, "the model's")

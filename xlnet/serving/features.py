@@ -1,9 +1,9 @@
 """The vectors of a file's texts, as a file.
 
-They are made part by part, each in a file of its own beside the one that is wanted, so that a run
-that was stopped goes on where it was; at the end the parts become one file.
+They are computed part by part, each in a file of its own next to the output, so that a stopped run
+resumes; at the end the parts become one file.
 
-Shape letters: n rows, k layers, T tokens, D d_model.
+Shape letters: n texts, k layers, T tokens, D d_model.
 """
 
 from __future__ import annotations
@@ -30,20 +30,30 @@ from xlnet.tasks.types.task import Row
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 15
-_ABOUT = "about.json"           # beside the parts: what they were made of
+_ABOUT = "about.json"           # next to the parts: what they were made of
 
 
 class Vectors(NamedTuple):
-    """Of some rows. ids: their names. values: arrays, one of each row: [D] or [k,D], of tokens
-    [T,D] or [k,T,D]. pieces: of tokens the lists of T pieces; None: of whole texts."""
+    """The vectors of some texts.
+
+    Attributes:
+      ids: names of the texts.
+      values: an array of each text: [D] or [k,D], of tokens [T,D] or [k,T,D].
+      pieces: of each text, T pieces; None: there is one vector of the text, not one of each token.
+    """
     ids: Sequence[str]
     values: Sequence[np.ndarray]
     pieces: Any
 
 
 class Form(NamedTuple):
-    """A form of file. write: function of (path, `Vectors`). join: function of (path, paths of
-    parts). has_tokens: whether texts of different lengths fit in."""
+    """A file format.
+
+    Attributes:
+      write: function of (path, `Vectors`).
+      join: function of (path, paths of parts).
+      has_tokens: whether it can hold the vectors of tokens, of texts of different lengths.
+    """
     write: Callable[[str, Vectors], None]
     join: Callable[[str, Sequence[str]], None]
     has_tokens: bool
@@ -61,7 +71,7 @@ def _write_json_lines(path, vectors):
 
 
 def _as_json(values):
-    """Nested lists of numbers, of as many digits as a float32 has."""
+    """Nested lists of numbers with the digits of a float32."""
     if values.ndim == 1:
         return "[%s]" % ", ".join(map("%.9g".__mod__, values.tolist()))
     return "[%s]" % ", ".join(map(_as_json, values))
@@ -97,7 +107,7 @@ def _read_part(path):
     try:
         return files.read_array(path, mapped=True)
     except ValueError as e:
-        raise UserError("%s %s; remove it and start again, it is made anew" % (path, e)) from None
+        raise UserError("%s %s; remove it and start again: it is regenerated" % (path, e)) from None
 
 
 def _join_numpy(path, parts):
@@ -119,7 +129,7 @@ FORMS = {".jsonl": Form(_write_json_lines, _join_bytes, True),
 # ---- parts
 
 def check_output(output: str, pooling: str) -> None:
-    """Raises UserError unless vectors of this `pooling` can become the file `output`."""
+    """Raises UserError unless vectors of this `pooling` can be written to `output`."""
     form = FORMS.get(os.path.splitext(output)[1])
     if not form:
         raise UserError("output: %s, expected a name that ends in %s" % (
@@ -135,13 +145,17 @@ def check_output(output: str, pooling: str) -> None:
 
 def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling: str,
             rows_per_part: int) -> None:
-    """Writes the vectors of rows in the form that the name `output` has.
+    """Writes the vectors of texts.
 
     Args:
-      rows: n. layers, pooling: as in `Model.vectors`.
+      rows: the texts, n rows of a task without labels.
+      output: its extension is the file format.
+      layers: as of `Model.vectors`.
+      pooling: as of `Model.vectors`.
+      rows_per_part: texts of a part.
 
     Raises:
-      UserError: as `check_output`; or the parts that are there are of something else.
+      UserError: as of `check_output`; or there are parts with other texts or settings.
     """
     check_output(output, pooling)
     extension = os.path.splitext(output)[1]
@@ -151,7 +165,7 @@ def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling
     _keep(directory, _about(model, rows, layers, pooling, rows_per_part))
     missing = [number for number, part in enumerate(parts) if not os.path.exists(part)]
     if len(missing) < count:
-        _log.info("%d of %d parts are there, going on", count - len(missing), count)
+        _log.info("%d of %d parts are there, resuming", count - len(missing), count)
     progress = _Progress(len(missing) * rows_per_part)
     for number in missing:
         some = rows[number * rows_per_part:(number + 1) * rows_per_part]
@@ -167,7 +181,7 @@ def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling
 
 
 def _about(model, rows, layers, pooling, rows_per_part):
-    """All that the parts depend on."""
+    """What the parts depend on."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps([row.id, row.pairs]).encode())
@@ -197,7 +211,7 @@ def _vectors(model, rows, layers, pooling):
 
 
 class _Progress:
-    """Says from time to time how far it is."""
+    """Logs from time to time how many texts are done."""
 
     def __init__(self, count: int):
         self._count, self._done = count, 0

@@ -2,14 +2,15 @@
 any factorization order (paper, section 2.1).
 
 A blank is one or more pieces. In an order z the probability of a filling x is the product over its
-pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): a piece knows where the others stand, and
-what those before it in the order are.
+pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): it depends on the positions of all
+pieces, and on the pieces earlier in the order.
 
 Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import math
@@ -30,11 +31,18 @@ _log = logging.getLogger(__name__)
 
 _MOST_ORDERS = 120          # all orders of five pieces
 _MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
+_SHOWN = 80                 # characters of a text in an error
 
 
 class Filling(NamedTuple):
-    """words: of each blank. pieces: of each blank, tuples. probability: the joint one of all
-    pieces, given how many there are; log_probability: its logarithm."""
+    """A text with its blanks filled in.
+
+    Attributes:
+      words: what is in each blank.
+      probability: joint one of all pieces, given how many there are.
+      log_probability: its logarithm [nats].
+      pieces: those of each blank.
+    """
     text: str
     words: tuple[str, ...]
     probability: float
@@ -42,51 +50,76 @@ class Filling(NamedTuple):
     pieces: tuple[tuple[str, ...], ...]
 
 
-def fill(model: LanguageModel, tokenizer: Tokenizer, text: str,
-         settings: FillingSettings) -> list[Filling]:
-    """The likeliest fillings of the blanks in a text, at most `top`, the likeliest first.
+def check_model(model: LanguageModel) -> None:
+    """Raises UserError for a model that reads from left to right only."""
+    if model.is_causal:
+        raise UserError("fill: the model was trained with objective=causal and reads from left to "
+                        "right alone; it can generate text, a model trained with "
+                        "objective=permutation can fill in")
+
+
+def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> list[Filling]:
+    """The likeliest fillings, at most `top`, the likeliest first.
 
     Fillings of different numbers of pieces are compared as if every number were as likely before.
 
     Raises:
-      UserError: there is no blank, nothing but blanks, too many blanks for so many numbers of
-        pieces, or an order of other blanks; the network reads from left to right alone.
+      UserError: the network reads from left to right only.
     """
-    if model.is_causal:
-        raise UserError("fill: the model was trained with objective=causal and reads from left to "
-                        "right alone; it can write on, a model trained with objective=permutation "
-                        "can fill in")
-    blanks = _Blanks(tokenizer, text, settings)
-    found = [filling for widths in blanks.forms() for filling in _of_widths(
-        model, blanks, widths, settings)]
+    check_model(model)
+    with model.turn:
+        found = [filling for widths in blanks.forms for filling in _of_widths(
+            model, blanks, widths, settings)]
     return sorted(found, key=lambda filling: -filling.log_probability)[:settings.top]
 
 
-class _Blanks:
-    """A text cut at its blanks."""
+class Blanks:
+    """A text cut at its blanks. Of a long one only the tokens around the blanks are read.
 
-    def __init__(self, tokenizer, text, settings):
+    Attributes:
+      forms: tuples, the numbers of pieces of all blanks that are tried.
+      is_cut: whether tokens are left out.
+
+    Raises:
+      UserError: there is no blank, nothing but blanks, too many blanks for so many numbers of
+        pieces, blanks too far apart, or an order of other blanks.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, text: str, settings: FillingSettings):
         self._tokenizer, self._settings = tokenizer, settings
-        self._parts = text.split(settings.blank)
+        self._parts = settings.split(text)
         self.count = len(self._parts) - 1
+        shown = "'%s'" % text if len(text) <= _SHOWN else "'%s ...'" % text[:_SHOWN]
         if not self.count:
             other = next((mark for mark in ("[MASK]", "<mask>") if mark in text), None)
-            raise UserError("text: no blank %s in '%s'%s" % (settings.blank, text, (
+            raise UserError("no blank %s in %s%s" % (settings.blank, shown, (
                 "; write %s for %s, or give --blank='%s'" % (settings.blank, other, other)
                 if other else "")))
-        self._ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
-                     if part.strip() else [] for i, part in enumerate(self._parts)]
-        if not any(self._ids):
-            raise UserError("text: nothing but blanks in '%s'" % text)
+        ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
+               if part.strip() else [] for i, part in enumerate(self._parts)]
+        if not any(ids):
+            raise UserError("nothing but blanks in %s" % shown)
+        self._ids = self._around(ids)
+        self.is_cut = self._ids != ids
         self._after_space = [part[-1:].isspace() or not (i or part)
                              for i, part in enumerate(self._parts[:-1])]
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
-            raise UserError("order is '%s', but there are %d blanks in '%s'"
-                            % (settings.order, self.count, text))
+            raise UserError("order is '%s', but there are %d blanks in %s"
+                            % (settings.order, self.count, shown))
         self._kinds = _kinds_of_pieces(tokenizer)
+        self.forms = self._forms()
 
-    def forms(self) -> list[tuple[int, ...]]:
-        """The numbers of pieces of all blanks that are tried."""
+    def _around(self, ids):
+        """The ids of the parts without those that are too far from the blanks."""
+        first, *between, last = ids
+        room = self._settings.context - sum(map(len, between))
+        if room < 0:
+            raise UserError("the blanks are %d tokens apart, expected at most context, %d"
+                            % (sum(map(len, between)), self._settings.context))
+        before = min(len(first), max(room - room // 2, room - len(last)))
+        return [first[len(first) - before:], *between, last[:room - before]]
+
+    def _forms(self):
         numbers = self._settings.pieces_range()
         if len(numbers) ** self.count > _MOST_FORMS:
             raise UserError("pieces is %s: %d blanks have %d forms, expected at most %d; give "
@@ -95,8 +128,7 @@ class _Blanks:
         return list(itertools.product(numbers, repeat=self.count))
 
     def layout(self, widths):
-        """Where everything stands: ids and positions of the known tokens, positions [P] of the
-        blanks' pieces."""
+        """Ids and positions of the known tokens, and positions [P] of the blanks' pieces."""
         ids: list[int] = []
         positions: list[int] = []
         places: list[int] = []
@@ -110,7 +142,7 @@ class _Blanks:
         return ids, positions, places
 
     def allowed(self, widths):
-        """Which pieces may stand at each place: bool [P,V]."""
+        """Which pieces each position of a blank may have: bool [P,V]."""
         kinds, rows = self._kinds, []
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
@@ -147,6 +179,7 @@ class _Kinds(NamedTuple):
     punctuation: np.ndarray
 
 
+@functools.lru_cache(maxsize=2)
 def _kinds_of_pieces(tokenizer):
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     return _Kinds(tokenizer.is_special,
@@ -185,7 +218,7 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
     if settings.order == "all":
         if math.factorial(count) <= _MOST_ORDERS:
             return [list(order) for order in itertools.permutations(places)]
-        _log.info("note: %d pieces have %s orders; %d of them are averaged, drawn with the seed",
+        _log.info("note: %d pieces have %s orders; %d of them are averaged, sampled with the seed",
                   count, "{:,}".format(math.factorial(count)), _MOST_ORDERS)
         return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
     begins = np.cumsum([0, *widths])

@@ -1,14 +1,14 @@
-"""Writes on from a prompt, token by token: greedy, by lot, or the best of several beams.
+"""Generates text that continues a prompt, token by token: greedy, sampled, or by beam search.
 
-A causal network reads the prompt from left to right; a permutation network reads it as a whole,
+A causal network reads the prompt from left to right; a permutation network reads all of it at once
 and fills the blank behind it, then the next one.
 
-Shape letters: B texts written at a time, V vocabulary.
+Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 
 class Written(NamedTuple):
-    """A text written on. ended: by "stop", "document" (the model wrote <eod>) or "length".
-    log_probability: of all that was written, the end of the document included, in nats."""
+    """A generated text.
+
+    Attributes:
+      text: without the prompt.
+      log_probability: of all its tokens, the end of the document included [nats].
+      tokens: their number.
+      ended: by "stop", "document" (the model wrote <eod>) or "length".
+    """
     text: str
     log_probability: float
     tokens: int
@@ -31,7 +37,7 @@ class Written(NamedTuple):
 
 
 class Part(NamedTuple):
-    """More of text `number`; with the last part comes all of it."""
+    """More of text `number`; the last part has all of it as `whole`."""
     number: int
     text: str
     whole: Optional[Written] = None
@@ -40,7 +46,7 @@ class Part(NamedTuple):
 # ---- pieces to text ----
 
 class _Text:
-    """What a text is as its tokens come: released as soon as it cannot be part of a stop text.
+    """A text as its tokens come: characters are released once they cannot be part of a stop text.
 
     Every step costs the same however long the text is.
     """
@@ -58,7 +64,7 @@ class _Text:
         return other
 
     def add(self, id: int) -> str:
-        """The text that this token makes sure of."""
+        """Adds a token; returns the characters that it releases."""
         self._held += self._characters(id)
         found = [self._held.find(stop) for stop in self._stops if stop in self._held]
         if found:
@@ -72,7 +78,7 @@ class _Text:
         return released
 
     def rest(self) -> str:
-        """What is left at the end."""
+        """The characters that are not released yet, at the end."""
         return self._held + self._bytes.decode("utf-8", "replace")
 
     def _characters(self, id):
@@ -111,56 +117,128 @@ class _Pieces:
         return self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
 
 
-# ---- writing ----
+# ---- one prompt, or several side by side ----
 
 def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str, settings: GenerationSettings,
           stops: tuple[str, ...] = ()) -> Iterator[Part]:
-    """Yields `Part`s of the texts that go on from a prompt, as they are written; those of beams
-    when all are. The texts begin where the prompt ends, with a space if there is one between.
+    """Yields the `Part`s of the texts that continue a prompt as they are generated; those of beams
+    when all are complete. A text begins where the prompt ends, perhaps with a space.
 
     An empty prompt is the beginning of a document.
     """
-    ids = tokenizer.ids(prompt) or [tokenizer.eod_id]
-    pieces = _Pieces(tokenizer)
-    # An even number, so that windows of half of it fit side by side.
-    size = (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
-    stops = stops + stop_texts(settings.stop)
+    for _, part in _parts(model, tokenizer, [_ids(tokenizer, prompt)], settings, stops):
+        yield part
+
+
+def write_all(model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str],
+              settings: GenerationSettings, stops: tuple[str, ...], texts_at_once: int,
+              update: Callable[[int], object] = lambda count: None) -> list[list[Written]]:
+    """The texts that continue each prompt; prompts of about equal length are read as a batch.
+
+    Args:
+      texts_at_once: samples or beams of all prompts of a batch together, at most; one prompt has
+        all of its own.
+      update: called with the number of prompts that are done since the last call.
+    """
+    ids = [_ids(tokenizer, prompt) for prompt in prompts]
+    copies = settings.beams if settings.method == "beam" else settings.samples
+    found: list[dict[int, Written]] = [{} for _ in prompts]
+    for batch in _batches(ids, settings, max(texts_at_once // copies, 1)):
+        with model.turn:
+            for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings,
+                                       stops):
+                if part.whole:
+                    found[batch[number]][part.number] = part.whole
+        update(len(batch))
+    return [[whole[number] for number in sorted(whole)] for whole in found]
+
+
+def _ids(tokenizer, prompt):
+    return tokenizer.ids(prompt) or [tokenizer.eod_id]
+
+
+def _slots(ids, settings):
+    """S of a prompt, an even number, so that windows of half of it fit side by side."""
+    return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
+
+
+def _batches(prompts, settings, size):
+    """Lists of the numbers of prompts. A prompt that is read in windows is alone: the other ones
+    would have other windows next to it."""
+    order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
+    is_long = [len(ids) > _slots(ids, settings) for ids in prompts]
+    short = [number for number in order if not is_long[number]]
+    return [short[begin:begin + size] for begin in range(0, len(short), size)] + [
+        [number] for number in order if is_long[number]]
+
+
+def _parts(model, tokenizer, prompts, settings, stops):
+    """Yields (number of the prompt, `Part`) of prompts, lists of ids.
+
+    In a batch the prompts end at the same position, and shorter ones begin with padding that nobody
+    sees: each gets the log probabilities that it gets alone, up to rounding.
+    """
+    pieces, stops = _Pieces(tokenizer), stops + stop_texts(settings.stop)
+    size = max(_slots(ids, settings) for ids in prompts)
+    made = _Beams if settings.method == "beam" else _Samples
+    searches = [made(pieces, stops, settings) for _ in prompts]
+    rows = [range(number, number + 1) for number in range(len(prompts))]    # of each prompt
     with model.reading(size) as reading:
-        following = _Following(reading, ids, size, model.is_causal)
-        if settings.method == "beam":
-            best = _beams(following, pieces, stops, settings)
-            yield from (Part(number, written.text, written)
-                        for number, written in enumerate(best[:settings.samples]))
-        else:
-            yield from _side_by_side(following, pieces, stops, settings)
+        following = _Following(reading, prompts, size, model.is_causal)
+        for step in range(settings.max_tokens):
+            parents: list[int] = []
+            chosen: list[int] = []
+            for number, (search, mine) in enumerate(zip(searches, rows)):
+                begin = len(parents)
+                if mine:
+                    parts, continued = search.step(
+                        following.log_probabilities[mine.start:mine.stop],
+                        is_last=step == settings.max_tokens - 1)
+                    yield from ((number, part) for part in parts)
+                    parents += [mine[row] for row, _ in continued]
+                    chosen += [id for _, id in continued]
+                rows[number] = range(begin, len(parents))
+            if not parents:
+                return
+            following.add(parents, chosen)
 
 
 class _Following:
-    """The log probabilities of the next token: at first of one text, the prompt.
+    """The log probabilities of the next token of each text, [B,V]: at first of the prompts.
 
     A prompt that is longer than `size` is read in windows of half of it, each with the half before
     it as memory, as in training.
     """
 
-    def __init__(self, reading: Reading, ids: Sequence[int], size: int, is_causal: bool):
+    def __init__(self, reading: Reading, prompts: Sequence[Sequence[int]], size: int,
+                 is_causal: bool):
         self._reading, self._is_causal = reading, is_causal
-        window = size if len(ids) <= size else size // 2
         self._position = 0
-        for begin in range(0, len(ids), window):
-            self._read(np.array([ids[begin:begin + window]]))
+        longest = max(map(len, prompts))
+        missing = np.array([longest - len(ids) for ids in prompts])[:, None]
+        padded = np.array([[0] * (longest - len(ids)) + list(ids) for ids in prompts])
+        padding = np.arange(longest) < missing                                  # [B,longest]
+        if len(prompts) > 1:
+            reading.keep([0] * len(prompts))
+        window = size if longest <= size else size // 2
+        for begin in range(0, longest, window):
+            self._read(padded[:, begin:begin + window], padding[:, begin:begin + window])
 
-    def _read(self, ids):
+    def _read(self, ids, padding=None):
         end = self._position + ids.shape[1]
         self.log_probabilities = self._reading.read(                            # [B,V]
-            ids, range(self._position, end), () if self._is_causal else [end])[:, 0]
+            ids, range(self._position, end), () if self._is_causal else [end],
+            padding=padding)[:, 0]
         self._position = end
 
     def add(self, parents: Sequence[int], ids: Sequence[int]) -> None:
-        """Goes on with texts number `parents`, each with one more token."""
+        """Continues the texts of numbers `parents`, each with one more token."""
         if list(parents) != list(range(len(self.log_probabilities))):
             self._reading.keep(parents)
         self._read(np.array(ids)[:, None])
 
+
+# ---- the texts of one prompt ----
 
 class _Writing:
     """One text on its way."""
@@ -187,73 +265,91 @@ class _Writing:
         return "stop" if self.text.is_stopped else None
 
     def whole(self, ended: str) -> Written:
-        """The text at its end; what was held back until then is the last of `released`."""
+        """The text at its end; the last of `released` is what was held back until then."""
         self.released.append("" if ended == "stop" else self.text.rest())
         return Written("".join(self.released), self.log_probability, self.tokens, ended)
 
 
-def _side_by_side(following, pieces, stops, settings):
-    """Yields the parts of texts that are sampled, or of the one greedy one, as they come."""
-    count = settings.samples
-    writings = [_Writing(_Text(pieces, stops)) for _ in range(count)]
-    randoms = [np.random.default_rng([settings.seed, number]) for number in range(count)]
-    active, parents = list(range(count)), [0] * count       # numbers; rows that they go on from
-    for step in range(settings.max_tokens):
-        going_on: list[tuple[int, int, int]] = []           # number, row, token
-        for number, row in zip(active, parents):
-            log_probabilities = following.log_probabilities[row]
-            id = _choose(log_probabilities, pieces, settings, randoms[number])
-            writing = writings[number]
+# What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
+# alone, and whether it is the last step. What it gives: the parts that are complete, and the texts
+# that continue, (row of the log probabilities, token) each.
+Step = tuple[list[Part], list[tuple[int, int]]]
+
+
+class _Samples:
+    """Texts that are sampled, or the one greedy text."""
+
+    def __init__(self, pieces: _Pieces, stops: tuple[str, ...], settings: GenerationSettings):
+        self._pieces, self._settings = pieces, settings
+        numbers = range(settings.samples)
+        self._writings = [_Writing(_Text(pieces, stops)) for _ in numbers]
+        self._randoms = [np.random.default_rng(
+            None if settings.seed is None else [settings.seed, number]) for number in numbers]
+        self._rows = [(number, 0) for number in numbers]        # of the texts that continue
+
+    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
+        parts, continued, numbers = [], [], []
+        for number, row in self._rows:
+            id = self._choose(log_probabilities[row], self._randoms[number])
+            writing = self._writings[number]
             shown = len(writing.released)
-            ended = writing.add(id, float(log_probabilities[id]), pieces.end_id)
-            if not ended and step == settings.max_tokens - 1:
+            ended = writing.add(id, float(log_probabilities[row, id]), self._pieces.end_id)
+            if not ended and is_last:
                 ended = "length"
             whole = writing.whole(ended) if ended else None
-            yield Part(number, "".join(writing.released[shown:]), whole)
+            parts.append(Part(number, "".join(writing.released[shown:]), whole))
             if not ended:
-                going_on.append((number, row, id))
-        if not going_on:
-            return
-        active, parents, ids = map(list, zip(*going_on))
-        following.add(parents, ids)
-        parents = list(range(len(active)))
+                continued.append((row, id))
+                numbers.append(number)
+        self._rows = [(number, row) for row, number in enumerate(numbers)]
+        return parts, continued
+
+    def _choose(self, log_probabilities, random):
+        settings = self._settings
+        allowed = np.where(self._pieces.is_banned, -np.inf, log_probabilities)
+        if settings.method == "greedy":
+            return int(allowed.argmax())
+        return choosing.draw(choosing.distribution(
+            allowed, settings.temperature, settings.top_k, settings.top_p), random)
 
 
-def _choose(log_probabilities, pieces, settings, random):
-    allowed = np.where(pieces.is_banned, -np.inf, log_probabilities)
-    if settings.method == "greedy":
-        return int(allowed.argmax())
-    return choosing.draw(choosing.distribution(
-        allowed, settings.temperature, settings.top_k, settings.top_p), random)
+class _Beams:
+    """The best texts of a beam search, the best first.
 
-
-def _beams(following, pieces, stops, settings):
-    """The best texts of a beam search, list of `Written`, the best first.
-
-    Of the B likeliest texts with one more token those that end are set aside; then the search
-    stops, if B of them are, or goes on with the B likeliest that do not end.
+    Of the `beams` likeliest texts with one more token those that end are set aside; then the search
+    ends, if there are `beams` of them, or continues with the `beams` likeliest that do not end.
     """
-    width = settings.beams
-    alive, done = [_Writing(_Text(pieces, stops))], []
-    for step in range(settings.max_tokens):
-        sums = np.array([writing.log_probability for writing in alive])[:, None]
-        scores = np.where(pieces.is_banned, -np.inf, sums + following.log_probabilities)
-        going_on = []                                       # writing, row, token
+
+    def __init__(self, pieces: _Pieces, stops: tuple[str, ...], settings: GenerationSettings):
+        self._pieces, self._settings = pieces, settings
+        self._alive = [_Writing(_Text(pieces, stops))]
+        self._done: list[Written] = []
+
+    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
+        width = self._settings.beams
+        sums = np.array([writing.log_probability for writing in self._alive])[:, None]
+        scores = np.where(self._pieces.is_banned, -np.inf, sums + log_probabilities)
+        continued = []                                          # writing, row, token
         for rank, (row, id) in enumerate(zip(*choosing.best(scores, 2 * width))):
-            writing = alive[row].copy()
-            ended = writing.add(int(id), float(following.log_probabilities[row, id]),
-                                pieces.end_id)
+            writing = self._alive[row].copy()
+            ended = writing.add(int(id), float(log_probabilities[row, id]), self._pieces.end_id)
             if not ended:
-                going_on.append((writing, int(row), int(id)))
+                continued.append((writing, int(row), int(id)))
             elif rank < width:
-                done.append(writing.whole(ended))
-            if len(going_on) == width:
+                self._done.append(writing.whole(ended))
+            if len(continued) == width:
                 break
-        alive = [writing for writing, _, _ in going_on]
-        if len(done) >= width or not alive or step == settings.max_tokens - 1:
-            break
-        following.add([row for _, row, _ in going_on], [id for _, _, id in going_on])
-    if len(done) < width:
-        done += [writing.whole("length") for writing in alive]
-    return sorted(done, key=lambda written: -written.log_probability
-                  / max(written.tokens, 1) ** settings.length_penalty)
+        self._alive = [writing for writing, _, _ in continued]
+        if len(self._done) < width and self._alive and not is_last:
+            return [], [(row, id) for _, row, id in continued]
+        return self._best(), []
+
+    def _best(self):
+        """The last parts, of all texts."""
+        done = self._done
+        if len(done) < self._settings.beams:
+            done += [writing.whole("length") for writing in self._alive]
+        done.sort(key=lambda written: -written.log_probability
+                  / max(written.tokens, 1) ** self._settings.length_penalty)
+        return [Part(number, written.text, written)
+                for number, written in enumerate(done[:self._settings.samples])]

@@ -1,17 +1,17 @@
-"""A pretrained network that reads texts token by token and says what may stand where.
+"""A pretrained network that reads texts token by token and predicts tokens at any position.
 
-What it has read is kept on its device as keys and values of every layer, so that a token costs the
-same however long the text before it is.
+The keys and values of what it has read stay on its device, so that a token costs the same however
+long the text before it is.
 
-Shape letters: B rows, T tokens, P blanks, V vocabulary, S slots that keep tokens.
+Shape letters: B texts side by side, T tokens, P blanks, V vocabulary, S slots that keep tokens.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving.loaded import LoadedModel
-from xlnet.serving.session import Part, Restored, Tensors
+from xlnet.serving.session import Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
-_SECONDS_FOR_ANOTHER_THREAD = 10    # to read on what this one began
 _EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token
 
 
@@ -34,14 +33,24 @@ def build(config: XLNetConfig, network: NetworkSettings,
     run = network.run_config(is_training=False)
     with train_step.model_scope(kept_in=run.precision):
         made = IncrementalNetwork(config, run, has_queries=not is_causal)
-    return (dict(made.inputs._asdict(), size=made.size, parents=made.parents),
+    return (dict(made.inputs._asdict(), size=made.size, parents=made.parents,
+                 kept_before=made.kept_before),
             {"log_probabilities": made.log_probabilities, "clear": made.clear,
-             "select": made.select,
+             "select": made.select, "kept": made.kept, "put_back": made.put_back,
              **{"attention/%d" % layer: found for layer, found in enumerate(made.attention)}})
 
 
 class LanguageModel:
     """A pretrained network with its output layer.
+
+    It holds the keys and values of one reading at a time. Those of another reading that is not over
+    wait in the host's memory, and come back with its next step.
+
+    Attributes:
+      is_causal: whether it reads from left to right only.
+      n_layer: number of layers.
+      turn: lock of the network. A reading takes it for each step; hold it from the first step to
+        the last where nobody waits in between.
 
     Raises:
       UserError: its checkpoint has no output layer, or it was trained on neither of the objectives
@@ -57,105 +66,118 @@ class LanguageModel:
                             % (loaded.prefix, loaded.objective))
         self.is_causal = loaded.objective == "causal"
         self.n_layer = loaded.config.n_layer
-        self._lock = threading.Lock()
-        self._reading: Optional[Reading] = None         # the one that has the lock
+        self.turn = threading.RLock()
+        self._reading: Optional[Reading] = None         # whose keys and values the network holds
+        self._size = 0                                  # S of the network's slots
         self._part = restored.part("language model", lambda: build(
             loaded.config, loaded.network, self.is_causal))
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
-        """A text to be read, of which the last `size` tokens are kept; one at a time: other
-        threads wait.
-
-        Raises:
-          UserError: it is this thread that reads another one, so that it waits for itself, and no
-            other thread goes on with that.
-        """
-        open_one = self._reading
-        is_own = open_one and open_one.thread == threading.get_ident()
-        if not self._lock.acquire(timeout=_SECONDS_FOR_ANOTHER_THREAD if is_own else -1):
-            raise UserError("a text is still being written here (Model.stream); read it to its "
-                            "end, or close() it, before anything else is asked")
+        """Yields a text to be read, of which the last `size` tokens are kept."""
+        reading = Reading(self, size)
         try:
-            self._reading = Reading(self._part, size, self.is_causal)
-            yield self._reading
-        finally:
-            self._reading = None
-            self._lock.release()
+            yield reading
+        finally:        # without `turn`: a generator may end in any thread, and must not wait there
+            reading.is_over = True
+
+    def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
+        """The outputs of these names (`Part`), computed with the keys and values of a reading."""
+        with self.turn, errors.explained():
+            if self._reading is not reading:
+                other, self._reading = self._reading, None
+                if other is not None and not other.is_over:
+                    other.kept = self._part("kept", {})
+                if reading.kept is None or reading.size != self._size:
+                    self._part("clear", {"size": reading.size})
+                    self._size = reading.size
+                if reading.kept is not None:
+                    self._part("put_back", {"kept_before": reading.kept})
+                self._reading, reading.kept = reading, None
+            return self._part(names, features)
 
 
 class Reading:
-    """A text that is being read, in B rows that share positions: at first one.
+    """A text that is being read, or B texts that share positions; one at first.
 
     Args:
-      size: S; when they are full the oldest token gives way to the newest.
+      size: S; when they are full the newest token replaces the oldest one.
 
     Attributes:
-      thread: the one that read last; a generator may be moved on by several.
+      kept: keys and values while the network holds those of another reading.
+      is_over: whether nothing more is read, and `kept` is not needed.
     """
 
-    def __init__(self, part: Part, size: int, is_causal: bool):
-        self._part, self._is_causal = part, is_causal
+    def __init__(self, model: LanguageModel, size: int):
+        self._model = model
+        self.size, self.is_over = size, False
+        self.kept: Optional[np.ndarray] = None
         self._positions = np.full(size, _EMPTY)         # [S], of the slots' tokens
+        self._is_padding = np.zeros((1, size), bool)    # [B or 1,S]
         self._count = 0                                 # tokens read
-        self.thread = threading.get_ident()
-        self._part("clear", {"size": size})
 
     def read(self, ids: np.ndarray, positions: Sequence[int], asked: Sequence[int] = (), *,
-             hidden: Optional[np.ndarray] = None, again_from: Optional[int] = None) -> np.ndarray:
-        """Reads T more tokens in each row, and says what may stand at the blanks.
+             hidden: Optional[np.ndarray] = None, again_from: Optional[int] = None,
+             padding: Optional[np.ndarray] = None) -> np.ndarray:
+        """Reads T more tokens of each text and predicts tokens.
 
         Args:
-          ids: int [B,T]. positions: of the tokens in the text, [T]; they need not be in order.
+          ids: int [B,T].
+          positions: of the tokens in the text, [T]; they need not be in order.
           asked: positions of the P blanks, of a network that fills blanks.
           hidden: bool [T+P,T], which of these tokens each of them, and then each blank, may not
             see. None: those on its right for a causal network, none for another one.
-          again_from: the number of tokens that stay as they are; those after them are forgotten.
-            Only while no token has given way.
+          again_from: the number of tokens to keep; those after them are forgotten. Only before the
+            slots are full.
+          padding: bool [B,T], True for tokens that nobody may see. None: none of them.
 
         Returns:
           Log probabilities, float32: [B,P,V] of the token at each blank; of a causal network,
           [B,1,V] of the token after the last one.
         """
-        return self._run("log_probabilities", ids, positions, asked, hidden, again_from)
+        return self._run("log_probabilities", ids, positions, asked, hidden, again_from, padding)
 
     def attention(self, layers: Sequence[int], ids: np.ndarray, positions: Sequence[int],
                   asked: Sequence[int], hidden: np.ndarray) -> list[np.ndarray]:
         """The attention probabilities of some layers, counted from 0, as the first tokens are read:
         [B,N,T+P,T] of each; arguments as of `read`."""
         found = self._run(["attention/%d" % layer for layer in layers], ids, positions, asked,
-                          hidden, None)
+                          hidden)
         return [layer[..., :len(positions)] for layer in found]
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Makes the rows from now on those of these numbers; one may go on as several."""
-        self._part("select", {"parents": rows})
+        """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
+        self._model.run(self, "select", {"parents": rows})
+        if len(self._is_padding) > 1:
+            self._is_padding = self._is_padding[list(rows)]
 
-    def _run(self, names, ids, positions, asked, hidden, again_from):
-        self.thread = threading.get_ident()
+    def _run(self, names, ids, positions, asked, hidden, again_from=None, padding=None):
         tokens = len(positions)
         first = self._place(tokens, again_from)
         self._positions[first:first + tokens] = positions
+        if padding is not None and len(padding) > len(self._is_padding):
+            self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
+        self._is_padding[:, first:first + tokens] = False if padding is None else padding
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]      # [T+P,1]
         hides = np.broadcast_to(self._positions == _EMPTY,
-                                (len(rows), len(self._positions))).copy()        # [T+P,S]
+                                (len(rows), self.size)).copy()                   # [T+P,S]
         if hidden is not None:
             hides[:, first:first + tokens] |= hidden
-        elif self._is_causal:
+        elif self._model.is_causal:
             hides |= self._positions > rows
-        with errors.explained():
-            return self._part(names, {
-                "ids": ids, "asked": len(asked), "first_slot": first, "hidden": hides,
-                "distances": np.where(hides, 0, rows - self._positions),
-                "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows))})
+        return self._model.run(self, names, {
+            "ids": ids, "asked": len(asked), "first_slot": first,
+            "hidden": hides | self._is_padding[:, None],
+            "distances": np.where(hides, 0, rows - self._positions),
+            "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows))})
 
     def _place(self, tokens, again_from):
         """The first of the slots for as many tokens, side by side."""
         if again_from is not None:
             self._positions[again_from:] = _EMPTY
             self._count = again_from
-        first = self._count % len(self._positions)
-        if first + tokens > len(self._positions):
-            raise ValueError("%d tokens at slot %d of %d" % (tokens, first, len(self._positions)))
+        first = self._count % self.size
+        if first + tokens > self.size:
+            raise ValueError("%d tokens at slot %d of %d" % (tokens, first, self.size))
         self._count += tokens
         return first

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Optional, Union
 
 from xlnet import quiet
+from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 
@@ -17,34 +18,50 @@ Path = Union[str, "os.PathLike[str]"]
 
 def load(path: Path, *, model_config_path: Optional[Path] = None,
          spiece_model_file: Optional[Path] = None, use_checkpoint: str = "best",
-         batch_size: int = 32, device: str = "auto", precision: str = "fp32") -> Model:
+         batch_size: int = 32, device: str = "auto", precision: str = "fp32",
+         progress: bool = True) -> Model:
     """Loads a trained model.
 
     Args:
       path: a model directory of any of the programs; a directory with a released checkpoint, its
         config and its vocabulary; or a checkpoint prefix.
-      model_config_path, spiece_model_file: the architecture and the vocabulary, where they do not
-        lie beside the checkpoint as xlnet_config.json and spiece.model.
+      model_config_path: the architecture, if it is not xlnet_config.json next to the checkpoint.
+      spiece_model_file: the vocabulary, if it is not spiece.model next to the checkpoint.
       use_checkpoint: "best": that of `best/` if it is there, or else the newest; or "newest".
       batch_size: texts that go through the network together.
       device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
-      precision: number format of the matrix products, "fp32", "bf16" or "fp16".
+      precision: of the matmuls, "fp32", "bf16" or "fp16".
+      progress: whether calls of some seconds show a progress bar on a terminal.
 
     Returns:
-      A `serving.model.Model`; it knows what it was trained for. To be closed, or used as a context
+      A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
       manager.
 
     Raises:
-      UserError: there is no model, or it is damaged or contradicts itself.
+      UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
     """
     quiet.import_tensorflow()
     from xlnet.serving import loaded
     from xlnet.serving.model import Model
-    devices = DeviceSettings(device=device)
+    from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
+    own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
+    chosen = from_keywords(LoadSettings, {
+        "model_dir": _plain("path", path),
+        "model_config_path": _plain("model_config_path", model_config_path),
+        "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
+        "use_checkpoint": use_checkpoint, "device": device, "precision": precision})
+    devices = DeviceSettings(device=chosen.device)
     devices.check()
-    config, vocabulary = (None if each is None else os.fspath(each)
-                          for each in (model_config_path, spiece_model_file))
-    found = loaded.read(os.fspath(path), model_config_path=config,
-                        spiece_model_file=vocabulary, use_checkpoint=use_checkpoint,
-                        network=NetworkSettings(precision=precision))
-    return Model(found, devices, batch_size)
+    found = loaded.read(chosen.model_dir, model_config_path=chosen.model_config_path,
+                        spiece_model_file=chosen.spiece_model_file,
+                        use_checkpoint=chosen.use_checkpoint,
+                        network=NetworkSettings(precision=chosen.precision))
+    return Model(found, devices, own.batch_size, own.progress)
+
+
+def _plain(name, path):
+    """A path as a str; None stays."""
+    path = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(path, str) and (name == "path" or path is not None):
+        raise UserError("%s is %r, expected a path" % (name, path))
+    return path

@@ -1,4 +1,4 @@
-"""What the files of a trained model say: its network, vocabulary, and what it was trained for."""
+"""Reads the files of a trained model: its network, its vocabulary and its task."""
 
 from __future__ import annotations
 
@@ -34,8 +34,13 @@ _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings
 
 @dataclasses.dataclass(frozen=True)
 class TunedFor:
-    """What a model was fine-tuned for. settings: those that it keeps, as a run that predicts has
-    them. scope: the name of its output layer."""
+    """What a model was fine-tuned for.
+
+    Attributes:
+      task: the task.
+      settings: those that the model keeps, as a run that predicts has them.
+      scope: name of the output layer.
+    """
     task: Task
     settings: FineTuningSettings
     scope: str
@@ -43,8 +48,12 @@ class TunedFor:
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
-    """A trained model, all but its weights, which are at `prefix`. tuned: None where it is
-    pretrained alone, on `objective`."""
+    """A trained model without its weights.
+
+    Attributes:
+      prefix: of the checkpoint with the weights.
+      tuned: None for a model that is only pretrained, on `objective`.
+    """
     prefix: str
     config: XLNetConfig
     tokenizer: Tokenizer
@@ -65,11 +74,14 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     """Reads all of a model but its weights.
 
     Args:
-      path, use_checkpoint: as in `directory.find`.
-      model_config_path, spiece_model_file: in place of those beside the checkpoint.
+      path: as of `directory.find`.
+      model_config_path: the architecture; None: the file next to the checkpoint.
+      spiece_model_file: the vocabulary; None: the file next to the checkpoint.
+      use_checkpoint: as of `directory.find`.
+      network: precision and the like; None: the defaults.
 
     Raises:
-      UserError: something is missing, damaged, or does not fit to the rest.
+      UserError: a file is missing or damaged, or does not fit the others.
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
@@ -97,8 +109,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
 
 @contextlib.contextmanager
 def _as_written(path):
-    """Raises UserError where what is read of a `task.json` has another form than it is written
-    in."""
+    """Raises UserError if a `task.json` does not have the form that our programs write."""
     try:
         yield
     except UserError:
@@ -109,7 +120,7 @@ def _as_written(path):
 
 
 def _settings(path, given):
-    """The settings with which a run would predict with the model of a `task.json`."""
+    """The settings of a run that predicts with the model of a `task.json`."""
     stored = files.read_json(path, "task")
     its_type = TASK_TYPES.get(stored.get("kind", "classification"))
     if not its_type:
@@ -122,8 +133,7 @@ def _settings(path, given):
 
 
 def _of_pretraining(home):
-    """clamp_len and objective, as the run in `home` kept them; a released model has the defaults.
-    """
+    """clamp_len and objective of the run in `home`; a released model has the defaults."""
     path = os.path.join(home, PRETRAINING_NAME + ".json")
     stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}
     kept = {}
@@ -140,8 +150,8 @@ def _are_names(labels: Any) -> bool:
 
 
 def _beside(settings, home):
-    """The settings with the architecture and the vocabulary that lie beside the checkpoint, where
-    no others were given."""
+    """The settings with the architecture and the vocabulary next to the checkpoint, unless others
+    are given."""
     for name, file in (("model_config_path", CONFIG_NAME), ("spiece_model_file", SPIECE_NAME)):
         if not getattr(settings, name):
             path = os.path.join(home, file)

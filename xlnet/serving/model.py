@@ -5,29 +5,41 @@ Shape letters: n texts, m records, T tokens, D d_model, L labels, k layers.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet import errors, files
+from xlnet import errors as failures
+from xlnet import files
 from xlnet.engine import checkpoint
-from xlnet.errors import UserError
+from xlnet.errors import UserError, did_you_mean
 from xlnet.models import layout
-from xlnet.serving import attention, batches, filling, generation, session, vectors
+from xlnet.serving import attention, batches, filling, generation, jobs, session, vectors
 from xlnet.serving.attention import Attention
+from xlnet.serving.jobs import Job
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
-from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
+from xlnet.serving.settings import (
+    AttentionSettings,
+    ErrorSettings,
+    FillingSettings,
+    GenerationSettings,
+    PredictSettings,
+    VectorSettings,
+    from_keywords,
+    stop_texts,
+)
+from xlnet.serving.texts import VERBS, as_text, listed, pair, several, together
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.output import results
-from xlnet.tasks.types import ranking
-from xlnet.tasks.types.task import Asked, Row
-from xlnet.tokenization.tokenizer import Tokenizer, is_text
+from xlnet.tasks.types.task import Row
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -36,35 +48,37 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 
 Stop = Union[None, str, Sequence[str]]
 
-_ROWS_AT_ONCE = 1000     # that are encoded before the network sees the first one
-MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
+_ROWS_AT_ONCE = 1000    # that are encoded before the network sees the first one
+_BATCHES_AT_ONCE = 8    # of `pipe`: texts of about equal length are batched out of so many batches
+MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
 
 
 class Model:
-    """A trained model: one session, restored once, which any number of threads may ask.
+    """A trained model: one session, restored once, which any number of threads may call.
 
-    Every method takes one text or a list of them (or a NumPy array of str), and returns one answer
-    or a list (or array) of answers in the same order. A pair of texts is a tuple. Texts go through
-    the network in batches of about equal length. Answers are those of the prediction files.
+    Every method takes one text or a list of them (or a NumPy array of str), and returns one result
+    or a list (or array) of results in the same order. A pair of texts is a tuple. Texts go through
+    the network in batches of about equal length. Results are those of the prediction files.
 
     Attributes:
-      task: name of the task that it was trained for; None: it is pretrained alone.
-      verb: name of the method that asks it what it was trained for; None: pretrained alone.
+      task: name of the task that it was trained for; None: it is only pretrained.
+      verb: name of the method for this task; None: only pretrained.
       labels: names of its labels; None: it has none.
-      n_layer, n_head: numbers of layers, and of the heads of each.
+      n_layer: number of layers.
+      n_head: number of heads of each layer.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
       cut: how many texts were longer and lost some of it.
 
-    Methods raise UserError for a text that no program would take, and for what the model was not
-    trained for.
+    Methods raise UserError for a wrong argument or text, and for what the model was not trained
+    for. Where they have `errors`, "raise" refuses all texts because of a bad one; with "return" the
+    result is a list in which a bad text has its UserError.
     """
 
-    def __init__(self, loaded: LoadedModel, device: DeviceSettings, batch_size: int):
-        if type(batch_size) is not int or batch_size < 1:
-            raise UserError("batch_size is %r, expected an integer from 1 on" % (batch_size,))
+    def __init__(self, loaded: LoadedModel, device: DeviceSettings, batch_size: int,
+                 shows_progress: bool = False):
         self._loaded = loaded
-        self._batch_size = batch_size
+        self._batch_size, self._shows_progress = batch_size, shows_progress
         tuned = loaded.tuned
         self.task: Optional[str] = tuned.task.name if tuned else None
         self.verb: Optional[str] = tuned.task.type.verb if tuned else None
@@ -77,7 +91,7 @@ class Model:
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
-        try:        # what is asked for first is built now, so that its first answer does not wait
+        try:        # the part that is used first is built now: its first result does not wait
             if tuned:
                 self._task_part(tuned)
             else:
@@ -100,7 +114,7 @@ class Model:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What answers depend on, as JSON has it."""
+        """All that results depend on, for JSON."""
         prefix, network = self._loaded.prefix, self._loaded.network
         return {"model": [os.path.abspath(prefix), files.sha256(prefix + ".index")],
                 "architecture": self._loaded.config.to_dict(),
@@ -110,65 +124,125 @@ class Model:
                 "precision": network.run_config(is_training=False).precision}
 
     def close(self) -> None:
-        """Frees the memory of the weights; nothing can be asked any more."""
-        if self._restored:
-            self._restored.close()
-            self._restored = None
+        """Frees the memory of the weights; no method can be called any more."""
+        restored, self._restored = self._restored, None
+        if restored:
+            restored.close()
+
+    # ---- lists of texts
+
+    def predict(self, texts: Any, threshold: Optional[float] = None, errors: str = "raise") -> Any:
+        """What the model was trained for, for any task type.
+
+        Args:
+          texts: one item or a list of them. An item is what the method `verb` takes for one text: a
+            text, a pair, or a tuple of its arguments, such as (question, context).
+          threshold: as of `classify` and `answer`.
+          errors: "raise", or "return".
+
+        Returns:
+          The result of `verb` for one item, a list of such results for a list.
+        """
+        return self._all(self._predicting(threshold=threshold), texts, errors)
+
+    def pipe(self, texts: Iterable[Any], verb: str = "predict", /, errors: str = "raise",
+             **settings: Any) -> Iterator[Any]:
+        """Yields the results of `predict`, `vectors`, `fill` or `generate` for texts, in order.
+
+        Args:
+          texts: a list or a generator, which is read as far as results are asked for, and some
+            batches ahead.
+          verb: name of one of these methods.
+          errors: "raise", or "return".
+          settings: those of this method.
+        """
+        if verb not in tuple(_PIPED):
+            raise UserError("verb is %r, expected one of %s%s" % (
+                verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise UserError("texts is %.80r, expected a list or a generator of texts" % (texts,))
+        from_keywords(ErrorSettings, {"errors": errors})
+        return jobs.pipe(_PIPED[verb](self, **settings), texts, errors,
+                         _BATCHES_AT_ONCE * self._batch_size, self._shows_progress)
+
+    def _all(self, job: Job, texts: Any, errors: str = "raise") -> Any:
+        """The results of a list; of one item its result."""
+        from_keywords(ErrorSettings, {"errors": errors})
+        items, is_one = listed(texts)
+        with jobs.bar(len(items), self._shows_progress and not is_one) as progress:
+            found = jobs.results(job, items, errors, progress.update)
+        return found[0] if is_one else found
 
     # ---- text in, numbers out: any model
 
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several."""
-        items, is_one = _listed(texts)
-        arrays, lengths = self._laid_out(items, self.max_seq_length)
-        ids = [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
-        return ids[0] if is_one else ids
+        def compute(examples, update):
+            found: list[np.ndarray] = []
+            for arrays, lengths in self._laid_out(examples):
+                found += [row[len(row) - length:]
+                          for row, length in zip(arrays["input_ids"], lengths)]
+                update(len(lengths))
+            return found
+        return self._all(Job(_example, compute), texts)
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
-                pooling: str = "mean", normalize: bool = False) -> Any:
-        """What the network makes of texts, before any output layer.
+                pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
+        """The hidden states of the network for texts, before any output layer.
 
         Args:
           layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
-          pooling: "mean" over the tokens of a text, <sep> and <cls> among them, padding not;
+          pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
           normalize: scales each vector to length 1.
+          errors: "raise", or "return".
 
         Returns:
           float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
           [T,D] or [k,T,D] of one text, a list of n such arrays of several, T as in `encode`.
         """
-        wanted = vectors.wanted(layers, pooling, self._loaded.config.n_layer)
-        items, is_one = _listed(texts)
-        found = []
-        for begin in range(0, len(items), _ROWS_AT_ONCE):
-            arrays, lengths = self._laid_out(items[begin:begin + _ROWS_AT_ONCE],
-                                             self.max_seq_length)
-            found += self._vectors_of(arrays, lengths, wanted, pooling)
-        if normalize:
-            found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
-                     for each in found]
-        if np.ndim(layers) == 0:
-            found = [layer for layer, in found]
-        if is_one or pooling == "none":
-            return found[0] if is_one else found
+        found = self._all(self._vectorizing(layers=layers, pooling=pooling, normalize=normalize),
+                          texts, errors)
+        if not isinstance(found, list) or pooling == "none" or errors == "return":
+            return found
         return np.stack(found) if found else np.zeros(
             (0, *np.shape(layers), self._loaded.config.d_model), np.float32)
 
-    def similarity(self, texts: Texts, others: Optional[Texts] = None, **how: Any) -> Any:
+    def similarity(self, texts: Texts, others: Optional[Texts] = None, layers: int = -1,
+                   pooling: str = "mean") -> Any:
         """The cosine similarity of texts to others, or, without others, to each other.
 
         Args:
-          how: `layers` (one) and `pooling` (but "none") as of `vectors`.
+          others: one or several.
+          layers: one, as of `vectors`.
+          pooling: as of `vectors`, but not "none".
 
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
         """
-        found = self.vectors(texts, normalize=True, **how)
-        return found @ (found if others is None else self.vectors(others, normalize=True, **how)).T
+        if pooling == "none" or np.ndim(layers):
+            raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
+                            "one vector of each text" % (layers, pooling))
+        vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)
+        found = vectors_of(texts)
+        return found @ (found if others is None else vectors_of(others)).T
 
-    def _vectors_of(self, arrays, lengths, wanted, pooling):
+    def _vectorizing(self, layers: Union[int, Sequence[int]] = -1, **settings: Any) -> Job:
+        chosen = from_keywords(VectorSettings, settings)
+        wanted = vectors.wanted(layers, chosen.pooling, self.n_layer)
+
+        def compute(examples, update):
+            found: list[Any] = []
+            for arrays, lengths in self._laid_out(examples):
+                found += self._vectors_of(arrays, lengths, wanted, chosen.pooling, update)
+            if chosen.normalize:
+                found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
+                         for each in found]
+            return [layer for layer, in found] if np.ndim(layers) == 0 else found
+        return Job(_example, compute)
+
+    def _vectors_of(self, arrays, lengths, wanted, pooling, update):
         """n arrays [k,D], or [k,T,D] of each text's own tokens."""
         shape = batches.Shape(self.max_seq_length, "left", session.IDS, 8)
         found: list[Any] = [None] * len(lengths)
@@ -177,16 +251,17 @@ class Model:
                     self._run(self._vectors_part(), wanted, batch), axis=1)):     # [k,D], [k,T',D]
                 found[number] = values if pooling != "none" else \
                     values[:, values.shape[1] - lengths[number]:]
+            update(len(numbers))
         return found
 
-    def _laid_out(self, items, length):
-        """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
-        examples = [encoding.Example((_pair(item),), 0) for item in items]
-        arrays, _ = encoding.arrays_of(examples, self.tokenizer, encoding.Layout(length)) \
-            if examples else ({name: np.zeros((0, length)) for name in session.IDS}, None)
-        self._note_cut(arrays)
-        return ({name: arrays[name] for name in session.IDS},
-                (1 - arrays["input_mask"]).sum(axis=1).astype(int))
+    def _laid_out(self, examples):
+        """Yields (arrays [n,T] of some texts or pairs, int [n]: their tokens)."""
+        for begin in range(0, len(examples), _ROWS_AT_ONCE):
+            arrays, _ = encoding.arrays_of(examples[begin:begin + _ROWS_AT_ONCE], self.tokenizer,
+                                           encoding.Layout(self.max_seq_length))
+            self._note_cut(arrays)
+            yield ({name: arrays[name] for name in session.IDS},
+                   (1 - arrays["input_mask"]).sum(axis=1).astype(int))
 
     def _vectors_part(self):
         loaded = self._loaded
@@ -204,48 +279,43 @@ class Model:
 
     def classify(self, texts: Texts, threshold: Optional[float] = None) -> Any:
         """The label of each text, or pair, with the probabilities of all: `results.Label`, or
-        `results.Labels` of a model that gives any number of them.
+        `results.Labels` of a model for any number of labels.
 
         Args:
           threshold: least probability for the second of two labels, or for each of any number; the
             model's own if not given.
         """
-        items, is_one = _listed(texts)
-        found = self._results("classify", [Asked(*_pair(item)) for item in items], threshold)
-        return found[0] if is_one else found
+        return self._all(self._predicting("classify", threshold=threshold), texts)
 
     def probabilities(self, texts: Texts) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
         `labels`."""
-        items, is_one = _listed(texts)
-        found = [list(one.probabilities.values())
-                 for one in self._results("classify", [Asked(*_pair(item)) for item in items])]
+        items, is_one = listed(texts)
+        found = [list(one.probabilities.values()) for one in self.classify(items)]
         array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
         return array[0] if is_one else array
 
     def score(self, texts: Texts) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several."""
-        items, is_one = _listed(texts)
-        found = self._results("score", [Asked(*_pair(item)) for item in items])
-        return found[0] if is_one else np.array(found, np.float32)
+        found = self._all(self._predicting("score"), texts)
+        return np.array(found, np.float32) if isinstance(found, list) else found
 
     def choose(self, text: Union[str, Sequence[str]], choices: Sequence[Any],
                question: Union[None, str, Sequence[str]] = None) -> Any:
-        """The right one of several answers to a text, or to a text and a question on it:
+        """The right one of several choices for a text, or for a text and a question on it:
         `results.Choice`.
 
         Args:
-          choices: the answers to one text; of several texts a list of such lists. question: one
-            for all texts, or as many as there are.
+          choices: those of one text; of several texts a list of such lists.
+          question: one for all texts, or as many as there are.
         """
-        is_one = isinstance(text, str)
-        texts, listed = ([text], [choices]) if is_one else (text, choices)
-        questions = [question] * len(texts) if question is None or isinstance(question, str) \
-            else question
-        found = self._results("choose", [
-            Asked(_str(one), None if asked is None else _str(asked), tuple(map(_str, each)))
-            for one, each, asked in _together(texts, listed, questions)])
-        return found[0] if is_one else found
+        job = self._predicting("choose")
+        if isinstance(text, str):
+            return self._all(job, (text, choices, question))
+        questions: Any = question
+        if question is None or isinstance(question, str):
+            questions = [question] * len(several("text", text))
+        return self._all(job, together(text=text, choices=choices, question=questions))
 
     def rank(self, query: Union[str, Sequence[str]], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -253,91 +323,104 @@ class Model:
         Args:
           documents: those of one query; of several queries a list of such lists.
         """
-        is_one = isinstance(query, str)
-        pairs = _together([query], [documents]) if is_one else _together(query, documents)
-        sizes = [len(each) for _, each in pairs]
-        scores = self._results("rank", [Asked(_str(one), _str(document))
-                                        for one, each in pairs for document in each])
-        parts = np.split(np.array(scores), np.cumsum(sizes)[:-1]) if sizes else []
-        found = [[results.Ranked(int(index), float(part[index])) for index in ranking.best_first(
-            part, np.arange(len(part)))] for part in parts]
-        return found[0] if is_one else found
+        return self._all(self._predicting("rank"), (query, documents) if isinstance(query, str)
+                         else together(query=query, documents=documents))
 
     def answer(self, question: Union[str, Sequence[str]], context: Union[str, Sequence[str]],
                threshold: Optional[float] = None) -> Any:
-        """Where a text answers a question: `results.Answer`.
+        """The span of a text that answers a question: `results.Answer`.
 
         Args:
           context: one text for all questions, or one for each.
           threshold: probability that there is no answer above which none is given; the model's own
             if not given.
         """
-        is_one = isinstance(question, str)
-        questions = [question] if is_one else question
-        contexts = [context] * len(questions) if isinstance(context, str) else context
-        found = self._results("answer", [Asked(_str(text), _str(asked))
-                                         for asked, text in _together(questions, contexts)],
-                              threshold)
-        return found[0] if is_one else found
+        job = self._predicting("answer", threshold=threshold)
+        if isinstance(question, str):
+            return self._all(job, (question, context))
+        if isinstance(context, str):
+            context = [context] * len(several("question", question))
+        return self._all(job, together(question=question, context=context))
 
     def tag(self, texts: Any) -> Any:
-        """The words of each text with their tags and the entities that these mean:
-        `results.Tagged`. A tuple of str is the words of one text."""
-        items, is_one = _listed(texts)
-        found = self._results("tag", [
-            Asked(tuple(map(_str, item)) if isinstance(item, (list, tuple, np.ndarray))
-                  else _str(item)) for item in items])
-        return found[0] if is_one else found
+        """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
+        is the words of one text."""
+        return self._all(self._predicting("tag"), texts)
 
     # ---- what it was pretrained for
 
-    def fill(self, texts: Union[str, Sequence[str]], **settings: Any) -> Any:
+    def fill(self, texts: Union[str, Sequence[str]], errors: str = "raise",
+             **settings: Any) -> Any:
         """The likeliest fillings of the blanks in a text, the likeliest first: a list of
         `filling.Filling`.
 
         Args:
+          errors: "raise", or "return".
           settings: those of `settings.FillingSettings`.
         """
+        return self._all(self._filling(**settings), texts, errors)
+
+    def _filling(self, **settings: Any) -> Job:
         chosen = from_keywords(FillingSettings, settings, "fill")
-        items, is_one = _listed(texts)
-        found = [filling.fill(self._language_model(), self.tokenizer, _str(item), chosen)
-                 for item in items]
-        return found[0] if is_one else found
+        model = self._language_model()
+        filling.check_model(model)
+
+        def prepare(item):
+            return filling.Blanks(self.tokenizer, as_text(item), chosen)
+
+        def compute(items, update):
+            found = []
+            for blanks in items:
+                self._count_cut(int(blanks.is_cut), 1, chosen.context)
+                found.append(filling.fill(model, blanks, chosen))
+                update(1)
+            return found
+        return Job(prepare, compute)
 
     def generate(self, prompts: Union[str, Sequence[str]], stop: Stop = None,
-                 **settings: Any) -> Any:
-        """How a text goes on: `generation.Written`; a list of them if `samples` is above 1.
+                 errors: str = "raise", **settings: Any) -> Any:
+        """Text that continues a prompt: `generation.Written`; a list of them if `samples` is above
+        1. Several prompts are batched: with a seed each gets the text that it gets alone.
 
         Args:
-          stop: a text, or several, before which writing ends.
+          stop: a text, or several, before which a text ends.
+          errors: "raise", or "return".
           settings: the others of `settings.GenerationSettings`.
         """
-        items, is_one = _listed(prompts)
-        found = []
-        for item in items:
-            whole = {part.number: part.whole for part in self.stream(item, stop, **settings)
-                     if part.whole}
-            several = [whole[number] for number in sorted(whole)]
-            found.append(several if settings.get("samples", 1) > 1 else several[0])
-        return found[0] if is_one else found
+        return self._all(self._generating(stop, **settings), prompts, errors)
+
+    def _generating(self, stop: Stop = None, **settings: Any) -> Job:
+        chosen, stops = _generation(stop, settings)
+        model = self._language_model()
+
+        def compute(prompts, update):
+            found = generation.write_all(model, self.tokenizer, prompts, chosen, stops,
+                                         self._batch_size, update)
+            return found if chosen.samples > 1 else [one for one, in found]
+        return Job(as_text, compute)
 
     def stream(self, prompt: str, stop: Stop = None,
                **settings: Any) -> Iterator[generation.Part]:
-        """Yields what `generate` returns as it is written: `generation.Part`s.
-
-        Until its end, or its `close`, whoever else asks the language model waits; the thread that
-        reads it is refused then, as it would wait for itself.
-        """
-        chosen = from_keywords(GenerationSettings, settings, "generate")
-        return generation.write(self._language_model(), self.tokenizer, _str(prompt), chosen,
-                                stop_texts([stop] if isinstance(stop, str) else stop))
+        """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
+        between two parts, and another prompt's parts, too."""
+        chosen, stops = _generation(stop, settings)
+        return generation.write(self._language_model(), self.tokenizer, as_text(prompt),
+                                chosen, stops)
 
     def attention(self, text: str, layers: Sequence[int], order: str = "random", seed: int = 0,
                   most_tokens: int = 40) -> Attention:
-        """What each head attends to in a text, in both streams; arguments as of
-        `attention.attention`."""
-        return attention.attention(self._language_model(), self.tokenizer, _str(text),
-                                   layers=layers, order=order, seed=seed, most_tokens=most_tokens)
+        """What each head attends to in a text, in both streams.
+
+        Args:
+          layers: numbers from 1 on.
+          order: factorization order, "random", "left_to_right" or "none".
+          seed: of a random order.
+          most_tokens: a longer text is refused.
+        """
+        chosen = from_keywords(AttentionSettings, {
+            "order": order, "seed": seed, "most_tokens": most_tokens})
+        return attention.attention(self._language_model(), self.tokenizer, as_text(text),
+                                   layers, chosen)
 
     def _language_model(self):
         restored = self._open()
@@ -348,32 +431,43 @@ class Model:
 
     # ---- how
 
-    def _results(self, verb: str, asked: Sequence[Asked],
-                 threshold: Optional[float] = None) -> list:
-        """What the task type says of each row that is asked about."""
+    def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
         tuned = self._tuned(verb)
-        threshold = tuned.settings.predict_threshold if threshold is None else threshold
-        if not 0 <= threshold <= 1:
-            raise UserError("threshold is %s, expected 0 <= threshold <= 1" % threshold)
-        rows = [_row(tuned, number, one) for number, one in enumerate(asked)]
-        found: list[Any] = []
-        for begin in range(0, len(rows), _ROWS_AT_ONCE):
-            part = rows[begin:begin + _ROWS_AT_ONCE]
-            found += tuned.task.scorer.results(part, self._values(tuned, part), threshold)
-        return found
+        chosen = from_keywords(PredictSettings, settings)
+        least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
+        method, numbers = VERBS[tuned.task.type.verb], itertools.count()
 
-    def _tuned(self, verb: str) -> TunedFor:
+        def prepare(item):
+            asked = method.rows(item)
+            return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
+                    for number, one in enumerate(asked)]
+
+        def compute(items, update):
+            rows = [row for mine in items for row in mine]
+            found: list[Any] = []
+            advance = jobs.by_fraction(len(items), update)
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                part = rows[begin:begin + _ROWS_AT_ONCE]
+                values = self._values(tuned, part, functools.partial(
+                    advance, begin / len(rows), len(part) / len(rows)))
+                found += tuned.task.scorer.results(part, values, least)
+            results = iter(found)
+            return [method.result([next(results) for _ in mine]) for mine in items]
+        return Job(prepare, compute)
+
+    def _tuned(self, verb: Optional[str]) -> TunedFor:
         tuned = self._loaded.tuned
         if tuned is None:
             raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
-                            "it has encode, vectors, fill and generate" % verb)
-        if tuned.task.type.verb != verb:
+                            "it has encode, vectors, fill and generate" % (verb or "predict"))
+        if verb not in (None, tuned.task.type.verb):
             raise UserError("%s: the model was trained for %s (%s), its method is %s" % (
                 verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
-    def _values(self, tuned: TunedFor, rows: list[Row]) -> Any:
-        """The `contract.Predictions.values` for some rows."""
+    def _values(self, tuned: TunedFor, rows: list[Row], advance: Any) -> Any:
+        """The `contract.Predictions.values` for some rows; advance: called with the fraction that
+        is done."""
         task, reader = tuned.task, tuned.task.reader
         how = layout.of_records(tuned.settings, task)
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
@@ -381,10 +475,12 @@ class Model:
         padding = layout.of_padding(tuned.settings, task)
         shape = batches.Shape(how.max_seq_length, padding.side,
                               (*session.IDS, *padding.token_features), padding.multiple)
-        part, numbers, outputs = self._task_part(tuned), [], []
+        part, numbers, outputs, done = self._task_part(tuned), [], [], 0
         for some, batch in batches.by_length(records, shape, self._batch_size):
             numbers.append(some)
             outputs.append(self._run(part, {name: name for name in part.names}, batch))
+            done += len(some)
+            advance(done / len(records["input_ids"]))
         joined = batches.in_order(numbers, outputs)
         joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
         return task.head.join(joined, windows if encoding.has_windows(how) else None).values
@@ -401,57 +497,39 @@ class Model:
         return self._restored
 
     def _run(self, part, names, batch):
-        with errors.explained():
+        with failures.explained():
             return part(names, batch)
 
     def _note_cut(self, records):
-        cut = int(np.count_nonzero(records.pop(encoding.CUT, False)))
+        self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
+                        len(records["input_ids"]), self.max_seq_length)
+
+    def _count_cut(self, cut, count, length):
         with self._lock:
             is_first, self.cut = cut and not self.cut, self.cut + cut
         if is_first:
             _log.warning("note: %d text(s) of %d are cut to %d tokens; from now on they are "
-                         "counted in `cut` alone", cut, len(records["input_ids"]),
-                         self.max_seq_length)
+                         "counted in `cut` alone", cut, count, length)
 
 
-# ---- what was given, as rows
-
-def _listed(texts):
-    """(list of texts, whether it was one). A tuple is one: a pair, or the words of one text."""
-    if hasattr(texts, "tolist"):                    # arrays, and columns of tables
-        texts = texts.tolist()
-    return (texts, False) if isinstance(texts, list) else ([texts], True)
+def _example(item):
+    return encoding.Example((pair(item),), 0)
 
 
-def _pair(item):
-    """(text, second text or None)."""
-    if isinstance(item, (tuple, list)):
-        if len(item) != 2:
-            raise UserError("found %d texts together, expected one text or a pair" % len(item))
-        return _str(item[0]), _str(item[1])
-    return _str(item), None
+def _generation(stop, settings):
+    """(`GenerationSettings`, the texts of `stop`)."""
+    return (from_keywords(GenerationSettings, settings, "generate"),
+            stop_texts([stop] if isinstance(stop, str) else stop))
 
 
-def _str(text):
-    if not isinstance(text, str):
-        raise UserError("found %s, expected a text: str" % type(text).__name__)
-    if not is_text(text):
-        raise UserError("found %r, expected a text: it has code points that are no characters"
-                        % text[:40])
-    return str(text)                                # not NumPy's
-
-
-def _together(*lists):
-    """Tuples of what belongs together."""
-    sizes = list(map(len, lists))
-    if len(set(sizes)) != 1:
-        raise UserError("found lists of %s, expected as many of each"
-                        % " and ".join(map(str, sizes)))
-    return list(zip(*lists))
-
-
-def _row(tuned, number, asked):
+def _row(tuned, number, asked, place):
     row, fault = tuned.task.reader.row(str(number), asked)
     if fault:
-        raise UserError("text %d: %s" % (number, fault))
+        raise UserError((place or "") + fault)
     return row
+
+
+# The methods of `Model.pipe`, as functions from the model and their settings.
+_PIPED: dict[str, Callable[..., Job]] = {
+    "predict": Model._predicting, "vectors": Model._vectorizing, "fill": Model._filling,
+    "generate": Model._generating}

@@ -1,4 +1,4 @@
-"""The weights of a model in one session, restored once; any number of threads may ask it.
+"""The weights of a model in one session, restored once and used by any number of threads.
 
 Shape letters: B batch, T tokens of a record, C choices.
 """
@@ -28,8 +28,8 @@ IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number o
 
 
 def placeholders(tuned: TunedFor) -> Tensors:
-    """The features of a record that an answer to it may depend on, of any batch; those by token of
-    any length too."""
+    """The features of a record that predictions depend on, for any batch size, and for any length
+    where there is one value for each token."""
     task = tuned.task
     length = layout.of_records(tuned.settings, task).max_seq_length
     features = feature_spec.finetuning_features(
@@ -43,7 +43,7 @@ def placeholders(tuned: TunedFor) -> Tensors:
 
 
 class Part:
-    """One thing that a `Restored` computes: the outputs, by `names`, of a batch of inputs."""
+    """A part of what a `Restored` computes: outputs, by `names`, from a batch of inputs."""
 
     def __init__(self, restored: Restored, inputs: Tensors, outputs: Tensors):
         self.names = tuple(outputs)
@@ -52,8 +52,11 @@ class Part:
         self._outputs = outputs
 
     def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names, any structure of them, for a dict of arrays: those that they
-        are computed from. Arrays that there is no input for are passed over.
+        """The outputs of these names.
+
+        Args:
+          names: a name, or any structure of names.
+          features: arrays by name, at least the inputs of these outputs; others are ignored.
 
         Raises:
           UserError: the model is closed, before or meanwhile.
@@ -68,8 +71,8 @@ class Part:
 class Restored:
     """A session with the weights of a checkpoint and without anything of training.
 
-    Any number of threads may ask it. What it computes is added part by part, each as it is first
-    asked for; weights that parts share are there once.
+    Any number of threads may use it. Its parts are built when they are first needed, and share
+    weights.
 
     Args:
       prefix: of the checkpoint.
@@ -92,11 +95,11 @@ class Restored:
         """The part of this name.
 
         Args:
-          build: function that builds it where it is not there yet; it returns dicts of inputs and
-            of outputs, tensors by name.
+          build: function that builds it the first time; it returns dicts of inputs and of outputs,
+            tensors by name.
 
         Raises:
-          UserError: the checkpoint is not whole, or lacks a variable of the part.
+          UserError: the checkpoint is incomplete, or lacks a variable of the part.
         """
         if name not in self._parts:
             with self._lock:
@@ -116,7 +119,7 @@ class Restored:
 
     @contextlib.contextmanager
     def while_open(self) -> Iterator[None]:
-        """Raises UserError in the place of what fails as another thread closes the session."""
+        """Raises UserError in place of the failure when another thread closes the session."""
         try:
             yield
         except Exception:
@@ -125,7 +128,7 @@ class Restored:
             raise
 
     def close(self) -> None:
-        """Frees the session; nothing can be asked any more."""
+        """Frees the session; no part can be used any more."""
         self.is_closed = True
         self.session.close()
 
@@ -134,7 +137,7 @@ def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) 
     """Reads variables of the default graph from the checkpoint `prefix`.
 
     Raises:
-      UserError: the checkpoint is not whole, or lacks one of them.
+      UserError: the checkpoint is incomplete, or lacks one of them.
     """
     missing = checkpoint.compare(prefix, variables).missing
     if missing:

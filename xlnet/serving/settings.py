@@ -1,6 +1,6 @@
-"""What can be chosen where a trained model is used; flags are derived from it.
+"""Settings of inference with a trained model; flags and keyword arguments are derived from them.
 
-Annotations are types here, not texts: flags need them. TensorFlow is not needed.
+Annotations are types here, not strings: flags need them. TensorFlow is not imported.
 """
 
 import dataclasses
@@ -11,11 +11,12 @@ from typing import Any, Optional, TypeVar, Union
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, check_value, required, setting
+from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
 from xlnet.settings.network import NetworkSettings
 
 Chosen = TypeVar("Chosen", bound=Settings)
 
+POOLINGS = ("mean", "first", "last", "none")
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
 
@@ -24,10 +25,10 @@ class LoadSettings(Settings):
     """Which model, and where it runs."""
     model_dir: str = required("model directory, directory with a released checkpoint, its config "
                               "and its vocabulary, or checkpoint prefix")
-    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it does not "
-                                               "lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it does not lie "
-                                               "beside the checkpoint")
+    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it is not "
+                                               "next to the checkpoint")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
+                                               "the checkpoint")
     use_checkpoint: str = setting("best", "that of model_dir/best if it is there, or the newest",
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
@@ -37,7 +38,8 @@ class LoadSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class FillingSettings(Settings):
     """How blanks are filled."""
-    blank: str = setting("___", "what stands for a blank in the text")
+    blank: str = setting("___", "how a blank is written in the text; more underscores are one "
+                         "blank, too")
     pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
     order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
                          "right_to_left, random, all (the mean over all of them), or the numbers "
@@ -47,17 +49,24 @@ class FillingSettings(Settings):
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1,
                          maximum=10_000)
+    context: int = setting(512, "known tokens that are read around the blanks, at most [tokens]",
+                           minimum=2)
     seed: int = setting(0, "seed of random orders", minimum=0)
 
     def check(self) -> None:
         super().check()
         if not self.blank.strip():
-            raise UserError("blank is %r, expected a text that stands for a blank" % self.blank)
+            raise UserError("blank is %r, expected a text that marks a blank" % self.blank)
         if self.top > self.beams:
             raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
         self.pieces_range()
         if self.order not in ORDERS:
             self.blanks_in_order()
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text before, between and behind its blanks."""
+        more = "_*" if not self.blank.strip("_") else ""
+        return re.split(re.escape(self.blank) + more, text)
 
     def pieces_range(self) -> range:
         """The numbers of pieces that a blank may have."""
@@ -79,24 +88,23 @@ class FillingSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class GenerationSettings(Settings):
-    """How a text is written on."""
-    method: str = setting("sample", "sample: draw each token; greedy: the likeliest one; beam: the "
-                          "likeliest text of several that are written side by side",
-                          choices=("sample", "greedy", "beam"))
-    max_tokens: int = setting(100, "tokens written at most", minimum=1)
+    """How text is generated."""
+    method: str = setting("sample", "sample: sample each token; greedy: take the likeliest one; "
+                          "beam: beam search", choices=("sample", "greedy", "beam"))
+    max_tokens: int = setting(100, "generated tokens, at most", minimum=1)
     temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
     top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
                            "probability together", above=0., maximum=1.)
-    beams: int = setting(4, "texts written side by side by method beam", minimum=1,
-                         maximum=10_000)
-    length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
-                                    "number of tokens to this power", minimum=0.)
+    beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
+    length_penalty: float = setting(1., "of beams: the score of a text is its log probability over "
+                                    "its number of tokens to this power", minimum=0.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
                            maximum=10_000)
-    stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
-    context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
-    seed: int = setting(0, "seed of sampling", minimum=0)
+    stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
+                                  "list")
+    context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2)
+    seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0)
 
     def check(self) -> None:
         super().check()
@@ -109,19 +117,56 @@ class GenerationSettings(Settings):
         stop_texts(self.stop)
 
 
-def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str) -> Chosen:
+@dataclasses.dataclass(frozen=True)
+class PythonSettings(Settings):
+    """How a model is loaded from Python, in addition to `LoadSettings`."""
+    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
+    progress: bool = setting(True, "progress bars")
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictSettings(Settings):
+    """How a fine-tuned model predicts."""
+    threshold: Optional[float] = share(None, "least probability of a label, or of no answer")
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorSettings(Settings):
+    """How vectors of texts are made."""
+    pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
+    normalize: bool = setting(False, "scale each vector to length 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSettings(Settings):
+    """In which order attention is computed, and of how much."""
+    order: str = setting("random", "factorization order", choices=("random", "left_to_right",
+                                                                   "none"))
+    seed: int = setting(0, "seed of a random order", minimum=0)
+    most_tokens: int = setting(40, "tokens of the text, at most", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorSettings(Settings):
+    """What becomes of a bad text in a list."""
+    errors: str = setting("raise", "raise, or return its error as its result",
+                          choices=("raise", "return"))
+
+
+def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
     """The settings with these values, checked; NumPy's numbers are taken as Python's.
 
     Raises:
-      UserError: which begins with `source`: an unknown name, a value of another type or range.
+      UserError: an unknown name, or a value of another type or range; it begins with `source`.
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
     plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
              for name, value in values.items()}
     for name, value in plain.items():
         if name not in fields:
-            raise UserError("%s: no '%s'%s (there are %s)" % (
-                source, name, did_you_mean(name, list(fields)), ", ".join(fields)))
+            raise UserError("%sno '%s'%s (there are %s)" % (
+                source and source + ": ", name, did_you_mean(name, list(fields)),
+                ", ".join(fields)))
         if value is not None or fields[name].default is not None:
             check_value(fields[name], value, source)
     made = group(**plain)
@@ -130,7 +175,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str) -
 
 
 def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
-    """The texts that end the writing.
+    """The texts that end generation.
 
     Args:
       stop: a text, a JSON list of texts, or a sequence of texts.
@@ -144,7 +189,7 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
             try:
                 texts = files.parse_json(stop)
             except ValueError as e:
-                if not re.match(r'\[\s*"', stop):        # a text as any other: [END]
+                if not re.match(r'\[\s*"', stop):        # a plain text: [END]
                     return (stop,)
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None

@@ -1,4 +1,4 @@
-"""What each layer of the network makes of a text, as one vector or as one of each token.
+"""The hidden states of each layer for a text, as one vector or as one of each token.
 
 Shape letters: B batch, T tokens, D d_model.
 """
@@ -15,15 +15,15 @@ from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network import heads, modeling
 from xlnet.serving.session import IDS, Tensors
+from xlnet.serving.settings import POOLINGS
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
-POOLINGS = ("mean", "first", "last", "none")
 _ALL = 1 << 30          # a memory of so many positions is of all of them
 
 
 def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tensors]:
-    """The inputs, `session.IDS` [B,T], and the outputs, float32 [B,D] or, with "none", [B,T,D], by
-    the names of `wanted`."""
+    """The inputs, `session.IDS` [B,T], and the outputs by the names of `wanted`: float32 [B,D], or
+    [B,T,D] with "none"."""
     inputs = {name: tf.placeholder(dtype, [None, None], "texts/" + name)
               for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))}
     ids, padding, segments = (inputs[name] for name in IDS)
@@ -47,15 +47,14 @@ def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> lis
 
     Args:
       layers: one or several, 0 to `n_layer`, or from -1 down, counted from the last one.
+      pooling: one of `POOLINGS`.
 
     Raises:
-      UserError: there is no such layer or pooling.
+      UserError: there is no such layer.
     """
-    if pooling not in POOLINGS:
-        raise UserError("pooling is %r, expected one of %s" % (pooling, ", ".join(POOLINGS)))
-    listed = np.atleast_1d(layers).tolist()
+    listed: list = np.atleast_1d(layers).tolist() if np.ndim(layers) < 2 else [layers]
     for layer in listed:
-        if not isinstance(layer, int) or not -n_layer - 1 <= layer <= n_layer:
+        if type(layer) is not int or not -n_layer - 1 <= layer <= n_layer:
             raise UserError("layers: %s, expected 0 (embeddings) to %d, or -1 (the last one) down "
                             "to %d" % (layer, n_layer, -n_layer - 1))
     if not listed:

@@ -1,4 +1,4 @@
-"""Text, how it is read and cleaned, and the pretraining records made of it."""
+"""Settings of text, how it is read and cleaned, and of pretraining records."""
 
 import codecs
 import dataclasses
@@ -9,46 +9,46 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
-WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
+WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining sequence
 
-# Flags of earlier versions, wherever text is read.
+# Flags of earlier versions in all programs that read text.
 GONE = {"heldout_percent": "--heldout_share is its hundredth part"}
 
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, need=Need.TEXT):
     """How text is cleaned."""
-    uncased: Optional[bool] = setting(None, "lower-case the text; if not given as the vocabulary "
-                                      "was trained, which the file beside it says, or False",
-                                      resume="any")
-    keep_accents: Optional[bool] = setting(None, "keep accents, syllables and full-width letters "
-                                           "for the vocabulary's own normalization; if not given "
-                                           "as the vocabulary was trained, or False", resume="any")
+    uncased: Optional[bool] = setting(None, "lower-case the text; if not given, as when the "
+                                      "vocabulary was trained, or False", resume="any")
+    keep_accents: Optional[bool] = setting(None, "leave accents, syllables and full-width letters "
+                                           "to the vocabulary's normalization; if not given, as "
+                                           "when the vocabulary was trained, or False",
+                                           resume="any")
 
 
 @dataclasses.dataclass(frozen=True)
 class InputSettings(Settings, need=Need.TEXT):
     """Which text is read, and how."""
-    input_glob: str = required("text: comma-separated files, glob patterns and directories (their "
-                               "*.txt, *.jsonl, *.ndjson and *.gz); JSON lines or lists, CSV and "
-                               "WikiExtractor's articles are recognized by content; all else is "
-                               "text_format", aliases=("input",))
-    text_format: str = setting("lines", "lines: a sentence a line, a blank line between documents; "
-                               "paragraphs: the same with a paragraph a line, cut into sentences; "
-                               "wikitext: WikiText's files, cut into sentences; book: hard-wrapped "
-                               "paragraphs with blank lines between, cut into sentences, a file "
-                               "(or its part up to a form feed) a document",
+    input_glob: str = required("comma-separated text files, glob patterns and directories (their "
+                               "*.txt, *.jsonl, *.ndjson and *.gz); JSON, CSV and WikiExtractor's "
+                               "articles are recognized by content, all else is text_format",
+                               aliases=("input",))
+    text_format: str = setting("lines", "form of plain text. lines: a sentence a line, a blank "
+                               "line between documents; paragraphs: a paragraph a line, cut into "
+                               "sentences; wikitext: WikiText's files; book: hard-wrapped "
+                               "paragraphs with blank lines between, a file or its part up to a "
+                               "form feed is a document",
                                choices=("lines", "paragraphs", "wikitext", "book"))
-    json_field: str = setting("text", "JSON and CSV: the field, or column, that holds the text")
-    encoding: Optional[str] = setting(None, "of the text (cp1252, gb18030, ...); UTF-8 if not "
-                                      "given")
-    on_error: str = setting("fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, "
-                            "damaged .gz: fail, or skip the line and count it",
+    json_field: str = setting("text", "field of JSON, or column of CSV, that holds the text")
+    encoding: Optional[str] = setting(None, "encoding of the text, such as cp1252 or gb18030; "
+                                      "UTF-8 if not given")
+    on_error: str = setting("fail", "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "
+                            "bad records and damaged .gz: fail, or skip the line and count it",
                             choices=("fail", "skip"), resume="any")
-    split: str = setting("all", "the documents to take: all, the held-out ones, or the others",
+    split: str = setting("all", "documents to use: all, those to train on, or the held-out ones",
                          choices=("all", "train", "heldout"))
-    heldout_share: float = setting(0.05, "share of documents held out, drawn by a hash of their "
-                                   "text", above=0.0, below=1.0)
+    heldout_share: float = setting(0.05, "fraction of documents held out, by a hash of their text",
+                                   above=0.0, below=1.0)
 
     def check(self) -> None:
         super().check()
@@ -57,7 +57,7 @@ class InputSettings(Settings, need=Need.TEXT):
         if self.encoding is not None:
             encodings.check(self.encoding)
             if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
-                raise UserError("encoding: %s is not read here, as its line feed is not one byte; "
+                raise UserError("encoding: %s is not supported, as its line feed is not one byte; "
                                 "convert the files: iconv -f %s -t utf-8 OLD > NEW"
                                 % (self.encoding, self.encoding))
 
@@ -67,38 +67,38 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     """data_utils.py: text to pretraining records."""
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
-    seq_len: int = setting(512, "length of a window [tokens]", minimum=1, resume="any")
-    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
-                             minimum=1, resume="any")
-    num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
-                               "divide it; 0: as many of 32 as the text fills", minimum=0,
+    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
+    reuse_len: int = setting(256, "leading part of a sequence that continues the one before "
+                             "[tokens]", minimum=1, resume="any")
+    num_streams: int = setting(0, "number of text streams, a multiple of the training batch size; "
+                               "0: up to 32, as many as the text fills", minimum=0,
                                aliases=("bsz_per_host",))
-    bi_data: bool = setting(True, "half of the streams run backward", resume="any")
-    from_raw_text: bool = setting(True, "input is text; False: each line holds token ids",
+    bi_data: bool = setting(True, "run half of the text streams backward", resume="any")
+    from_raw_text: bool = setting(True, "the input is text; False: each line holds token ids",
                                   need=Need.TEXT)
     use_eod: bool = setting(True, "put <eod> at the end of each document")
-    num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
+    num_passes: int = setting(1, "repetitions of the corpus, each with other A/B pairs and another "
                               "document order", minimum=1)
     seed: int = as_in(RunSettings, "seed")
-    num_workers: int = setting(0, "processes; 0: one for each core", minimum=0, need=Need.SPEED)
+    num_workers: int = setting(0, "processes; 0: one per core", minimum=0, need=Need.SPEED)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1,
                             need=Need.DEVICES)
     task: int = setting(0, "index of this machine or run, from 0", minimum=0, need=Need.DEVICES)
-    tokens_dir: Optional[str] = setting(None, "directory where tokenized text is kept for other "
-                                        "records of the same text; if not given in save_dir, until "
-                                        "the records are whole")
-    overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
-                              "the new ones are whole")
-    for_config: Optional[str] = setting(None, "preset of train_gpu.py that the records are for, a "
-                                        "file or a name: its window, and its train_batch_size as "
-                                        "num_streams, unless they stand on the command line")
+    tokens_dir: Optional[str] = setting(None, "directory that keeps tokenized text for other "
+                                        "records; if not given, it is in save_dir until the "
+                                        "records are complete")
+    overwrite: bool = setting(False, "replace records of other settings or input in save_dir once "
+                              "the new ones are complete")
+    for_config: Optional[str] = setting(None, "preset of train_gpu.py, a file or a name, that sets "
+                                        "seq_len, reuse_len and num_streams where they are not "
+                                        "given")
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
                             "line of ids is a sentence" % self.text_format)
-        if not self.for_config:      # which has the window
+        if not self.for_config:      # it sets the lengths
             self._check_window()
         if self.task >= self.num_task:
             raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
@@ -112,5 +112,5 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
         longest = self.seq_len - WINDOW_SPECIAL_TOKENS - 2
         if not 1 <= self.reuse_len <= longest:
             raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the "
-                            "rest of a window is two segments, <sep> <sep> <cls>)"
+                            "rest of a sequence is two segments, <sep> <sep> <cls>)"
                             % (self.reuse_len, longest))

@@ -15,36 +15,35 @@ class DeviceSettings(Settings, need=Need.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1,
                              resume="any")
-    num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
+    num_core_per_host: int = setting(1, "GPUs per machine, or replicas on the CPU with device=cpu",
                                      minimum=1, resume="any")
-    device: str = setting("auto", "GPUs, or the CPU where none is found; auto takes GPUs if there "
-                          "are any, and one replica on the CPU if not",
-                          choices=("auto", "gpu", "cpu"), resume="any")
+    device: str = setting("auto", "where to run; auto: on GPUs, or with one replica on the CPU if "
+                          "there are none", choices=("auto", "gpu", "cpu"), resume="any")
     use_tpu: bool = setting(False, "run on a TPU (never tried)", resume="any")
-    tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU",
-                            aliases=("tpu",), need=Need.ORIGINAL, resume="any")
-    xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
-                        "fine-tuning give --padding=fixed too: each length is compiled anew",
-                        need=Need.SPEED, resume="any")
-    tf32: Optional[bool] = setting(None, "on GPUs that can (A100 and later), float32 products in "
-                                   "TF32, which keeps ten bits of each factor in place of 23; if "
-                                   "not given, unless deterministic", need=Need.SPEED, resume="any")
-    deterministic: bool = setting(False, "on GPUs, only operations that give the same bits each "
-                                  "time: slower; TensorFlow stops where it has none",
+    tpu_name: str = setting("local", "name or grpc address of the TPU", aliases=("tpu",),
+                            need=Need.ORIGINAL, resume="any")
+    xla: bool = setting(False, "compile the training step with XLA; in fine-tuning also give "
+                        "--padding=fixed, or each length is compiled", need=Need.SPEED,
+                        resume="any")
+    tf32: Optional[bool] = setting(None, "compute float32 matmuls in TF32 (10 bits of mantissa) on "
+                                   "A100 GPUs and later; if not given, on unless deterministic",
+                                   need=Need.SPEED, resume="any")
+    deterministic: bool = setting(False, "on GPUs use only operations that give the same bits each "
+                                  "time: slower, and an error where TensorFlow has none",
                                   need=Need.SPEED, resume="any")
 
     @property
     def uses_tf32(self) -> bool:
-        """What `tf32` leads to."""
+        """Whether float32 matmuls may be computed in TF32."""
         return not self.deterministic if self.tf32 is None else self.tf32
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
 
-        A TPU is noted, and its hosts and cores are not counted.
+        With `use_tpu` there is a note, and the TPU's hosts and cores are ignored.
 
         Raises:
-          UserError: several machines.
+          UserError: there are several machines.
         """
         if self.use_tpu:
             _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "

@@ -1,4 +1,4 @@
-"""How a setting is declared and checked: name, type, default, meaning [unit], what it may be."""
+"""How a setting is declared and checked: name, type, default, meaning [unit], allowed values."""
 
 import dataclasses
 import enum
@@ -22,7 +22,7 @@ REQUIRED = _Required()
 
 
 class Need(enum.Enum):
-    """What a setting is for, in the order in which the needs come up: groups of `--help`."""
+    """What a setting is for: the groups of `--help`, in their order."""
     TASK = "What to do"
     TEXT = "Text that goes in"
     COLUMNS = "Columns of your own files"
@@ -49,27 +49,30 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
             instead_of: Optional[str] = None, aliases: Sequence[str] = (),
             of_model: bool = False, is_result: bool = False, need: Optional[Need] = None,
             resume: Literal["same", "evaluation", "any"] = "same") -> Any:
-    """A dataclass field with its meaning [unit] and what it may be.
+    """A dataclass field with its meaning [unit] and its allowed values.
 
     Args:
-      default: `REQUIRED`: there is none.
-      choices: the allowed names. minimum, maximum: allowed themselves; above, below: not.
-      instead_of: another setting that says the same: the one of them that stands on the command
-        line goes before the other one in a preset, and both on the command line are refused; of
-        both in a preset the groups' own checks say what becomes.
-      aliases: other names of the flag.
-      of_model: a fine-tuned model goes on with the value that it was trained with, which stands in
-        its `task.json`: left out it is taken from there, and another value is refused.
-      is_result: the file of what the program is for; where it is "-", the standard output, all else
-        that is shown goes to the standard error.
-      need: the group of `--help` that it belongs to; None: that of its class.
-      resume: a resumed run must have the same value; or the same if the run is evaluated; or
-        any, as it does not change what the run learns.
+      default: the default; `REQUIRED`: there is none.
+      choices: the allowed names.
+      minimum: least value.
+      maximum: greatest value.
+      above: a bound that is not allowed itself.
+      below: the same from above.
+      instead_of: another setting for the same thing. On the command line, one of them overrides
+        the other one in a preset, and both are an error.
+      aliases: other names of the flag, also in presets and kept settings.
+      of_model: whether the `task.json` of a fine-tuned model keeps the value. Where the flag is
+        not given the kept value is used, and another value is an error.
+      is_result: whether it names the main output file. Where that is "-", the standard output, all
+        other output goes to the standard error.
+      need: its group of `--help`; None: that of its class.
+      resume: the value that a resumed run must have: the same; the same if the run evaluates; or
+        any, where the value does not affect training.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
                 "above": above, "below": below, "instead_of": instead_of, "aliases": aliases,
                 "of_model": of_model, "is_result": is_result, "need": need, "resume": resume}
-    if default is REQUIRED:     # as a factory: fields with defaults may stand before it
+    if default is REQUIRED:     # as a factory: it may follow fields with defaults
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -85,7 +88,7 @@ def share(default: Optional[float], help: str, **more: Any) -> Any:
 
 
 def rate(default: float, help: str, **more: Any) -> Any:
-    """A `setting` from 0 to below 1, the chance that something is dropped."""
+    """A `setting` from 0 to below 1."""
     return setting(default, help, minimum=0.0, below=1.0, **more)
 
 
@@ -95,7 +98,7 @@ def of_model(default: Any, help: str, **limits: Any) -> Any:
 
 
 def as_in(group: type, name: str, **changes: Any) -> Any:
-    """The setting `name` of another group, with `changes` of what `setting` takes."""
+    """The setting `name` of another group, with `changes` of the arguments of `setting`."""
     field = {field.name: field for field in dataclasses.fields(group)}[name]
     return setting(**{"default": default_of(field), **field.metadata, **changes})
 
@@ -112,16 +115,20 @@ def setting_type(field: "dataclasses.Field[Any]") -> type:
 
 
 def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> None:
-    """Raises UserError unless `value` has the type of `field` and is one that it may be."""
-    kind = setting_type(field)
+    """Raises UserError unless `value` has the type of `field` and is one that it may be.
+
+    Args:
+      source: what the error begins with; "": the name of the field.
+    """
+    kind, before = setting_type(field), source and source + ": "
     fits = type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
-        raise UserError("%s: %s is %r, expected %s" % (source, field.name, value, kind.__name__))
-    check_limits(field, value, source + ": ")
+        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, kind.__name__))
+    check_limits(field, value, before)
 
 
 def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
-    """Raises UserError, which begins with `before`, unless `value` is one that `field` may be."""
+    """Raises UserError, which begins with `before`, unless `field` allows `value`."""
     choices = field.metadata["choices"]
     if choices and value not in choices:
         raise UserError("%s%s is %r, expected one of %s%s" % (
@@ -136,7 +143,7 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
 
 
 def _range(field: "dataclasses.Field[Any]") -> str:
-    """The values that a number may have: "at least 1", "0 <= dropout < 1"."""
+    """The allowed values of a number: "at least 1", "0 <= dropout < 1"."""
     sides = [field.metadata[name] for name in ("minimum", "above", "maximum", "below")]
     if sides[1:] == [None, None, None]:
         return "at least %g" % sides[0]
@@ -147,7 +154,7 @@ def _range(field: "dataclasses.Field[Any]") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A group of settings; `need`: of those that do not say theirs."""
+    """A group of settings; `need` is that of the settings without their own."""
 
     def __init_subclass__(cls, need: Need = Need.OTHER) -> None:
         for field in vars(cls).values():
@@ -160,9 +167,9 @@ class Settings:
             raise TypeError("%s: missing %s" % (type(self).__name__, ", ".join(missing)))
 
     def check(self) -> None:
-        """Raises UserError for a value that is not allowed or does not go with another one.
+        """Raises UserError for a value that is not allowed or contradicts another one.
 
-        What depends on data, a task or another group is checked where these are at hand.
+        Checks that need the data, a task or another group are made elsewhere.
         """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

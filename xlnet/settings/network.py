@@ -37,11 +37,11 @@ class XLNetConfig:
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
-    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, as "
-                                  "in the authors' code, gelu_erf the exact one",
+    ff_activation: str = required("activation of the feed-forward layer; gelu is the tanh form of "
+                                  "the original, gelu_erf the exact one",
                                   choices=("relu", "gelu", "gelu_erf"))
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
-    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
+    n_token: int = required("vocabulary size; that of the data if not given", minimum=1)
 
     def __init__(self, FLAGS: Any = None,
                  json_path: Union[str, os.PathLike[str], None] = None, **values: Any) -> None:
@@ -104,24 +104,22 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
     """How the network is initialized and regularized."""
     dropout: float = rate(0.1, "dropout rate of hidden states")
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
-    position_dropout: str = setting("none", "dropout of the sinusoids of the relative distances: "
-                                    "none, or, as in the original implementation, for each batch "
-                                    "element (row)", choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
-    init: str = setting("normal", "initialization", choices=("normal", "uniform"),
-                        need=Need.ORIGINAL)
+    position_dropout: str = setting("none", "dropout of the sinusoids of the relative distances; "
+                                    "row: a mask per batch element, as in the original",
+                                    choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
+    init: str = setting("normal", "distribution of the initial weights",
+                        choices=("normal", "uniform"), need=Need.ORIGINAL)
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
                               need=Need.ARCHITECTURE)
     init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
                                 need=Need.ORIGINAL)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
                              minimum=-1, need=Need.ARCHITECTURE)
-    use_bfloat16: bool = setting(False, "the original's name of --precision=bf16",
-                                 need=Need.ORIGINAL)
-    precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
-                                       choices=PRECISIONS, need=Need.SPEED)
-    recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
-                              "backward pass: less memory, a third more time", need=Need.SPEED,
-                              resume="any")
+    use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL)
+    precision: Optional[str] = setting(None, "dtype of the matmuls (mixed precision); fp32 if not "
+                                       "given", choices=PRECISIONS, need=Need.SPEED)
+    recompute: bool = setting(False, "gradient checkpointing: less memory, a third more time",
+                              need=Need.SPEED, resume="any")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
         """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
@@ -142,28 +140,32 @@ class RunConfig:
 
     Args:
       is_training: whether dropout is applied.
-      use_tpu: kept for the documented API; devices are chosen by the strategy.
+      use_tpu: kept for the documented API; the strategy chooses the devices.
       use_bfloat16: the documented name of precision="bf16".
-      dropout: rate for hidden states. dropatt: rate for attention probabilities.
+      dropout: rate for hidden states.
+      dropatt: rate for attention probabilities.
       init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
-      mem_len: positions kept as memory. reuse_len: positions of a window that enter the memory.
+      init_range: half width of the uniform distribution.
+      init_std: standard deviation of the normal distribution.
+      mem_len: positions kept as memory.
+      reuse_len: positions of a sequence that enter the memory.
       bi_data: the second half of the batch runs backward.
       clamp_len: relative distances are clipped to ±clamp_len; -1: off.
       same_length: every position attends over the same span (with `attn_type="uni"`).
-      precision: "fp32", "bf16" or "fp16", the number format of the matrix products; weights,
-        softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
-      recompute: the backward pass computes each layer's activations again rather than to keep
-        them: less memory for a third more work, the same gradients.
-      position_dropout: whether the sinusoids of the relative distances have dropout too, at rate
-        `dropout`: "none"; "row", a mask for each batch element, as in the published code.
-      device: what the kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph.
-        None: found out where the network is built.
-      built_once: all layers call one function, which is built in a third of their time. Its
-        gradient has to be made before any session has run the graph, and a step wants the session
-        of `engine.distribution.session_config`. What this library's programs train with.
+      precision: dtype of the matmuls, "fp32", "bf16" or "fp16"; weights, softmax, layer norm and
+        loss stay float32. None: as `use_bfloat16` says.
+      recompute: gradient checkpointing: the backward pass computes each layer's activations again;
+        less memory for a third more work, the same gradients.
+      position_dropout: dropout of the sinusoids of the relative distances, at rate `dropout`:
+        "none"; "row", a mask per batch element, as in the original implementation.
+      device: what kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph;
+        None: the device that is found when the network is built.
+      built_once: all layers call one function, which takes a third of the time to build. Ask for
+        the gradients before any session runs the graph, and run it in a session of
+        `engine.distribution.session_config`. The programs of this library train with it.
 
     Raises:
-      UserError: a value that is not allowed, or two that contradict each other.
+      UserError: a value is not allowed, or two contradict each other.
     """
     is_training: bool
     use_tpu: bool
@@ -205,7 +207,7 @@ _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunConfig:
     """Returns the `RunConfig` that `FLAGS` (any object with the attributes) describes.
 
-    Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
+    Fine-tuning (`is_finetune`) has no memory and ignores the settings of the recurrence.
     """
     defaults: dict[str, Any] = {
         field.name: field.default

@@ -1,4 +1,4 @@
-"""Pretraining: its records, objective, memory and targets."""
+"""Settings of pretraining: records, objective, memory and targets."""
 
 import dataclasses
 from typing import Any, Optional
@@ -11,8 +11,8 @@ from xlnet.settings.training import RunSettings
 PRETRAINING_NAME = "pretraining"    # .json in a model directory: the settings of its pretraining
 
 
-# The records say it.
-_CHECKED: dict[str, Any] = dict(default=None, help="checked against the data if given",
+# The manifest of the records has the value.
+_CHECKED: dict[str, Any] = dict(default=None, help="compared with the records if given",
                                 need=Need.ORIGINAL, resume="any")
 
 
@@ -20,42 +20,41 @@ _CHECKED: dict[str, Any] = dict(default=None, help="checked against the data if 
 class PretrainingSettings(RunSettings, need=Need.TARGETS):
     """train_gpu.py: data, memory, permutation, checkpoints."""
     model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; "
-                           "a run found there is continued; if not given model, beside the records")
-    record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
-                                    "the reference's records; also the directory above tfrecords",
-                                    need=Need.RECORDS)
+                           "a run found there resumes; if not given, model next to the records")
+    record_info_dir: str = required("directory of records made by data_utils.py or by the original "
+                                    "implementation", need=Need.RECORDS)
     spiece_model_file: Optional[str] = as_in(
-        RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
-        "corpus_info.json beside them does not name it; ours have their own")
-    train_batch_size: int = as_in(RunSettings, "train_batch_size", default=16,
-                                  help="windows per step over all devices and hosts; divides the "
-                                  "number of streams")
-    eval_steps: int = as_in(RunSettings, "eval_steps", help="steps between held-out evaluations; "
-                            "0: before and after")
-    eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir",
+        RunSettings, "spiece_model_file", help="SentencePiece model of records of the original "
+        "implementation, if their corpus_info.json does not name it")
+    train_batch_size: int = as_in(RunSettings, "train_batch_size", default=16, help="sequences per "
+                                  "step over all devices and hosts; divides the number of text "
+                                  "streams")
+    eval_steps: int = as_in(RunSettings, "eval_steps", help="interval between held-out evaluations "
+                            "[steps]; 0: before and after training only")
+    eval_record_info_dir: Optional[str] = setting(None, "directory of held-out records",
                                                   need=Need.RECORDS, resume="evaluation")
-    do_eval: bool = setting(False, "do not train: compute held-out loss and perplexity of "
+    do_eval: bool = setting(False, "instead of training, compute the loss and perplexity of "
                             "init_checkpoint, or of the newest checkpoint in model_dir, on "
-                            "eval_record_info_dir, or else record_info_dir; targets are sampled as "
-                            "when it was trained, unless flags say otherwise", need=Need.TASK,
+                            "eval_record_info_dir, or else on record_info_dir", need=Need.TASK,
                             resume="any")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
-                             "the next token (Transformer-XL), masked tokens (as BERT)",
+                             "the next token (Transformer-XL), or masked tokens (BERT)",
                              choices=("permutation", "causal", "masked"), need=Need.TASK)
-    next_segment_loss: float = setting(0.0, "weight of the loss of judging whether segment B "
-                                       "continues A; 0: not judged", minimum=0.0)
-    same_length: bool = setting(False, "objective causal: every position sees mem_len others")
-    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", minimum=0)
-    perm_size: int = setting(256, "tokens permuted among themselves [tokens]", minimum=1)
-    num_predict: int = setting(85, "tokens predicted in a window", minimum=1)
-    mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 whole "
-                             "words; single tokens; or n pieces by the reference's rule",
+    next_segment_loss: float = setting(0.0, "weight of the loss of predicting whether segment B "
+                                       "continues A; 0: off", minimum=0.0)
+    same_length: bool = setting(False, "with objective=causal each position sees mem_len others")
+    mem_len: int = setting(384, "length of the memory of earlier sequences [tokens]; 0: none",
+                           minimum=0)
+    perm_size: int = setting(256, "size of a permutation chunk [tokens]", minimum=1)
+    num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1)
+    mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 words; "
+                             "single tokens; or n pieces by the rule of the original",
                              choices=("whole_word", "token", "legacy"))
-    mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
-                              "n-grams in a row is one", minimum=1)
+    mask_alpha: int = setting(6, "about one in mask_alpha / mask_beta n-grams is a target, evenly "
+                              "spaced", minimum=1)
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
-    on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
-                          "whole one in the place of each, and count them")
+    on_error: str = as_in(InputSettings, "on_error", help="what to do at damaged records: fail, or "
+                          "read the next intact one instead and count them")
     seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
     reuse_len: Optional[int] = as_in(CorpusSettings, "reuse_len", **_CHECKED)
     bi_data: Optional[bool] = as_in(CorpusSettings, "bi_data", **_CHECKED)

@@ -1,1 +1,1 @@
-"""A trained model as a SavedModel that takes ids or raw text: tokenization inside of the graph."""
+"""Exports a trained model as a SavedModel for ids or raw text, tokenized in the graph."""

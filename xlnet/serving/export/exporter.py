@@ -1,7 +1,4 @@
-"""Models written as SavedModels, which TensorFlow Serving and any process with TensorFlow load.
-
-Shape letters: B batch.
-"""
+"""Writes models as SavedModels, for TensorFlow Serving and any process with TensorFlow."""
 
 from __future__ import annotations
 
@@ -33,10 +30,10 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
 
-# The number format of the network, by the type that its matrices are kept in.
+# The precision of the network, by the type of its stored matrices.
 DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
-# Files of a SavedModel beside the graph and the weights, for people and programs.
+# Files of a SavedModel in addition to the graph and the weights.
 LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
@@ -47,19 +44,19 @@ _EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goe
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
            dtype: str = "float32", use_checkpoint: str = "best", **given: Optional[str]) -> str:
-    """Writes a model as a SavedModel into the next free version of `export_dir`, a number.
+    """Writes a model as a SavedModel into `export_dir`, as its next version.
 
     Args:
-      names: of the signatures; None: those that such a model is used by, with a note for those of
-        them that it cannot have.
+      names: of the signatures; None: the usual ones, with a note about each that it cannot have.
       dtype: a key of `DTYPES`.
+      use_checkpoint: as of `loaded.read`.
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
 
     Returns:
       The directory of the version.
 
     Raises:
-      UserError: the model is not whole, or has not one of the signatures that were asked for.
+      UserError: the model is not complete, or cannot have one of the signatures.
     """
     for name in names or ():
         if name not in signatures.NAMES:
@@ -136,7 +133,7 @@ def _build(builder, names):
 
 
 def _definitions(made):
-    """`made` as TensorFlow's, the most convenient one also as the default."""
+    """The signatures as TensorFlow's, the most convenient one also as the default."""
     found = {name: tf.saved_model.predict_signature_def(*signature)
              for name, signature in made.items()}
     default = next(name for name in ("text", "vectors", "ids") if name in found)
@@ -144,10 +141,8 @@ def _definitions(made):
 
 
 def _request(inputs, model):
-    """One row for a signature: dict of arrays [1, ...]."""
-    count = 1
-    if model.tuned:
-        count = model.tuned.task.head.num_choices(False)
+    """An example for a signature: dict of arrays [1, ...]."""
+    count = model.tuned.task.head.num_choices(False) if model.tuned else 1
     request = {}
     for name, tensor in inputs.items():
         shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]
@@ -158,13 +153,13 @@ def _request(inputs, model):
 
 
 def _plain(arrays):
-    """Arrays by name as JSON has them, with their types: see scripts/check_export.py."""
+    """Arrays by name for JSON, with their types: see scripts/check_export.py."""
     return {name: {"dtype": tf.as_dtype(array.dtype).name,
                    "value": saved_model.plain(array)} for name, array in arrays.items()}
 
 
 def _write_extra(model, directory, dtype, made):
-    """What the model was trained for, how to read its answers, and what wrote it."""
+    """Writes the task and the labels of the model, its network and vocabulary, and versions."""
     extra = os.path.join(directory, EXTRA)
     files.make_directory(extra)
     model.config.to_json(os.path.join(extra, CONFIG_NAME))

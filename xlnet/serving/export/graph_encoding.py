@@ -1,9 +1,8 @@
 """Texts to the features of a record in a TensorFlow graph, as `features.encoding` makes them.
 
-What a task type builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
-as long as their longest text.
+Task types use `GraphEncoder` in place of a tokenizer. Batches are as long as their longest text.
 
-Shape letters: N texts or rows, M windows of them, C choices, T tokens of the longest text, W words.
+Shape letters: N texts, M windows of them, C choices, T tokens of the longest text, W words.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _log = logging.getLogger(__name__)
 
 _CUTS = ("truncate", "head_tail", "sliding")
 
-# Beside the features of windows: int64 [M], the row that each of them is of.
+# A feature of windows: int64 [M], the text of each.
 WINDOW_OF = "window_of"
 
 
 class GraphEncoder:
-    """Makes features of texts, UTF-8 strings, for records of this layout.
+    """Makes features of texts, UTF-8 strings, for records of a layout.
 
     Args:
-      replacements: (old, new) in every text, as of a `Task`.
+      replacements: (old, new) in every text, as of `Task`.
     """
 
     def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
@@ -42,11 +41,11 @@ class GraphEncoder:
         self._layout = layout
 
     def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
-        """A text, or a pair of texts, in each row: string [N] -> the features of N records; of M
-        windows, with `WINDOW_OF`, where texts slide.
+        """Texts, or pairs of texts, string [N] -> the features of N records, or of M windows, with
+        `WINDOW_OF`, of a layout with sliding windows.
 
         Raises:
-          UserError: the layout cuts long texts in a way that the graph has no form for.
+          UserError: the graph cannot express how the layout cuts long texts.
         """
         if self._layout.long_document not in _CUTS:
             raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
@@ -60,8 +59,7 @@ class GraphEncoder:
         return self._laid_out(*self._fitted(ids_a, ids_b))
 
     def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
-        """C pairs of texts in each row, the second None for a text alone: as `pairs`, of N records
-        of C choices."""
+        """As `pairs`, of N records of C choices: texts (pairs with None), or pairs of texts."""
         if len(pairs) == 1:
             return self.pairs(*pairs[0])
         sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
@@ -74,9 +72,15 @@ class GraphEncoder:
 
     def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
                 options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
-        """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features
-        of N records of C choices; of "", an answer that a row does not have, padding. fills_gaps:
-        an answer goes into the gap of its question, if there is one, or else behind it."""
+        """The features of N records of C choices; a missing answer "" becomes padding.
+
+        Args:
+          text_a: string [N].
+          text_b: questions about them, string [N]; None: there are none.
+          options: answers, string [N,C].
+          fills_gaps: whether an answer goes into the gap of its question, if there is one; else it
+            goes behind the question.
+        """
         if self._layout.long_document == "sliding":
             raise UserError("long_document sliding cannot be expressed in the graph where a choice "
                             "is made; export with --signatures=ids")
@@ -94,12 +98,11 @@ class GraphEncoder:
                 for name, value in features.items()}
 
     def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
-        `words` string [N,W], "" where a sentence has fewer, and `word_begins` and `word_ends` int32
-        [N, (W)], their characters in the sentence.
+        """The words of sentences, string [N] -> the features of `word_encoding.arrays_of`, `words`
+        string [N,W] padded with "", and `word_begins` and `word_ends` int32 [N, (W)], their
+        characters in the sentence.
 
-        A sentence that would come as several windows has no answer: an error of the graph, and a
-        note when it is made.
+        A sentence that needs several windows is an error of the graph; a note says so at export.
         """
         words, after_space, begins, ends = graph_words.find(texts)
         room = self._layout.max_seq_length - 2                     # without <sep> <cls>
@@ -124,8 +127,8 @@ class GraphEncoder:
 
     def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,
                   max_query_length: int) -> dict[str, tf.Tensor]:
-        """Questions on paragraphs, string [N] twice -> the features of M windows, with `WINDOW_OF`,
-        and `context`, the paragraphs themselves. Arguments as of `question_windows.encode`."""
+        """Questions about paragraphs, string [N] twice -> the features of M windows, `WINDOW_OF`,
+        and `context`, the paragraphs. Arguments as of `question_windows.encode`."""
         if self._layout.long_document == "memory":
             raise UserError("long_document memory cannot be expressed in the graph; export with "
                             "--signatures=ids")
@@ -140,14 +143,14 @@ class GraphEncoder:
         return self._tokenizer.ids(texts)
 
     def _fitted(self, ids_a, ids_b):
-        """What of the texts fits: as `encoding.fitted`, one window each."""
+        """`encoding.fitted` with one window for each text."""
         kept = self._kept(ids_a, ids_b)
         return [None if ids is None else self._cut(ids, length)
                 for ids, length in zip((ids_a, ids_b), kept)]
 
     def _windows(self, ids_a, ids_b):
-        """The windows of the texts: as `encoding.fitted`, ids [M, (pieces)] of both, and of which
-        row each window is, int64 [M]."""
+        """`encoding.fitted` with sliding windows: ids [M, (pieces)] of both texts, and the index of
+        the text of each window, int64 [M]."""
         kept = self._kept(ids_a, ids_b)
         texts = [(ids, length) for ids, length in zip((ids_a, ids_b), kept) if ids is not None]
         steps = [tf.maximum(length // 2, 1) for _, length in texts]
@@ -167,20 +170,15 @@ class GraphEncoder:
         return windows[0], windows[1] if ids_b is not None else None, row
 
     def _kept(self, ids_a, ids_b):
-        """How many ids of each text fit: int64 [N] twice."""
+        """How many ids of each text fit next to the special tokens: int64 [N] twice."""
         length_a = ids_a.row_lengths()
-        if ids_b is None:
-            return self._room(length_a, tf.zeros_like(length_a), special=2)
-        return self._room(length_a, ids_b.row_lengths(), special=3)
-
-    def _room(self, length_a, length_b, special):
-        """How much of two texts fits beside the special tokens: int64 [N] twice."""
-        budget = self._layout.max_seq_length - special
+        length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
+        budget = self._layout.max_seq_length - (2 if ids_b is None else 3)
         if self._layout.cut_first:
             kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
             return kept_a, tf.minimum(length_b, budget - kept_a)
         half, shorter = budget // 2, tf.minimum(length_a, length_b)
-        # The longer one gives way until both are equal, then both do, the second one first.
+        # The longer one is cut until both are equal, then both are, the second one first.
         kept = [tf.where_v2(length_a + length_b <= budget, own, tf.where_v2(
             shorter <= half, tf.where_v2(is_longer, budget - shorter, shorter),
             tf.constant(rest, tf.int64))) for own, is_longer, rest in (
@@ -200,7 +198,7 @@ class GraphEncoder:
         return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
 
     def _laid_out(self, ids_a, ids_b):
-        """`encoding.lay_out`, as long as the longest text."""
+        """`encoding.lay_out` with T of the longest text."""
         count = ids_a.nrows()
         sep, cls = (_column(id, count) for id in (self._tokenizer.sep_id, self._tokenizer.cls_id))
         parts = [ids_a, sep, cls] if ids_b is None else [ids_a, sep, ids_b, sep, cls]
@@ -218,26 +216,26 @@ class GraphEncoder:
 
 
 def _left_padded(rows, length):
-    """Ragged rows [N, (items)] as [N,T], with zeros before them; length: T, int64."""
+    """Ragged [N, (items)] as [N,T], padded with zeros on the left; length: T, int64."""
     place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
     where = rows.row_starts()[:, None] + tf.maximum(place, 0)
-    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case there is none
+    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case it is empty
     return tf.where_v2(place < 0, 0, tf.gather(flat, where))
 
 
 def _column(id, count):
-    """The same id in each row: int32 [N, (1)]."""
+    """An id N times: int32 [N, (1)]."""
     return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
 
 
 def _literal(text):
-    """A pattern of RE2's that stands for the text itself."""
+    """The pattern of RE2 that matches a text."""
     return "".join(character if character.isalnum() else "\\x{%x}" % ord(character)
                    for character in text)
 
 
 def _answered(questions, options, fills_gaps):
-    """Each option in the gaps of its question, or behind it: string [N], [N] -> [N]."""
+    """Options in the gaps of their questions, or behind them: string [N] twice -> [N]."""
     behind = tf.strings.join([questions, options], " ")
     if not fills_gaps:
         return behind

@@ -1,9 +1,9 @@
-"""Which characters of a text each of its pieces stands for, inside of a TensorFlow graph: what
-`offsets.Aligner` does, to the last character.
+"""The characters of a text that belong to each of its pieces, computed in a TensorFlow graph as
+`offsets.Aligner` computes them.
 
-All texts of a batch are laid end to end, and so are what cleaning makes of them, byte by byte, and
-what SentencePiece cuts, character by character. As nothing ever changes places, where something
-comes from is found by counting. Behind each text stands an end, which comes from nothing.
+The texts of a batch are concatenated, as are their cleaned texts, byte by byte, and what
+SentencePiece cuts, character by character. Cleaning keeps the order, so counting gives the source
+of each character. An end follows each text; it has no source.
 
 Shape letters: N texts, R characters of all texts and their ends, S of all that SentencePiece cuts
 and their ends, P pieces of all texts.
@@ -33,13 +33,12 @@ from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, clean_text
 # Ragged, [N, (pieces)]: ids int32; where each piece begins and ends, in characters, int64.
 GraphAligned = collections.namedtuple("GraphAligned", "ids starts ends")
 
-# Where the characters of a text come from, or what they are, laid end to end. rows: int64 [N+1],
-# where each text begins, its end included.
+# Sources of the characters of all texts, or these. rows: int64 [N+1], where each text begins.
 _Laid = collections.namedtuple("_Laid", "values rows")
 
 
 class GraphAligner:
-    """Cuts texts into pieces and says where in the text each one stands."""
+    """Cuts texts into pieces with their offsets in the text."""
 
     def __init__(self, tokenizer: GraphTokenizer):
         self._tokenizer = tokenizer
@@ -52,7 +51,7 @@ class GraphAligner:
     def encode(self, texts: tf.Tensor) -> GraphAligned:
         """The pieces of texts: string [N] -> `GraphAligned`; ids are those of
         `GraphTokenizer.ids`."""
-        texts = encode(decode(texts))               # what is no character becomes one
+        texts = encode(decode(texts))               # replaces invalid characters
         cleaned = self._tokenizer.clean(texts)
         begins, ends, characters = self._source(texts, cleaned)
         ids, shapes = self._parts.of(*self._tokenizer.pieces(cleaned))
@@ -64,7 +63,7 @@ class GraphAligner:
             ids.row_splits, ids.value_rowids()))
         first = tf.minimum(last - size + before, end)
         last -= after
-        # A piece of no character of its own goes on with the one before it, as later bytes do.
+        # A piece without a character, such as a later byte, belongs to that of the piece before.
         first = tf.where_v2(tf.equal(size, 0), last - 1, first)
         is_empty = first >= last
         starts = tf.gather(begins.values, first)
@@ -75,8 +74,8 @@ class GraphAligner:
                             ids.with_flat_values(stops - base))
 
     def _source(self, texts, cleaned):
-        """Where what SentencePiece cuts comes from: (`_Laid` of the first characters, the
-        characters behind the last ones [S], where each text begins [N+1]), all in R."""
+        """Sources of what SentencePiece cuts, indices in R: (`_Laid` of the first characters, the
+        characters behind the last ones [S], where each text begins [N+1])."""
         codes = decode(texts)
         rows = codes.row_splits + tf.range(tf.size(codes.row_splits, out_type=tf.int64))
         with_ends = tf.concat([codes, tf.fill([codes.nrows(), 1], 0)], axis=1)
@@ -92,11 +91,11 @@ class GraphAligner:
         places = made.values + tf.gather(base, _row_ids(made.rows))
         begins = tf.searchsorted(reached, places, side="right", out_type=tf.int64)       # [S]
         begins = tf.tensor_scatter_nd_update(begins, made.rows[1:, None] - 1, rows[1:] - 1)
-        # What several characters are made of, as of …, ends for all of them where the next begins.
+        # Several characters of one source, such as …, all end where the next source begins.
         behind = tf.searchsorted(places, places, side="right", out_type=tf.int64)
         behind = tf.gather(places, tf.minimum(behind, tf.size(places, out_type=tf.int64) - 1))
         holder = tf.searchsorted(reached, behind - 1, side="right", out_type=tf.int64)
-        # What leaves no trace of its own, as a combining accent, belongs to the one before it.
+        # A character that cleaning removes, such as a combining accent, belongs to the one before.
         free = tf.where(is_free)[:, 0]
         found = tf.searchsorted(free, holder, side="right", out_type=tf.int64)
         ends = tf.gather(free, tf.minimum(found, tf.size(free, out_type=tf.int64) - 1))
@@ -104,34 +103,34 @@ class GraphAligner:
         return _Laid(begins, made.rows), ends, rows
 
     def _cut(self, cleaned):
-        """Where the S characters begin, in bytes of their own cleaned text, and behind these where
-        the last one ends: a `_Laid`."""
+        """Where the S characters begin, in bytes of their cleaned text; the end of a text has the
+        end of its last one: a `_Laid`."""
         units, starts, limits = self._characters.tokenize_with_offsets(cleaned)
         inner = each_replaced(units, tf.ragged.constant(
             self._places, tf.int64, row_splits_dtype=tf.int64))
         count = tf.gather(tf.constant(list(map(len, self._places)), tf.int64), units.flat_values)
         begins = inner.with_flat_values(
             inner.flat_values + tf.repeat(tf.cast(starts.flat_values, tf.int64), count))
-        stop = tf.maximum(tf.reduce_max(limits, axis=1), 0)               # of no units: the least
+        stop = tf.maximum(tf.reduce_max(limits, axis=1), 0)               # without units: 0
         laid = tf.concat([begins, tf.cast(stop, tf.int64)[:, None]], axis=1)
         return _Laid(laid.flat_values, laid.row_splits)
 
 
 def _row_ids(splits):
-    """The row of each item: int64 [rows + 1] -> [items]."""
+    """The ragged row of each item: int64 [rows + 1] -> [items]."""
     return tf.ragged.row_splits_to_segment_ids(splits)
 
 
 def _no_earlier_than_before(starts, ends, is_empty):
-    """Ends that never fall: only those of empty pieces could. A space inside of a character, as ﷺ
-    is written with three, is part of it."""
+    """Ends that never decrease, as those of empty pieces could. A space inside of a character, such
+    as in the decomposition of ﷺ, is part of it."""
     kept = tf.concat([[0], tf.boolean_mask(ends, ~is_empty)], 0)
     before = tf.gather(kept, tf.cumsum(tf.cast(~is_empty, tf.int64)))
     return tf.where_v2(is_empty, tf.maximum(starts, before), ends)
 
 
 class _CleanedSizes:
-    """How many bytes cleaning makes of each character."""
+    """The number of bytes that cleaning makes of each character."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._rows, begins, values = character_table(
@@ -143,8 +142,8 @@ class _CleanedSizes:
         self._is_space[list(codes)] = True
 
     def of(self, codes, is_end):
-        """Characters with an end behind each text, ragged int32 [N, (characters)], bool [R] ->
-        int64 [R], 0 of ends; and bool [R]: whether it leaves a trace, or is a space or an end."""
+        """Characters and ends, ragged int32 [N, (characters)], bool [R] -> bytes, int64 [R], 0 of
+        ends; and bool [R]: whether it has bytes, or is a space or an end."""
         flat = codes.flat_values
         is_space = tf.gather(tf.constant(self._is_space),
                              tf.minimum(flat, len(self._is_space) - 1)) & ~is_end
@@ -161,22 +160,22 @@ class _CleanedSizes:
 
     @staticmethod
     def _keeps(codes, is_space, is_end):
-        """Whether a space is the first one of several between words: bool [R]."""
+        """Whether it is the first space between two words: bool [R]."""
         is_word = ~is_space & ~is_end
         after_word = tf.concat([[False], is_word[:-1]], 0)
         words = tf.cumsum(tf.cast(is_word, tf.int64))
-        of_text = tf.gather(words, codes.row_limits() - 1)          # and of those before it
+        of_text = tf.gather(words, codes.row_limits() - 1)          # with those before it
         return is_space & after_word & (words < tf.gather(of_text, codes.value_rowids()))
 
 
-@functools.cache      # one function of its kind, so that its table is made once
+@functools.cache      # the same function again, so that its table is made once
 def _cleaner(uncased, keep_accents):
     return functools.partial(clean_text, lower=uncased, remove_space=False,
                              keep_accents=keep_accents)
 
 
 def _second_of_two(is_mark):
-    """The second, fourth, ... of marks that stand in a row: bool [R] -> [R]."""
+    """The second, fourth, ... of adjacent marks: bool [R] -> [R]."""
     place = tf.range(tf.size(is_mark, out_type=tf.int64))
     others = tf.concat([[-1], tf.boolean_mask(place, ~is_mark)], 0)
     before = tf.gather(others, tf.cumsum(tf.cast(~is_mark, tf.int64)))    # the last other one
@@ -184,8 +183,7 @@ def _second_of_two(is_mark):
 
 
 class _Parts:
-    """The rule for commas after digits, with the shapes of pieces as `offsets.piece_shape` has
-    them."""
+    """The rule for commas after digits, with the shapes of pieces (`offsets.piece_shape`)."""
 
     def __init__(self, tokenizer: Tokenizer):
         shapes = piece_shapes(tokenizer)
@@ -201,8 +199,8 @@ class _Parts:
         self._splits = np.cumsum([0, *map(len, made)])
 
     def of(self, ids, pieces):
-        """Ids and the pieces themselves, ragged [N, (pieces)] -> ids with commas split off, ragged
-        int32 [N, (P)], and the shape of each, int64 [P,3]."""
+        """Ids and pieces, ragged [N, (pieces)] -> ids with commas split off, ragged int32 [N, (P)],
+        and the shape of each, int64 [P,3]."""
         flat = ids.flat_values
         splits = tf.constant(self._splits)
         begin, end = tf.gather(splits, flat), tf.gather(splits, flat + 1)
@@ -230,11 +228,10 @@ def _shapes_of(pieces):
 # ---- a SentencePiece model that cuts texts into characters ----
 
 def _character_model(tokenizer):
-    """A SentencePiece model that normalizes as the tokenizer's does and cuts what this makes into
-    the bytes of its characters, but for pieces that users defined, which are never cut. So it says
-    where each character comes from.
+    """A SentencePiece model that normalizes like that of the tokenizer and cuts normalized text to
+    bytes, except user-defined pieces. So its offsets are those of each character.
 
-    That it knows no characters but bytes keeps it from joining those that it does not know.
+    It only knows bytes, as it would join adjacent unknown characters.
     """
     settings: dict[int, bytes] = collections.defaultdict(bytes)
     for number, content in wire.fields(tokenizer.model_bytes()):
@@ -251,8 +248,8 @@ def _character_model(tokenizer):
 
 
 def _character_places(tokenizer):
-    """The characters of each piece of that model: where they begin in it, in bytes. A later byte
-    begins none; what users defined comes out as it went in."""
+    """Where the characters of each piece of that model begin in it, in bytes; none do in a later
+    byte. User-defined pieces are not normalized."""
     places = [[0]]
     for piece in _user_defined(tokenizer):
         text = piece.decode().replace(WORD_START, " ")
@@ -261,7 +258,7 @@ def _character_places(tokenizer):
 
 
 def _user_defined(tokenizer):
-    """The pieces that users defined, as bytes."""
+    """The user-defined pieces, as bytes."""
     pieces = (dict(wire.fields(content)) for number, content in wire.fields(
         tokenizer.model_bytes()) if number == proto.PIECE)
     return [piece[proto.TEXT] for piece in pieces if piece.get(proto.TYPE) == proto.USER_DEFINED]

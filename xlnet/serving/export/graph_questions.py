@@ -1,5 +1,5 @@
-"""Questions on paragraphs as windows inside of a TensorFlow graph: as
-`question_windows` makes them. Batches are as long as their longest window.
+"""Questions about paragraphs as windows in a TensorFlow graph, as `question_windows` makes them.
+Batches are as long as their longest window.
 
 Shape letters: N questions, M windows of all, T tokens of the longest window.
 """
@@ -16,8 +16,8 @@ from xlnet.tasks.features import question_windows
 
 def encode(tokenizer: GraphTokenizer, contexts: tf.Tensor, questions: tf.Tensor, length: int, *,
            stride: int, max_query_length: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """What `question_windows.encode` makes of string [N] twice, but for the true answers: the
-    features of M windows, and int64 [M], the question that each of them is of. Arguments as there.
+    """`question_windows.encode` of string [N] twice, without labels: the features of M windows, and
+    int64 [M], the question of each. Arguments as there.
     """
     paragraphs = GraphAligner(tokenizer).encode(contexts)
     queries = tokenizer.ids(questions)[:, :max_query_length]
@@ -41,8 +41,8 @@ def encode(tokenizer: GraphTokenizer, contexts: tf.Tensor, questions: tf.Tensor,
 
 
 def _windows(count, room, stride):
-    """`question_windows.windows_of` each question: pieces int64 [N], how many fit int64 [N] -> the
-    question, start, end, widest_start and widest_end of each window, int64 [M]."""
+    """`question_windows.windows_of` each question: numbers of pieces, and of those that fit, int64
+    [N] -> question, start, end, widest_start and widest_end of each window, int64 [M]."""
     step = tf.minimum(room, stride)
     windows = 1 + tf.maximum(-(-(count - room) // step), 0)                            # [N]
     numbers = tf.ragged.range(windows, row_splits_dtype=tf.int64)
@@ -52,7 +52,7 @@ def _windows(count, room, stride):
     is_first = tf.equal(number, 0)
     is_last = tf.concat([is_first[1:], [True]], 0)
     next_start, next_end = (tf.where_v2(is_last, end, tf.roll(each, -1, 0))
-                            for each in (start, end))           # of a last window: nothing
+                            for each in (start, end))           # of a last window: empty
     border = _borders(start, end, next_start, next_end)
     return (row, start, end,
             tf.where_v2(is_first, tf.zeros_like(start), tf.concat([[0], border[:-1]], 0)),
@@ -60,17 +60,17 @@ def _windows(count, room, stride):
 
 
 def _borders(start, end, next_start, next_end):
-    """The first piece that has more context in the next window than in this one: int64 [M] four
-    times -> [M]. A question's last window has none, from its end to its end."""
+    """The first piece with more context in the next window than in this one: int64 [M] four times
+    -> [M]. In the last window of a question it is the end."""
     both = tf.ragged.range(next_start, tf.maximum(end, next_start), row_splits_dtype=tf.int64)
     place, row = both.flat_values, both.value_rowids()
     gains = _context(place, row, next_start, next_end) - _context(place, row, start, end)
     gaining = both.with_flat_values(tf.where_v2(gains > 0, place, tf.gather(end, row)))
-    return tf.minimum(tf.reduce_min(gaining, axis=1), end)              # of none: the largest int
+    return tf.minimum(tf.reduce_min(gaining, axis=1), end)      # without pieces: the largest int
 
 
 def _context(place, row, start, end):
-    """As in `question_windows`, to the last bit, so that ties are the same."""
+    """As in `question_windows`, bit for bit, so that ties are the same."""
     start, end = tf.gather(start, row), tf.gather(end, row)
     return tf.cast(tf.minimum(place - start, end - 1 - place), tf.float64) \
         + 0.01 * tf.cast(end - start, tf.float64)

@@ -1,10 +1,9 @@
-"""Text to ids inside of a TensorFlow graph: what `tokenizer.Tokenizer` does, to the last id.
+"""Text to ids in a TensorFlow graph, with the ids of `tokenizer.Tokenizer`.
 
-Cleaning is plain TensorFlow: a rule for spaces and quotes, then a table with what becomes of each
-character, which Python's own Unicode data fill. So the graph does not depend on the edition of
-Unicode of the process that serves it. NFKD also sorts combining characters, but all of these are
-removed, so that a character by itself is enough to know what is left of it. Only Σ is not: at the
-end of a word it becomes ς. Pieces are cut by tensorflow-text, which runs SentencePiece itself.
+Cleaning is plain TensorFlow: rules for spaces and quotes, then a table of replaced characters from
+Python's Unicode data. So the graph does not depend on the Unicode version of the server. NFKD also
+sorts combining characters, but these are removed, so a table of single characters suffices. The
+exception is Σ, which becomes ς at the end of a word. tensorflow-text runs SentencePiece.
 
 Shape letters: N texts, T characters of all texts, W words, V vocabulary.
 """
@@ -25,10 +24,10 @@ from xlnet.tokenization.character_classes import character_class, space_class
 from xlnet.tokenization.tokenizer import Tokenizer, clean_text
 
 _SURROGATES = range(0xD800, 0xE000)
-_BLOCK = 256            # characters that are looked at together: in most of them nothing changes
+_BLOCK = 256            # characters that are tried together: most blocks do not change
 
-# What stands for code points that are no characters (U+FFFE) and for bytes that are not UTF-8: one
-# for private use, unknown to any vocabulary, as those are.
+# Replaces code points that are not characters (U+FFFE) and bytes that are not UTF-8: for private
+# use, so unknown to any vocabulary, as those are.
 _NO_CHARACTER = 0xE000
 
 
@@ -39,7 +38,7 @@ def require_tensorflow_text() -> Any:
       UserError: it is not there.
     """
     try:
-        with warnings.catch_warnings():     # what it imports warns of what that imports
+        with warnings.catch_warnings():     # of its own imports
             warnings.simplefilter("ignore")
             import tensorflow_text
     except ImportError:
@@ -53,7 +52,8 @@ class GraphTokenizer:
     """The ids of a `Tokenizer`, computed in the graph.
 
     Attributes:
-      plain: the tokenizer itself. sep_id, cls_id: as its own.
+      plain: the tokenizer.
+      sep_id, cls_id: those of the tokenizer.
 
     Raises:
       UserError: tensorflow-text is not installed.
@@ -96,7 +96,7 @@ class GraphTokenizer:
 
     def pieces(self, cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Cleaned texts as SentencePiece cuts them, before the rule for commas: string [N] -> ids
-        int32 [N, (pieces)], and the pieces, unknown characters as they stand, string."""
+        int32 [N, (pieces)], and the pieces, string, with unknown characters unchanged."""
         ids, pieces = (self.sentencepiece(self.plain.model_bytes(), dtype).tokenize(cleaned)
                        for dtype in (tf.int32, tf.string))
         return ids, pieces
@@ -137,8 +137,8 @@ def _decomposed(character):
 
 
 def _final_sigma(texts):
-    """Σ at the end of a word as ς: after a letter that has a case, not before one, characters that
-    have no part in it, such as an apostrophe, left out on both sides (Unicode, section 3.13)."""
+    """Σ as ς at the end of a word: after a cased letter and not before one, not counting ignored
+    characters such as apostrophes (Unicode, section 3.13)."""
     cased, ignored = map(character_class, _sigma_classes())
     return tf.strings.regex_replace(
         texts, "([%s][%s]*)\u03a3([%s]*(?:[^%s%s]|$))" % (cased, ignored, ignored, cased, ignored),
@@ -147,11 +147,11 @@ def _final_sigma(texts):
 
 @functools.cache
 def _sigma_classes():
-    """The characters after which `str.lower` makes ς of Σ, and those that it looks past."""
+    """The characters after which `str.lower` makes ς of Σ, and those that it ignores."""
     codes = [code for code in range(1, sys.maxunicode + 1) if code not in _SURROGATES]
 
     def makes_final(before):
-        """The characters after which it does, `before` in front of each."""
+        """The characters after which it does, with `before` in front of each."""
         texts = "\0".join([before + chr(code) + "\u03a3" for code in codes]).lower().split("\0")
         return {code for code, text in zip(codes, texts) if text.endswith("\u03c2")}
     cased = makes_final("")
@@ -159,7 +159,7 @@ def _sigma_classes():
 
 
 class _Table:
-    """Replaces each character of texts by what a function makes of it."""
+    """Replaces each character of texts by the value of a function."""
 
     def __init__(self, function: Callable[[str], str], name: str):
         self._name = name
@@ -172,7 +172,7 @@ class _Table:
             flat = codes.flat_values                                    # [T]
             rows = tf.gather(tf.constant(self._rows),
                              tf.minimum(flat, len(self._rows) - 1))
-            # Where nothing changes the place is that of the character behind all values.
+            # An unchanged character has an index behind all values.
             count, begins = len(self._values), tf.constant(self._begins)
             is_same = rows < 0
             known = tf.maximum(rows, 0)
@@ -198,8 +198,8 @@ def encode(codes: tf.RaggedTensor) -> tf.Tensor:
 
 @functools.cache
 def character_table(function: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What becomes of each character: int32 arrays `rows` [highest changed + 2], -1 where nothing
-    changes, else r; `begins`, and `values`: row r is values[begins[r]:begins[r + 1]]."""
+    """The replacement of each character: int32 arrays `rows` [highest changed + 2], r, or -1 for no
+    change; `begins`; and `values`: replacement r is values[begins[r]:begins[r + 1]]."""
     changed: dict[int, list[int]] = {}
     for first in range(0, sys.maxunicode + 1, _BLOCK):
         block = "".join(chr(code) for code in range(first, first + _BLOCK)

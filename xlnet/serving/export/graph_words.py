@@ -25,7 +25,7 @@ def find(texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
     marked = tf.strings.regex_replace(
         texts, "([{0}][{0}{3}]*|[{1}][{1}{3}]*|[{2}][{3}]*|[{3}]+)".format(
             letter, digit, single, mark), "\\1" + _END)
-    # Each part is a word with what stands between it and the one before, but for the last part.
+    # Each part, except the last one, is a word with the characters between it and the one before.
     parts = tf.strings.split(marked, _END, result_type="RaggedTensor")[:, :-1]
     words = tf.strings.regex_replace(parts.flat_values, "^[%s]+" % none, "")
     is_first = tf.equal(tf.ragged.range(parts.row_lengths()).flat_values, 0)

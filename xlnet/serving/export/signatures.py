@@ -1,4 +1,4 @@
-"""What an exported model can be asked: signatures, built in one graph on the same weights.
+"""The signatures of an exported model, built in one graph on the same weights.
 
 `ids` takes the features of records, `text` raw text, `vectors` raw text for a vector of each.
 Shape letters: B batch, T tokens, C choices, D width.
@@ -21,11 +21,11 @@ from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.features.encoding import Layout
 
-_VECTOR_TOKENS = 512            # of a text, for models that do not say how long theirs are
+_VECTOR_TOKENS = 512            # of a text, for models without a length of their own
 
 NAMES = ("ids", "text", "vectors")
 
-GROUP = 32 * 512 ** 2           # windows x tokens² that the network sees together
+GROUP = 32 * 512 ** 2           # windows x tokens² computed together
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
@@ -39,7 +39,7 @@ class Signatures:
 
     @property
     def usual(self) -> tuple[str, ...]:
-        """The names of those that a model of its sort is used by."""
+        """The names of the usual signatures of such a model."""
         return ("ids", "text") if self._loaded.tuned else ("vectors",)
 
     def build(self, name: str) -> Signature:
@@ -88,7 +88,7 @@ class Signatures:
         return head.served(tf, outputs, features, tuned.settings.predict_threshold)
 
     def _of_vectors(self):
-        """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""
+        """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
         config, network, tuned = self._loaded.config, self._loaded.network, self._loaded.tuned
         length = tuned.settings.max_seq_length if tuned else _VECTOR_TOKENS
         texts = tf.placeholder(tf.string, [None], "text_a")
@@ -105,13 +105,12 @@ class Signatures:
 
 
 def _in_groups(network, features):
-    """`network` of the features of M windows, some at a time: memory is that of one group, however
-    long the texts are."""
+    """`network` of the features of M windows in groups, which bounds the memory."""
     features = {name: value for name, value in features.items()
                 if name not in (WINDOW_OF, "context")}
     count, length = (tf.shape(features["input_ids"])[axis] for axis in (0, 1))
     size = tf.maximum(GROUP // length ** 2, 1)
-    with tf.Graph().as_default():           # for the names and shapes of the answers alone
+    with tf.Graph().as_default():           # only for the names and shapes of the outputs
         shapes = network({name: tf.placeholder(value.dtype, value.shape)
                           for name, value in features.items()})
     found = {name: tf.TensorArray(value.dtype, -(-count // size), infer_shape=False,

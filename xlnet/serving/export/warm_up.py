@@ -1,7 +1,7 @@
-"""Requests that TensorFlow Serving answers to itself before it takes those of others.
+"""Warm-up requests for TensorFlow Serving, which it answers to itself before any other.
 
-They are `PredictionLog`s of its API (tensorflow_serving/apis/prediction_log.proto), written here
-field by field, so that this package needs no other one for them.
+They are `PredictionLog`s of its API (tensorflow_serving/apis/prediction_log.proto), written without
+its package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import files
 from xlnet.tokenization import wire
 
-# Where TensorFlow Serving looks for them in a SavedModel.
+# Where TensorFlow Serving finds them in a SavedModel.
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
 # Numbers of the fields.

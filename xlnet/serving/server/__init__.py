@@ -1,1 +1,1 @@
-"""An exported model asked over HTTP: sessions, batches of requests, routes."""
+"""Serves a model over HTTP: connections, routes, batches of requests, and a page."""

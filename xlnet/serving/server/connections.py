@@ -1,8 +1,5 @@
-"""waitress with what it leaves to others: bounds on the time a request may take to arrive, requests
-with two lengths refused, and refusals that arrive.
-
-Nothing here knows what is served: `listen` takes a WSGI application.
-"""
+"""A WSGI server: waitress with a limit of the time in which a request must arrive, refusal of
+requests with two lengths, and refusals that reach the client."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from waitress.utilities import Error, RequestEntityTooLarge
 
 from xlnet.errors import UserError
 
-_SECONDS_TO_END = 30        # for requests that are being answered when the server ends
+_SECONDS_TO_END = 30        # for requests that are in progress when the server ends
 
 
 class _Timeout(Error):
@@ -30,7 +27,7 @@ class _Timeout(Error):
 
 
 class _Parser(HTTPRequestParser):
-    """Notes when a request began to arrive, and refuses one with two lengths."""
+    """Notes when a request began to arrive; refuses one with two lengths."""
 
     def __init__(self, adj: Any):
         super().__init__(adj)
@@ -50,7 +47,7 @@ class _Parser(HTTPRequestParser):
 
 
 class _ErrorTask(ErrorTask):
-    """An error of HTTP, as JSON."""
+    """An HTTP error as JSON."""
 
     def execute(self) -> None:
         error = self.request.error
@@ -68,13 +65,13 @@ class _ErrorTask(ErrorTask):
 
 
 class _Channel(HTTPChannel):
-    """A connection. After a refusal it is closed for writing alone, and what the client still sends
-    is thrown away: closed at once it would be reset, and the refusal lost."""
+    """A connection. After a refusal only its writing side is closed, and more from the client is
+    dropped: closing both would reset the connection, and the client would lose the refusal."""
     parser_class = _Parser
     error_task_class = _ErrorTask
     close_when_flushed: bool
     is_refused = False
-    refused_at: Optional[float] = None      # since when only the client may close [s]
+    refused_at: Optional[float] = None      # when the writing side was closed [s]
 
     def handle_write(self) -> None:
         if self.is_refused and self.close_when_flushed and not self.total_outbufs_len:
@@ -94,7 +91,7 @@ class _Waitress(TcpWSGIServer):
     on_error: Callable[[int], object]
 
     def maintenance(self, now: float) -> None:
-        """Closes connections that are silent, and refuses requests that take too long."""
+        """Closes silent connections, and refuses requests that take too long."""
         super().maintenance(now)
         oldest = time.monotonic() - self.adj.channel_timeout
         for channel in self.active_channels.values():
@@ -111,13 +108,17 @@ class _Waitress(TcpWSGIServer):
 
 
 class Listening:
-    """A WSGI application that is served.
+    """Serves a WSGI application.
 
     Args:
-      address: (host, port); port 0 is any free one, then in `port`. "::" is IPv6 and IPv4.
-      max_body: bytes of a request. connections: open at a time; others wait until one is closed.
-      arrival: within which a request must have arrived [s].
-      on_error: called with the status of a request that the application never sees.
+      address: (host, port). Port 0 is any free one; host "::" is IPv6 and IPv4.
+      max_body: size of a request [bytes].
+      connections: open at a time; others wait until one is closed.
+      arrival: time within which a request must arrive [s].
+      on_error: called with the status of each request that the application does not see.
+
+    Attributes:
+      host, port: bound address.
 
     Raises:
       UserError: it cannot listen there.
@@ -133,8 +134,8 @@ class Listening:
         except (OSError, OverflowError) as e:
             raise UserError("cannot listen at %s port %d: %s" % (
                 host, port, getattr(e, "strerror", None) or e)) from None
-        self.port: int = listening.getsockname()[1]
-        # A thread for each connection: those that wait for an answer keep no other one from it.
+        self.host, self.port = listening.getsockname()[:2]
+        # A thread for each connection, so that a waiting one does not block the others.
         self._server = _Waitress(
             application, _sock=listening, bind_socket=False,
             sockinfo=(listening.family, listening.type, listening.proto, listening.getsockname()),
@@ -145,8 +146,8 @@ class Listening:
         self._server.on_error = on_error
 
     def run(self) -> None:
-        """Answers until `stop`, or an exception in this thread such as SystemExit; what is being
-        answered then is answered."""
+        """Answers until `stop`, or an exception in this thread such as SystemExit. Requests in
+        progress are still answered."""
         server = self._server
         try:
             wasyncore.loop(timeout=1, use_poll=True, map=server._map)
@@ -155,5 +156,6 @@ class Listening:
             wasyncore.close_all(server._map)
 
     def stop(self) -> None:
-        """Ends `run`, called by any thread."""
-        self._server.trigger.pull_trigger(lambda: wasyncore.close_all(self._server._map))
+        """Ends `run`; any thread may call it."""
+        with contextlib.suppress(OSError):      # the loop was faster and has closed its trigger
+            self._server.trigger.pull_trigger(lambda: wasyncore.close_all(self._server._map))

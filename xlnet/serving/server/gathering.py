@@ -1,12 +1,13 @@
-"""Requests that arrive together, computed together."""
+"""Batches of the examples of requests that arrive at about the same time."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +16,15 @@ Arrays = Mapping[str, np.ndarray]         # [B, ...] by name
 
 
 class Busy(Exception):
-    """More examples wait than may."""
+    """Too many examples wait."""
 
 
 class _Part(NamedTuple):
     """Examples of a request that are computed together."""
-    key: Any                 # of those that may be in one batch: call and shapes of an example
+    key: Any                 # call and shapes of an example; equal in a batch
     arrays: Arrays
     size: int                # examples
-    tokens: int              # of its longest example
+    tokens: int              # of the longest example
     arrived: float           # [s]
     future: concurrent.futures.Future
 
@@ -31,16 +32,15 @@ class _Part(NamedTuple):
 class Gathering:
     """Runs a function on the examples of several requests at once, within one budget.
 
-    One thread takes what waits: the oldest part and those like it, as many as fit, so that all
-    that arrive while a batch is computed are the next one. Only where it finds fewer examples than
-    fit does it wait for more, `wait` seconds from the oldest one's arrival. A request above the
-    budget is split into parts that are not.
+    A thread takes the oldest part that waits, and as many others of the same key as fit: those that
+    arrive while a batch is computed are the next one. If fewer examples than fit wait, it waits for
+    more. A request above the budget is split into parts.
 
     Args:
       run: function from (call, arrays [B, ...] by name) to a list of B answers.
       max_batch: examples of a batch, unless one request has more.
       budget: examples x tokens² of a batch, to which the memory of attention is proportional.
-      wait: for more examples [s].
+      wait: time to wait for more examples, from the arrival of the oldest one [s].
       max_waiting: examples that may wait.
       on_batch: called before each batch.
 
@@ -56,6 +56,7 @@ class Gathering:
         self._max_waiting = max_waiting
         self._on_batch = on_batch
         self._waiting: collections.deque[_Part] = collections.deque()
+        self._alone = self._alone_cost = 0      # examples, and tokens², that `alone` counts
         self._changed = threading.Condition()
         self._is_closed = False
         self.answered = float("-inf")
@@ -65,18 +66,21 @@ class Gathering:
     @property
     def rows_waiting(self) -> int:
         with self._changed:
-            return self._count()
+            return self._count() + self._alone
 
     def ask(self, call: Hashable, arrays: Arrays, tokens: np.ndarray,
             timeout: float | None = None) -> list:
-        """The answers to some examples.
+        """The answers to B examples.
 
         Args:
+          call: first argument of `run`.
+          arrays: [B, ...] by name.
           tokens: of each example, int [B].
-          timeout: for all answers [s]; None: no limit.
+          timeout: for each part of the request [s]; None: no limit.
 
         Raises:
-          Busy: too many examples wait. TimeoutError: no answer in time. What `run` raises.
+          Busy: too many examples wait.
+          TimeoutError: there is no answer in time.
         """
         key = call, tuple((name, value.shape[1:]) for name, value in arrays.items())
         now = time.monotonic()
@@ -84,27 +88,58 @@ class Gathering:
                        end - begin, int(tokens[begin:end].max()), now, concurrent.futures.Future())
                  for begin, end in self._slices(tokens)]
         with self._changed:
-            waiting = self._count()
-            if self._is_closed or waiting and waiting + len(tokens) > self._max_waiting:
-                raise Busy("%d examples wait already, at most %d may" % (
-                    waiting, self._max_waiting))
+            self._admit(len(tokens))
             self._waiting.extend(parts)
-            self._changed.notify()
+            self._changed.notify_all()
         try:
             return [answer for part in parts for answer in part.future.result(timeout)]
-        finally:                        # of a request that failed nothing else is computed
+        finally:                        # the other parts of a request that failed are not computed
             for part in parts:
                 part.future.cancel()
 
+    @contextlib.contextmanager
+    def alone(self, count: int, tokens: int) -> Iterator[None]:
+        """Counts examples that the caller computes one after another, next to the batches.
+
+        They count as waiting until the end of the block. It begins once all such blocks together
+        are within the budget.
+
+        Args:
+          count: examples.
+          tokens: of the longest one.
+
+        Raises:
+          Busy: too many examples wait.
+        """
+        cost = tokens ** 2
+        with self._changed:
+            self._admit(count)
+            self._alone += count
+            self._changed.wait_for(
+                lambda: not self._alone_cost or self._alone_cost + cost <= self._budget)
+            self._alone_cost += cost
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._alone -= count
+                self._alone_cost -= cost
+                self._changed.notify_all()
+
+    def _admit(self, count):
+        waiting = self._count() + self._alone
+        if self._is_closed or waiting and waiting + count > self._max_waiting:
+            raise Busy("%d examples wait already, at most %d may" % (waiting, self._max_waiting))
+
     def close(self) -> None:
-        """Answers what waits, and takes no more."""
+        """Answers the waiting examples and accepts no more."""
         with self._changed:
             self._is_closed = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join()
 
     def fits(self, count: int, tokens: int) -> bool:
-        """Whether as many examples of so many tokens are within the budget."""
+        """Whether `count` examples of `tokens` tokens are within the budget."""
         return count * tokens ** 2 <= self._budget
 
     def _slices(self, tokens):
@@ -133,7 +168,7 @@ class Gathering:
             self._answer([part for part in batch if part.future.set_running_or_notify_cancel()])
 
     def _taken(self):
-        """The oldest part and those like it that fit, taken from those that wait."""
+        """Takes the oldest part, and those of the same key that fit, from those that wait."""
         batch: list[_Part] = []
         left: collections.deque[_Part] = collections.deque()
         count = tokens = 0
@@ -160,7 +195,7 @@ class Gathering:
             found, count = self._run(call, arrays), sum(part.size for part in batch)
             if len(found) != count:
                 raise ValueError("%d predictions for %d examples" % (len(found), count))
-        except Exception as e:          # reported to the one who asked, and to nobody else
+        except Exception as e:          # reported to its own request only
             if len(batch) == 1:
                 batch[0].future.set_exception(e)
             else:

@@ -1,6 +1,6 @@
-"""A model directory served through the object of `xlnet.load`, with the signatures of an export.
+"""A model directory with the signatures of an export, computed by the object of `xlnet.load`.
 
-Long texts, windows and batches are that object's; a pretrained model has `fill` and `generate` too.
+Unlike an export it reads long texts in windows; a pretrained model also has `fill` and `generate`.
 Shape letters: B examples, C choices.
 """
 
@@ -20,13 +20,13 @@ from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.output import results
+from xlnet.tasks.output import served
 
 _log = logging.getLogger(__name__)
 
 _TEXT = np.dtype(object)
-_MOST = 32          # texts that the network sees together
-_MOST_TOKENS = 2048     # of a generated text, as others wait for its end
+_MOST = 32              # texts in a batch
+_MOST_TOKENS = 2048     # of a generated text
 _OF_LANGUAGE_MODELS = ("fill", "generate")
 
 
@@ -37,13 +37,14 @@ class Call(NamedTuple):
 
 
 class ModelDirectory:
-    """What `http_server.Server` serves, made of a model; attributes as of `saved_model.SavedModel`.
+    """A model directory with the attributes and methods of `saved_model.SavedModel`.
 
     Args:
       path, device, given: as of `xlnet.load`.
       budget: examples x tokens² computed together.
     """
     version = "1"
+    alone = _OF_LANGUAGE_MODELS         # a long text would block the batches
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         found = loaded.read(path, **given)
@@ -103,7 +104,7 @@ class ModelDirectory:
             for name, kind in self.inputs(signature).items()}
 
     def warm_up(self) -> None:
-        """As of `SavedModel`; drops the signatures that a pretrained model does not have."""
+        """As of `SavedModel`; removes signatures that the pretrained model cannot have."""
         for signature in self.names:
             try:
                 self.run(*self.example(signature))
@@ -114,8 +115,8 @@ class ModelDirectory:
                 del self._inputs[signature]
 
     def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """As of `SavedModel`: none, as the model itself computes no more at once than fits, but
-        for texts that are filled in or continued, of which each beam and sample has a copy."""
+        """As of `SavedModel`: 0, as the model itself makes batches within the budget; of `fill` and
+        `generate` those of the text, times the root of its beams or samples."""
         count = len(next(iter(arrays.values())))
         settings, found = call.settings, np.zeros(count, int)
         if call.signature == "fill":
@@ -143,15 +144,14 @@ class ModelDirectory:
                          "probabilities": [each.probability for each in one]} for one in found]
             if call.signature == "generate":
                 settings = dataclasses.asdict(call.settings)
-                found = [model.generate(prompt, **settings) for prompt in texts["prompt"]]
-                return [_written(one if isinstance(one, list) else [one]) for one in found]
-            return [_short(_SERVED[type(one)](one, self.labels))
+                return [_written(model.stream(prompt, **settings)) for prompt in texts["prompt"]]
+            return [_short(served.of(one, self.labels)._asdict())
                     for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
             raise BadRequest(str(e)) from None
 
     def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
-        """Yields the parts of one text as it is generated.
+        """Yields the parts of a text as it is generated.
 
         Raises:
           BadRequest: another signature, or several prompts.
@@ -170,7 +170,7 @@ class ModelDirectory:
 
 
 def _texts(arrays):
-    """Lists of str by name; lists of such of choices."""
+    """Lists of str by name, or lists of such lists (choices)."""
     try:
         return {name: np.vectorize(bytes.decode, otypes=[object])(values).tolist()
                 for name, values in arrays.items()}
@@ -179,7 +179,7 @@ def _texts(arrays):
 
 
 def _short(value):
-    """An answer with the fewest digits that are its numbers, float32, as an export has them."""
+    """An answer with the fewest digits of its float32 numbers, as of an export."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list) else \
@@ -190,7 +190,7 @@ def _pairs(text_a, text_b=None):
     return list(text_a) if text_b is None else list(zip(text_a, text_b))
 
 
-# The methods of a model by its verb, called with the texts of a signature.
+# The methods of a model by verb, called with the texts of a signature.
 _ASKED: dict[str, Callable] = {
     "classify": lambda model, **texts: model.classify(_pairs(**texts)),
     "score": lambda model, **texts: model.score(_pairs(**texts)).tolist(),
@@ -200,28 +200,10 @@ _ASKED: dict[str, Callable] = {
     "answer": lambda model, question, context: model.answer(question, context),
     "tag": lambda model, text_a: model.tag(text_a)}
 
-# What a signature of an export answers, by the type of the result and the labels.
-_SERVED: dict[type, Callable[[Any, Any], dict[str, Any]]] = {
-    results.Label: lambda one, labels: {
-        "label": one.label, "probabilities": list(one.probabilities.values())},
-    results.Labels: lambda one, labels: {
-        "is_label": [name in one.labels for name in labels],
-        "probabilities": list(one.probabilities.values())},
-    float: lambda one, labels: {"score": one},
-    results.Choice: lambda one, labels: {
-        "label": one.label, "probabilities": list(one.probabilities)},
-    results.Answer: lambda one, labels: {
-        "answer": one.text, "start": -1 if one.start is None else one.start,
-        "end": -1 if one.end is None else one.end,
-        "probability": one.best[0].probability if one.best else 0.,
-        "null_probability": one.null_probability, "texts": [span.text for span in one.best],
-        "probabilities": [span.probability for span in one.best]},
-    results.Tagged: lambda one, labels: {
-        "words": list(one.words), "tags": list(one.tags),
-        **{"entity_" + name: [getattr(entity, name[:-1]) for entity in one.entities]
-           for name in ("labels", "starts", "ends")}}}
 
-
-def _written(found):
+def _written(parts):
+    """The outputs for the parts of texts; between parts other requests have their turn."""
+    whole = {part.number: part.whole for part in parts if part.whole}
+    found = [whole[number] for number in sorted(whole)]
     return {"texts": [one.text for one in found], "ended": [one.ended for one in found],
             "log_probabilities": [one.log_probability for one in found]}

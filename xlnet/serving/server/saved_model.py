@@ -1,7 +1,6 @@
-"""Exported models in a session: their signatures, from JSON and back.
+"""Exported models in a session, and examples and answers from and to JSON.
 
-Only TensorFlow is needed, and tensorflow-text for models that take raw text.
-Shape letters: B examples.
+Needs TensorFlow, and tensorflow-text for models that take raw text. Shape letters: B examples.
 """
 
 from __future__ import annotations
@@ -22,45 +21,51 @@ from xlnet.serving.export.graph_tokenizer import require_tensorflow_text
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-# What a value of a row, and a list of such, is called.
+# The names of a value, and of several, by the kind of its dtype.
 _WORDS = {"U": ("text", "texts"), "i": ("an integer", "integers"),
           "f": ("a number", "numbers")}
 
-# In the directory of the graph: what wrote it, with its checksum.
+# Files in the directory of the graph; VERSIONS_NAME has its checksum.
 GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
 _TASK_NAME = "task.json"
 
 _B64 = "b64"            # key of bytes in JSON
 _LABELS_SHOWN = 20
-_VECTOR_TOKENS = 512    # of a text in the signature of pretrained models
+_VECTOR_TOKENS = 512    # of a text in the signature `vectors`
 
 
 class BadRequest(UserError):
-    """A row that a signature does not take."""
+    """An example that a signature does not accept."""
 
 
 class Input(NamedTuple):
-    """dtype: NumPy's, object for text. shape: of a row's value, -1 for any size."""
+    """An input of a signature."""
     tensor: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
+    dtype: np.dtype             # object: text
+    shape: tuple[int, ...]      # of an example; -1: any size
 
 
 class SavedModel:
-    """A SavedModel, loaded. Any number of threads may ask it.
+    """A loaded SavedModel. Any number of threads may call it.
 
     Args:
-      path: of the directory with `saved_model.pb`, or of one that has such as numbers, of which
-        the highest is taken.
+      path: of a directory with `saved_model.pb`, or with numbered versions of such directories, of
+        which it loads the highest.
 
     Attributes:
-      version: its number. about: what it is, in a line. labels: names in the order of the
-        probabilities; None: it has none. names: of the signatures. default: the one of these that
-        is meant where none is named.
+      path: of the directory with `saved_model.pb`.
+      version: its number.
+      about: what it is, in a line.
+      labels: names in the order of the probabilities; None: it has none.
+      names: of the signatures.
+      default: the signature of requests that name none.
+      alone: the signatures to compute outside of batches.
 
     Raises:
-      UserError: there is none, it is damaged, or this process lacks an operation of it.
+      UserError: there is no model, it is damaged, or this process lacks one of its operations.
     """
+
+    alone: Sequence[str] = ()
 
     def __init__(self, path: str):
         self.path = newest_version(path)
@@ -100,7 +105,7 @@ class SavedModel:
         return files.read_json(path, "model") if os.path.exists(path) else None
 
     def inputs(self, signature: str) -> dict[str, Input]:
-        """What an example of a signature has, by name.
+        """The inputs of a signature by name.
 
         Raises:
           BadRequest: there is no such signature.
@@ -110,17 +115,17 @@ class SavedModel:
                 for name, info in sorted(self._signature(signature).inputs.items())}
 
     def _signature(self, name):
-        if name not in list(self._signatures):      # a map of protobuf encodes what it looks for
+        if name not in list(self._signatures):      # a protobuf map would encode the name
             raise BadRequest("no signature '%s' (there are %s)" % (name, ", ".join(self.names)))
         return self._signatures[name]
 
     def signature_def(self) -> dict[str, Any]:
-        """All signatures as TensorFlow Serving describes them."""
+        """All signatures in the form of TensorFlow Serving's metadata."""
         return {name: json_format.MessageToDict(
             self._signatures[name], preserving_proto_field_name=True) for name in self.names}
 
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Any:
-        """What `run` takes for a signature and the parameters of a request.
+        """The first argument of `run` for a signature and the parameters of a request.
 
         Raises:
           BadRequest: it has no such parameters.
@@ -129,19 +134,19 @@ class SavedModel:
         return signature
 
     def example(self, signature: str) -> tuple[str, dict[str, np.ndarray]]:
-        """What `run` takes for the shortest example of a signature."""
+        """The arguments of `run` for the shortest example of a signature."""
         return signature, {name: np.full([1, *map(abs, kind.shape)],
                                          b"a" if kind.dtype == object else 0, kind.dtype)
                            for name, kind in self.inputs(signature).items()}
 
     def warm_up(self) -> None:
-        """Runs each signature once, as a first answer takes longer than those after it."""
+        """Runs each signature once, as its first run takes longer."""
         for signature in self.names:
             self.run(*self.example(signature))
 
     def tokens(self, call: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """At most how many tokens each example has, int [B]: a piece has a byte or more. 0 where
-        the model does not say how it cuts its texts."""
+        """Upper bounds of the tokens of each example, int [B], as a piece has at least a byte; 0 if
+        the length of its texts is not known."""
         if all(value.dtype != object for value in arrays.values()):
             return np.full(*max(((len(value), value.shape[-1] if value.ndim > 1 else 1)
                                  for value in arrays.values()), key=lambda each: each[1]))
@@ -149,10 +154,10 @@ class SavedModel:
                                                     if value.dtype == object))
 
     def run(self, call: str, arrays: Mapping[str, np.ndarray]) -> list[Any]:
-        """The answers to B examples, as `json` can write them.
+        """The answers to B examples, for `json`.
 
         Raises:
-          BadRequest: the network has no answer to them, such as to ids beyond its vocabulary.
+          BadRequest: the network cannot compute them, such as ids beyond its vocabulary.
         """
         inputs = self.inputs(call)
         try:
@@ -176,7 +181,7 @@ def text_sizes(texts: np.ndarray) -> np.ndarray:
 
 
 def arrays(inputs: Mapping[str, Input], rows: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Examples as JSON has them: dicts by name, or, of a signature with one input, its values.
+    """Arrays [B, ...] by name from examples in JSON: dicts by name, or values of a single input.
 
     Raises:
       BadRequest: an example does not fit.
@@ -215,18 +220,17 @@ def as_columns(rows: Sequence[Any]) -> Any:
 
 
 def _reason(message):
-    """The line of TensorFlow's message that says what is wrong."""
+    """The line of TensorFlow's message with the reason."""
     lines = [line.strip() for line in message.splitlines()]
     return next((line for line in lines if line and not line.startswith(
         ("Graph execution error", "Detected at", "Node:", "[["))), message)
 
 
 def _check_graph(path):
-    """What else may be damaged where the graph is the one that was exported, or one that others
-    wrote, without a checksum.
+    """What is damaged if the model does not load, in words: not a graph with the right checksum.
 
     Raises:
-      UserError: it is another one.
+      UserError: the graph has another checksum.
     """
     versions, graph = os.path.join(path, EXTRA, VERSIONS_NAME), os.path.join(path, GRAPH_NAME)
     stored = files.read_json(versions, "model") if os.path.exists(versions) else {}
@@ -247,13 +251,13 @@ def _alone(number, value, inputs):
 
 
 def _column(name, kind, values):
-    """The values of an input in all rows, an array [B, ...]."""
+    """The values of an input as an array [B, ...]."""
     is_text = kind.dtype == object
     expected = "U" if is_text else kind.dtype.kind
     arrays: list[np.ndarray] = []
     values = [_decoded(name, value) for value in values] if is_text else values
     for number, value in enumerate(values):
-        try:                                            # of texts, each as long as the longest
+        try:                    # of objects, as NumPy's texts are all as long as the longest
             array = np.array(value, object)
             if not is_text and not any(isinstance(each, str) for each in array.ravel()):
                 array = np.array(value)
@@ -277,18 +281,18 @@ def _column(name, kind, values):
 
 
 def _within(number, name, array, dtype):
-    """The numbers in another format, where they are the same."""
+    """The numbers in another dtype, which must not change them."""
     with np.errstate(over="ignore"):
         result = array.astype(dtype)
     wrong = ~np.isfinite(result) if dtype.kind == "f" else result != array
     if wrong.any():
-        raise BadRequest("row %d: '%s' has %s, which is no %s" % (
+        raise BadRequest("row %d: '%s' has %s, which is not a value of %s" % (
             number, name, array[wrong][0], dtype.name))
     return result
 
 
 def _decoded(name, value):
-    """A text, or a list of texts, with the bytes of those that are {"b64": ...}."""
+    """A text, or a list of texts, with {"b64": ...} decoded to bytes."""
     if isinstance(value, list):
         try:
             return [_decoded(name, each) for each in value]
@@ -315,18 +319,18 @@ def _encoded(name, value):
 
 
 def as_rows(arrays: Mapping[str, np.ndarray]) -> list[Any]:
-    """Arrays [B, ...] by name as B rows that `json` can write, see `as_row`."""
+    """Arrays [B, ...] by name as B answers for `json`, see `as_row`."""
     columns = {name: plain(value) for name, value in arrays.items()}
     return [as_row(dict(zip(columns, values))) for values in zip(*columns.values())]
 
 
 def as_row(outputs: dict[str, Any]) -> Any:
-    """The outputs of a row as TensorFlow Serving answers: a dict, or, of one, its value alone."""
+    """The outputs of an example as TensorFlow Serving has them: a dict, or the value of one."""
     return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
 
 def plain(array: np.ndarray) -> list:
-    """An array as nested lists that `json` can write."""
+    """An array as nested lists for `json`."""
     if array.dtype == object:
         return [plain(each) if isinstance(each, np.ndarray) else
                 each.decode() if isinstance(each, bytes) else each for each in array]

@@ -1,1 +1,1 @@
-"""Examples as arrays: token ids, segments, masks and labels, as the network takes them."""
+"""Examples as arrays: token ids, segments, masks and labels, the inputs of the network."""

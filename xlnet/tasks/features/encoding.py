@@ -1,9 +1,9 @@
-"""Fine-tuning examples as arrays, and as record files that are made once and found again.
+"""Fine-tuning examples as arrays, and as record files that later runs find and use again.
 
-What was lost on the way, to the vocabulary or to the length, is counted: `Seen`.
+`Seen` counts what the vocabulary and the length cost: unknown pieces and cut examples.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
-n examples.
+n examples, m records.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -38,65 +39,52 @@ MIN_SEQ_LENGTH = 4
 # choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
 Example = collections.namedtuple("Example", "choices label")
 
-# path: of the TFRecord file. count: of its records. windows: int [n], those of each example, in
-# order; None: one each. seen: `Seen`.
+# path: of the TFRecord file. count: m. windows: int [n], how many records each example has; None:
+# one each. seen: `Seen`.
 Records = collections.namedtuple("Records", "path count windows seen")
 
-# What becomes of the texts: T, of all segments together; whether only the first text is cut;
-# `long_document`.
+# How texts are laid out: T, of all segments together; whether only the first text is cut; the
+# setting `long_document`.
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
 
-_FEWER = "start it with fewer cores, as by taskset -c 0"     # where one is killed
-_NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
+# The array bool [m] next to those of the records' features: whether an example lost some text.
+CUT = "is_cut"
+
+_FEWER = "start it with fewer cores, as by taskset -c 0"     # where a worker is killed
+_NOTED = 0.01      # a larger ratio of unknown pieces or of cut examples is warned of
+# Part of the name of a record file: to be raised whenever the same text gives other arrays.
+_RECORDS_VERSION = 2
+_EXAMPLES_AT_ONCE = 1000
+_EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What became of the texts of a record file.
-
-    pieces: in its records, without special ones. unknown: those among them that are <unk>.
-    examples: as many as were written. cut: those that did not fit, and lost some of their text.
-    """
-    pieces: int = 0
-    unknown: int = 0
+    """Counts over the texts of a record file."""
+    pieces: int = 0         # in its records, without special ones
+    unknown: int = 0        # of these, <unk>
     examples: int = 0
-    cut: int = 0
+    cut: int = 0            # examples that did not fit and lost some of their text
 
     def __add__(self, other: Seen) -> Seen:
         return Seen(*(a + b for a, b in zip(*map(dataclasses.astuple, (self, other)))))
 
     def in_words(self) -> str:
         """For the banner."""
+        unknown, cut = self._ratios()
         return "%.2f %% of %s pieces unknown, %.1f %% of the rows cut" % (
-            100 * self._unknown_share(), "{:,}".format(self.pieces), 100 * self._cut_share())
+            100 * unknown, "{:,}".format(self.pieces), 100 * cut)
 
     def warnings(self) -> list[str]:
-        """What is to be said of shares that are too large."""
-        found = []
-        if self._unknown_share() > _NOTED:
-            found.append("%.1f %% of the pieces are unknown to the vocabulary; is it one of this "
-                         "language?" % (100 * self._unknown_share()))
-        if self._cut_share() > _NOTED:
-            found.append("%.1f %% of the rows are cut; see --max_seq_length and --long_document"
-                         % (100 * self._cut_share()))
-        return found
+        """A message for each ratio that is too large."""
+        return [message % (100 * ratio) for ratio, message in zip(self._ratios(), (
+            "%.1f %% of the pieces are unknown to the vocabulary; is it one of this language?",
+            "%.1f %% of the rows are cut; see --max_seq_length and --long_document"))
+            if ratio > _NOTED]
 
-    def _unknown_share(self):
-        return self.unknown / max(self.pieces, 1)
-
-    def _cut_share(self):
-        return self.cut / max(self.examples, 1)
-
-
-# Name of the array bool [m] that goes with those of the records' features: whether the record's
-# example lost some of its text.
-CUT = "is_cut"
-
-# Part of the name of a record file: to be raised whenever other arrays come out of the same text.
-_RECORDS_VERSION = 2
-_EXAMPLES_AT_ONCE = 1000
-_EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
+    def _ratios(self):
+        return self.unknown / max(self.pieces, 1), self.cut / max(self.examples, 1)
 
 
 def has_windows(layout: Layout) -> bool:
@@ -105,7 +93,7 @@ def has_windows(layout: Layout) -> bool:
 
 
 def check_max_seq_length(max_seq_length: int) -> None:
-    """Raises UserError where not even one token of text would fit."""
+    """Raises UserError if not even one token of text would fit."""
     if max_seq_length < MIN_SEQ_LENGTH:
         raise UserError("max_seq_length is %d, expected at least %d: special tokens and one of text"
                         % (max_seq_length, MIN_SEQ_LENGTH))
@@ -113,61 +101,45 @@ def check_max_seq_length(max_seq_length: int) -> None:
 
 # ---- what fits ----
 
-def _lengths(length_a, length_b, budget):
-    """Two lengths of at most `budget` together: the longer one gives way, id by id, and the second
-    one when both are equal."""
+def _lengths(length_a, length_b, budget, cut_first):
+    """Two lengths of at most `budget` together: ids are taken off the longer one until they are
+    equal, then off both in turn, the second one first. cut_first: off the first one, down to one
+    id, before the second one."""
     if length_a + length_b <= budget:
         return length_a, length_b
-    # Taken off the longer one until they are equal, then off both in turn, the second one first.
-    if min(length_a, length_b) <= budget // 2:
-        shorter = min(length_a, length_b)
-        return (budget - shorter, shorter) if length_a > length_b else (shorter, budget - shorter)
-    return budget - budget // 2, budget // 2
+    if cut_first:
+        length_a = min(length_a, max(budget - length_b, 1))
+        return length_a, min(length_b, budget - length_a)
+    shorter = min(length_a, length_b)
+    if shorter > budget // 2:
+        return budget - budget // 2, budget // 2
+    return (budget - shorter, shorter) if length_a > length_b else (shorter, budget - shorter)
 
 
 def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """Returns the windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
-    With `layout.cut_first` the first text gives way, down to one id, before the second does. What
-    is too long loses its end ("truncate"), its middle ("head_tail": a quarter of what is left is
-    the beginning, https://arxiv.org/abs/1905.05583), or comes as several windows ("sliding": each
-    begins in the middle of the one before, the last one ends with the text).
+    A text that is too long loses its end ("truncate") or its middle ("head_tail": a quarter of what
+    is left is the beginning, https://arxiv.org/abs/1905.05583), or has several windows ("sliding":
+    each begins in the middle of the one before, the last one ends with the text).
     """
     budget = layout.max_seq_length - (2 if ids_b is None else 3)
-    length_a, length_b = _room(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
-    if length_a == len(ids_a) and length_b == len(ids_b or ()):
-        return [(ids_a, ids_b)]
-    cut = {"head_tail": _ends, "sliding": _windows}.get(layout.long_document, _beginning)
-    parts_a = cut(ids_a, length_a)
-    parts_b = [None] if ids_b is None else cut(ids_b, length_b)
+    length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
+    parts_a = _parts(ids_a, length_a, layout.long_document)
+    parts_b = [None] if ids_b is None else _parts(ids_b, length_b, layout.long_document)
     count = max(len(parts_a), len(parts_b))
     return [(parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)])
             for i in range(count)]
 
 
-def _room(length_a, length_b, budget, cut_first):
-    if not cut_first:
-        return _lengths(length_a, length_b, budget)
-    length_a = min(length_a, max(budget - length_b, 1))
-    return length_a, min(length_b, budget - length_a)
-
-
-def _beginning(ids, length):
+def _parts(ids, length, long_document):
+    last = len(ids) - length
+    if last > 0 and long_document == "head_tail":
+        return [ids[:length // 4] + ids[last + length // 4:]]
+    if last > 0 and long_document == "sliding":
+        return [ids[start:start + length]
+                for start in (*range(0, last, max(length // 2, 1)), last)]
     return [ids[:length]]
-
-
-def _ends(ids, length):
-    if len(ids) <= length:
-        return [ids]
-    head = length // 4
-    return [ids[:head] + ids[len(ids) - (length - head):]]
-
-
-def _windows(ids, length):
-    if len(ids) <= length:
-        return [ids]
-    starts = list(range(0, len(ids) - length, max(length // 2, 1))) + [len(ids) - length]
-    return [ids[start:start + length] for start in starts]
 
 
 # ---- arrays ----
@@ -186,11 +158,11 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
     sizes = np.array([len(ids) for ids in joined])[:, None]
     end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    place = np.arange(max_seq_length) - (max_seq_length - sizes)    # in the text; below 0: padding
-    is_padding = place < 0                                                            # [n,T]
-    input_ids = np.zeros(place.shape, np.int32)
+    index = np.arange(max_seq_length) - (max_seq_length - sizes)    # in the text; below 0: padding
+    is_padding = index < 0                                                            # [n,T]
+    input_ids = np.zeros(index.shape, np.int32)
     input_ids[~is_padding] = np.fromiter(itertools.chain.from_iterable(joined), np.int32)
-    segment_ids = np.where(place < end_of_a, SEG_A, SEG_B).astype(np.int32)
+    segment_ids = np.where(index < end_of_a, SEG_A, SEG_B).astype(np.int32)
     segment_ids[is_padding] = SEG_PAD
     segment_ids[:, -1] = SEG_CLS
     return dict(input_ids=input_ids, input_mask=is_padding.astype(np.float32),
@@ -202,7 +174,7 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
 
     Returns:
       A dict of arrays [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; and the number
-      of windows of each example, int [n], which add up to m.
+      of windows of each example, int [n], whose sum is m.
     """
     texts = [text for example in examples for pair in example.choices for text in pair]
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
@@ -225,7 +197,7 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
 
 
 def _fit_together(choices, layout):
-    """The windows of an example, each a list of one pair per choice; all choices have as many."""
+    """The windows of an example, each a list of one pair per choice."""
     fit = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
     return [[windows[min(i, len(windows) - 1)] for windows in fit]
             for i in range(max(map(len, fit)))]
@@ -246,17 +218,17 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
     """Writes examples as a TFRecord file named after its content, unless it is there already.
 
     Args:
-      directory: where to; made if need be.
-      name: how the file name begins, such as "mrpc.train".
-      examples: some `Example`s, or what else `encode` takes and `json` can write; they are gone
-        through twice, and at most some thousands of them are kept in memory.
-      label_features: those that a record has beside the ids: `feature_spec.Feature`s.
-      label_names: what the labels' ids mean; None: labels are scores.
+      directory: where to; created if necessary.
+      name: the beginning of the file's name, such as "mrpc.train".
+      examples: `Example`s, or what else `encode` takes and `json` can write; read twice, with at
+        most some thousands of them in memory.
+      label_features: `feature_spec.Feature`s of a record in addition to the ids.
+      label_names: the meaning of the labels' ids; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
-        be missing where nothing is ever cut.
+        be missing if nothing is ever cut.
       options: what else `encode` depends on: `Reader.record_options`.
       num_choices: C of each example.
-      workers: processes that tokenize; 1 for none beside this one.
+      workers: processes that tokenize; 1: only this one.
       overwrite: write the file even if it is there.
 
     Returns:
@@ -290,8 +262,8 @@ def _paths(stem):
 
 
 def _found(stem, has_windows, count):
-    """The `Records` of `count` examples that were made before; None where there are none, or, with
-    a note, where they are damaged."""
+    """The `Records` of `count` examples from an earlier run; None if there are none or, with a
+    note, if they are damaged."""
     path, windows_path, seen_path = _paths(stem)
     if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
         return None
@@ -303,7 +275,7 @@ def _found(stem, has_windows, count):
             return found
     except (ValueError, TypeError):      # of a damaged array or description
         pass
-    _log.warning("note: %s is damaged, it is made anew", path)
+    _log.warning("note: %s is damaged, it is written again", path)
     return None
 
 
@@ -327,38 +299,37 @@ class _Encoder:
     def __call__(self, examples):
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
         is_cut = arrays.pop(CUT, np.zeros(0, bool))
-        return self._bytes.encode(arrays), counts, self._seen(arrays, len(examples), is_cut.sum())
-
-    def _seen(self, arrays, examples, cut):
-        tokenizer = self._tokenizer
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
-        pieces = ids[(ids != tokenizer.sep_id) & (ids != tokenizer.cls_id)]
-        return Seen(len(pieces), int(np.count_nonzero(pieces == tokenizer.unk_id)), examples,
-                    int(cut))
+        pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
+        unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
+        seen = Seen(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
+        return self._bytes.encode(arrays), counts, seen
 
     def __reduce__(self):
-        """For worker processes: they load the vocabulary from its file."""
+        """For worker processes: each loads the vocabulary from its file, once."""
         tokenizer = self._tokenizer
         return _load_encoder, (self._encode, tokenizer.path, tokenizer.uncased,
                                tokenizer.keep_accents, self._layout, self._features)
 
 
+_loaded = functools.lru_cache(maxsize=1)(Tokenizer)
+
+
 def _load_encoder(encode, path, uncased, keep_accents, layout, features):
-    return _Encoder(encode, Tokenizer(path, uncased, keep_accents), layout, features)
+    return _Encoder(encode, _loaded(path, uncased, keep_accents), layout, features)
 
 
 def _encoded(encoder, examples, workers):
-    """Yields what `encoder` makes of a thousand examples at a time, in order."""
+    """Yields the results of `encoder` for a thousand examples at a time, in order."""
     blocks = _blocks(examples)
     if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
         yield from map(encoder, blocks)
         return
     with errors.explained(fewer=_FEWER), concurrent.futures.ProcessPoolExecutor(
-            workers, mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start_worker, initargs=(encoder,)) as pool:
+            workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         running: collections.deque[concurrent.futures.Future] = collections.deque()
         for block in blocks:
-            running.append(pool.submit(_work, block))
+            running.append(pool.submit(encoder, block))
             if len(running) > 2 * workers:
                 yield running.popleft().result()
         yield from (future.result() for future in running)
@@ -370,20 +341,8 @@ def _blocks(examples):
     yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
 
 
-_worker_encoder: _Encoder        # that of a worker process, from its start on
-
-
-def _start_worker(encoder):
-    global _worker_encoder
-    _worker_encoder = encoder
-
-
-def _work(examples):
-    return _worker_encoder(examples)
-
-
 def _write(path, blocks):
-    """Writes all records; returns the windows of each example, int [n], and what was `Seen`."""
+    """Writes all records; returns the windows of each example, int [n], and the `Seen`."""
     counts, seen = [], Seen()
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
         for serialized, windows, more in blocks:

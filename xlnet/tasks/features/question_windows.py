@@ -1,10 +1,10 @@
-"""Questions on paragraphs as arrays: overlapping windows of a paragraph, the question behind each.
+"""Questions on paragraphs as arrays: overlapping windows of a paragraph, each with the question.
 
-A window is `paragraph <sep> question <sep> <cls>`, padded on the right. A paragraph is cut into
-pieces once, however many questions it has. Where the network is to remember what stands before a
-window, there are segments of the same form before it, the first one padded on the left.
+A window is `paragraph <sep> question <sep> <cls>`, padded on the right. A paragraph is tokenized
+once, however many questions it has. If the network has a memory, segments of the same form precede
+a window with the text before it; the first one is padded on the left.
 
-Shape letters: n questions, m windows, T tokens of a window, S segments, the window among them, P
+Shape letters: n questions, m windows, T tokens of a window, S segments including the window, P
 pieces of a paragraph.
 """
 
@@ -24,7 +24,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
 
-# Of a token: where it stands in the context.
+# Of a token: its characters in the context.
 TOKEN_FEATURES = ("char_start", "char_end")
 
 # start, end: the answer's characters in the context; -1 where there is none.
@@ -32,24 +32,24 @@ Question = collections.namedtuple("Question", "context question start end")
 
 
 def window_features(length: int) -> tuple[Feature, ...]:
-    """What a window of T = `length` tokens has beside its ids."""
+    """The features of a window of T = `length` tokens, in addition to its ids."""
     return (
-        Feature("start_positions", (), "int"),      # the answer's first token; <cls>: it has none
-        Feature("end_positions", (), "int"),        # its last one
+        Feature("start_positions", (), "int"),      # the answer's first token; <cls>: no answer
+        Feature("end_positions", (), "int"),        # its last token
         Feature("is_impossible", (), "float"),      # 1: the answer is not in the window
         Feature("cls_index", (), "int"),
         Feature("paragraph_len", (), "int"),
-        Feature("widest_start", (), "int"),         # the tokens from here ...
-        Feature("widest_end", (), "int"),           # ... to before here have most context here
-        # Whole numbers all the same: a paragraph may have more characters than a piece's id can be.
+        Feature("widest_start", (), "int"),         # tokens from here to before widest_end have
+        Feature("widest_end", (), "int"),           # more context than in any other window
+        # Integers, but a paragraph may have more characters than the ids of pieces allow.
         Feature("char_start", (length,), "float"),
         Feature("char_end", (length,), "float"),
     )
 
 
 class Window(NamedTuple):
-    """Pieces `start` to before `end` of a paragraph; of these the ones from `widest_start` to
-    before `widest_end` have more context in this window than in any other."""
+    """Pieces `start` to before `end` of a paragraph; those from `widest_start` to before
+    `widest_end` have more context in this window than in any other."""
     start: int
     end: int
     widest_start: int
@@ -59,7 +59,7 @@ class Window(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
     """The windows of a paragraph of P = `count` pieces: of at most `room` pieces, each beginning
-    `stride` pieces after the one before; one, which may be empty, where all pieces fit."""
+    `stride` pieces after the one before; one, perhaps empty, if all pieces fit."""
     starts = [0]
     while starts[-1] + room < count:
         starts.append(starts[-1] + min(room, stride))
@@ -71,16 +71,16 @@ def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
 def _border(start, end, next_start, next_end):
     """The first piece that has more context in the next window than in this one.
 
-    A piece's context is the pieces on its shorter side, and a hundredth of the window's length. The
-    difference between two windows never rises from left to right.
+    A piece's context is the number of pieces on its shorter side, plus a hundredth of the window's
+    length.
     """
     both = np.arange(next_start, end)
     gain = _context(both, next_start, next_end) - _context(both, start, end)
     return next_start + int(np.argmax(gain > 0)) if (gain > 0).any() else end
 
 
-def _context(place, start, end):
-    return np.minimum(place - start, end - 1 - place) + 0.01 * (end - start)
+def _context(index, start, end):
+    return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
 
 
 # ---- arrays
@@ -92,25 +92,26 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
     Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
 
     Args:
-      length: T. stride: pieces from one window to the next. max_query_length: pieces of a question
-        that are kept. segments: S.
+      length: T.
+      stride: pieces from one window to the next.
+      max_query_length: pieces of a question that are kept.
+      segments: S.
     """
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _aligner(tokenizer).encode(contexts)))
-    queries = tokenizer.encode_lines([question.question for question in questions])
-    laid_out = []
-    for question, query in zip(questions, queries):
-        query = query[:max_query_length]
-        paragraph = paragraphs[question.context]
-        laid_out.append([(paragraph, query, window, question) for window in windows_of(
-            len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)])
-    arrays = _empty_arrays(sum(map(len, laid_out)), length, segments)
-    for row, (paragraph, query, window, question) in enumerate(
-            each for windows in laid_out for each in windows):
-        _fill(arrays, row, paragraph, query, window, tokenizer, length)
-        _fill_before(arrays, row, paragraph, query, window, tokenizer, length)
-        _mark_answer(arrays, row, paragraph, window, question)
-    return arrays, np.array(list(map(len, laid_out)))
+    laid_out, counts = [], []
+    for question, query in zip(questions, tokenizer.encode_lines(
+            [question.question for question in questions])):
+        query, paragraph = query[:max_query_length], paragraphs[question.context]
+        windows = windows_of(
+            len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)
+        laid_out += [(paragraph, query, window, question) for window in windows]
+        counts.append(len(windows))
+    arrays = _empty_arrays(len(laid_out), length, segments)
+    for i, (paragraph, query, window, question) in enumerate(laid_out):
+        _fill(arrays, i, paragraph, query, window, tokenizer, length)
+        _mark_answer(arrays, i, paragraph, window, question)
+    return arrays, np.array(counts)
 
 
 _aligner = functools.lru_cache(maxsize=1)(Aligner)
@@ -127,35 +128,29 @@ def _empty_arrays(count, length, segments):
                 is_real_example=np.ones(count, np.int32))
 
 
-def _fill(arrays, row, paragraph: Aligned, query, window: Window, tokenizer, length):
-    """Lays out one window."""
+def _fill(arrays, i, paragraph: Aligned, query, window: Window, tokenizer, length):
+    """Lays out one window and, as far as there is text, the segments before it."""
     size = window.end - window.start
-    begin = arrays["input_ids"].shape[1] - length
-    _lay_out(arrays, row, begin, paragraph.ids[window.start:window.end], query, tokenizer)
-    arrays["cls_index"][row], arrays["paragraph_len"][row] = size + len(query) + 2, size
-    arrays["widest_start"][row] = window.widest_start - window.start
-    arrays["widest_end"][row] = window.widest_end - window.start
-    arrays["char_start"][row, :size] = paragraph.starts[window.start:window.end]
-    arrays["char_end"][row, :size] = paragraph.ends[window.start:window.end]
-
-
-def _fill_before(arrays, row, paragraph, query, window, tokenizer, length):
-    """Lays out the segments before a window, as far as there is text: the last one ends where the
-    window begins."""
-    room, end = length - len(query) - QUESTION_SPECIAL_TOKENS, window.start
-    begin = arrays["input_ids"].shape[1] - length
+    begin, end = arrays["input_ids"].shape[1] - length, window.start
+    _lay_out(arrays, i, begin, paragraph.ids[end:window.end], query, tokenizer)
+    arrays["cls_index"][i], arrays["paragraph_len"][i] = size + len(query) + 2, size
+    arrays["widest_start"][i] = window.widest_start - window.start
+    arrays["widest_end"][i] = window.widest_end - window.start
+    arrays["char_start"][i, :size] = paragraph.starts[window.start:window.end]
+    arrays["char_end"][i, :size] = paragraph.ends[window.start:window.end]
+    room = length - len(query) - QUESTION_SPECIAL_TOKENS
     while begin > 0 and end > 0:
         size = min(room, end)
-        _lay_out(arrays, row, begin - size - length + room, paragraph.ids[end - size:end], query,
+        _lay_out(arrays, i, begin - size - length + room, paragraph.ids[end - size:end], query,
                  tokenizer)
         begin, end = begin - length, end - size
 
 
-def _lay_out(arrays, row, begin, pieces, query, tokenizer):
-    """Writes `pieces <sep> question <sep> <cls>` into a row, from the token `begin` on."""
+def _lay_out(arrays, i, begin, pieces, query, tokenizer):
+    """Writes `pieces <sep> question <sep> <cls>` into example i, from the token `begin` on."""
     size = len(pieces)
     cls = size + len(query) + 2
-    ids, segments, padding = (arrays[name][row, begin:begin + cls + 1] for name in
+    ids, segments, padding = (arrays[name][i, begin:begin + cls + 1] for name in
                               ("input_ids", "segment_ids", "input_mask"))
     ids[:size] = pieces
     ids[size] = ids[cls - 1] = tokenizer.sep_id
@@ -167,13 +162,13 @@ def _lay_out(arrays, row, begin, pieces, query, tokenizer):
     padding[:] = 0
 
 
-def _mark_answer(arrays, row, paragraph, window, question):
-    """Where the answer is in a window: at <cls> where the window does not hold the whole of it."""
+def _mark_answer(arrays, i, paragraph, window, question):
+    """Where the answer is in a window: at <cls> unless the window has all of it."""
     first, last = piece_span(paragraph, question.start, question.end) \
         if question.start >= 0 else (0, -1)
     if window.start <= first <= last < window.end:
         positions = first - window.start, last - window.start
     else:
-        positions = (int(arrays["cls_index"][row]),) * 2
-        arrays["is_impossible"][row] = 1
-    arrays["start_positions"][row], arrays["end_positions"][row] = positions
+        positions = (int(arrays["cls_index"][i]),) * 2
+        arrays["is_impossible"][i] = 1
+    arrays["start_positions"][i], arrays["end_positions"][i] = positions

@@ -1,14 +1,12 @@
 """Sentences of words as records: the pieces of words, and windows of sentences that are too long.
 
-A word is encoded on its own (`Tokenizer.encode_words`), so that each piece belongs to one word. A
-word that stands after a space, as all words do where a file's words stand between spaces, is
-encoded with the mark of the space, "▁EU"; one that does not, such as a Chinese character, without
-it, so that it is the piece that the vocabulary has for it in running text and no lone "▁" precedes
-it.
+Each word is encoded alone (`Tokenizer.encode_words`), so that a piece belongs to one word. A word
+after a space has the mark of the space, "▁EU"; a word after another one, such as a Chinese
+character, does not, so that it is the vocabulary's piece of running text, without a lone "▁".
 
-A sentence that does not fit becomes several windows of whole words. Each word belongs to one
-window, in order; as many words as fit stand on both sides of a window's own ones, to be read and
-not to be tagged. Of a word that alone does not fit the end is cut off.
+A sentence that does not fit becomes several windows of complete words. Each word belongs to one
+window, in order; a window has as many words on both sides as fit, as context that is not tagged. A
+word that alone does not fit loses its end.
 
 Shape letters: T = `max_seq_length` tokens, n sentences, m windows, W words.
 """
@@ -28,11 +26,10 @@ _CONTEXT_SHARE = 8          # of a window, on each side of its own words, is con
 
 
 class Example(NamedTuple):
-    """A sentence of W words, as `json` can write it. after_space: 1 where a word stands after a
-    space. tags: ids; None where they are not known."""
+    """A sentence of W words, as `json` can write it."""
     words: Sequence[str]
-    after_space: Sequence[int]
-    tags: Optional[Sequence[int]]
+    after_space: Sequence[int]              # 1 if a word comes after a space
+    tags: Optional[Sequence[int]]           # ids; None if they are not known
 
 
 class Window(NamedTuple):
@@ -44,12 +41,12 @@ class Window(NamedTuple):
 
 
 def features(length: int) -> tuple[Feature, ...]:
-    """What a record of T = `length` tokens has beside the ids."""
+    """The features of a record of T = `length` tokens, in addition to the ids."""
     return (
         Feature("label_ids", (length,), "int"),     # at each piece of a word: its tag's id + 1
         Feature("word_starts", (length,), "int"),   # 1 at the first piece of each word to be tagged
-        Feature("sentence_edges", (2,), "int"),     # 1: the first, the last word of them is that of
-                                                    # the sentence
+        Feature("sentence_edges", (2,), "int"),     # 1 if the first, the last of these words is
+                                                    # that of the sentence
     )
 
 
@@ -57,7 +54,8 @@ def windows(sizes: Sequence[int], room: int) -> list[Window]:
     """The windows of a sentence.
 
     Args:
-      sizes: pieces of each word, at most `room`. room: pieces that fit.
+      sizes: pieces of each word, at most `room`.
+      room: pieces that fit.
     """
     ends = np.cumsum([0, *sizes])            # ends[i]: pieces before word i
     count, context = len(sizes), room // _CONTEXT_SHARE
@@ -74,8 +72,8 @@ def windows(sizes: Sequence[int], room: int) -> list[Window]:
 
 
 def _with_context(ends, own, own_end, room, left):
-    """The window of words [own, own_end), which fit into `room`: up to `left` pieces before them,
-    then words after them, then, where there are none, more before them."""
+    """The window of words [own, own_end), which fit into `room`: with up to `left` pieces before
+    them, then words after them and, if there are none, more before them."""
     first, last = own, own_end
     left = min(left, room - int(ends[own_end] - ends[own]))
     while first > 0 and ends[own] - ends[first - 1] <= left:
@@ -88,7 +86,7 @@ def _with_context(ends, own, own_end, room, left):
 
 
 def _words_within(ends, first, room):
-    """The word after the last of those from `first` on that fit into `room`, one at least."""
+    """The word after the last one that fits into `room`, counted from `first`; one always fits."""
     return max(int(np.searchsorted(ends, ends[first] + room, "right")) - 1, first + 1)
 
 

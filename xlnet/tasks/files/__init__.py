@@ -1,1 +1,1 @@
-"""Files of examples: tables, questions, tagged sentences, read and checked whole before use."""
+"""Files of examples: tables, questions, tagged sentences, read and checked before use."""

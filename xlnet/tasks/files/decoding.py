@@ -1,10 +1,11 @@
-"""Bytes of a file to lines of text: UTF-8, what its first bytes say, or what the user says."""
+"""Bytes of a file to lines of text: UTF-8, the encoding of its first bytes, or a given one."""
 
 from __future__ import annotations
 
 import codecs
 import collections
 import functools
+import io
 import itertools
 import logging
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from xlnet.tasks.files import faults
 
 _log = logging.getLogger(__name__)
 
-# The first bytes of a file, and the encoding that they tell.
+# The first bytes of a file, and the encoding that they show.
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LOOKED_AT = 4096       # [bytes] of a file without a mark
@@ -24,16 +25,17 @@ _CHUNK = 1 << 18        # [bytes]
 
 
 class Lines:
-    """The lines of a file without the empty ones at its end, read piece by piece whenever they are
-    gone through.
+    """The lines of a file, without the empty ones at its end; each iteration reads it again.
 
-    Only a line feed ends a line: texts hold other characters that `str.splitlines` would break at.
+    Only a line feed ends a line, or a carriage return if `ends_in_returns` is set: texts hold other
+    characters at which `str.splitlines` would break.
 
     Args:
-      path: its name in errors. file: open for reading bytes; it is checked whole.
+      path: the file's name in errors.
+      file: open for reading bytes; it is decoded once to check it.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
-      skips: bytes that are not UTF-8 stay in their lines, as half surrogates, which are a fault of
-        the row that they are in.
+      skips: keep bytes that are not UTF-8 in their lines, as half surrogates, which whoever parses
+        the lines reports.
 
     Raises:
       UserError: the bytes are not of this encoding; the message says which it might be.
@@ -47,10 +49,11 @@ class Lines:
             encoding = None
         self._encoding = encoding or _shown(path, self._read(0))
         self._on_error = "strict"
+        self.ends_in_returns = False
         try:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeDecodeError:
-            self._find_faults(skips)
+            self._find_errors(skips)
             self._on_error = "surrogateescape"
 
     def __iter__(self) -> Iterator[str]:
@@ -58,7 +61,7 @@ class Lines:
         for line in self._all():
             line = line[:-1] if line.endswith("\r") else line
             if not line.strip():
-                blank.append(line)          # one of those at the end, or others follow
+                blank.append(line)          # at the end of the file, or others follow
                 continue
             if blank:
                 yield from blank
@@ -81,41 +84,45 @@ class Lines:
         return list(itertools.islice(self, count))
 
     def start(self) -> str:
-        """The beginning of the text from its first character on that is no blank; or ""."""
+        """The beginning of the text, from its first character that is not blank; or ""."""
         return next(filter(None, map(str.lstrip, self.chunks())), "")
 
     def chunks(self) -> Iterator[str]:
-        """The text piece by piece, wherever its lines end."""
-        decoder = codecs.getincrementaldecoder(self._codec())(self._on_error)
-        place, lines, is_end = 0, 1, False
+        """The text piece by piece, wherever its lines end, without a byte order mark."""
+        encoding = self._encoding or "utf-8"
+        decoder = io.IncrementalNewlineDecoder(         # keeps "\r\n" in one piece
+            codecs.getincrementaldecoder(encoding)(self._on_error), translate=False)
+        offset, lines, is_begun, is_end = 0, 1, False, False
         while not is_end:
-            content = self._read(place)
-            place, is_end = place + len(content), not content
+            content = self._read(offset)
+            offset, is_end = offset + len(content), not content
             try:
                 text = decoder.decode(content, is_end)
             except UnicodeDecodeError as e:
                 if self._encoding is None:
                     raise
                 raise UserError("%s: not %s: byte 0x%02x in line %d" % (
-                    self._path, self._codec(), e.object[e.start],
+                    self._path, encoding, e.object[e.start],
                     lines + e.object[:e.start].count(b"\n"))) from None
             lines += text.count("\n")
-            yield text
+            if not is_begun:
+                text = text.lstrip("\ufeff")
+                is_begun = bool(text)
+            yield text.replace("\r", "\n") if self.ends_in_returns else text
 
-    def _codec(self):
-        return self._encoding or "utf-8-sig"
-
-    def _read(self, place):
-        self._file.seek(place)              # others may read the file at the same time
+    def _read(self, offset):
+        self._file.seek(offset)             # others may read the file at the same time
         return self._file.read(_CHUNK)
 
-    def _find_faults(self, skips):
+    def _find_errors(self, skips):
         """Refuses a file that is not UTF-8, or warns of it."""
         found, bad, good = faults.Found(), b"", 0
         self._file.seek(0)
         for number, line in enumerate(self._file, 1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             try:
-                line.decode("utf-8-sig" if number == 1 else "utf-8")
+                line.decode()
                 good += not line.isascii()
             except UnicodeDecodeError as e:
                 found.add("%s:%d" % (self._path, number), "not UTF-8: byte 0x%02x at column %d" % (

@@ -1,6 +1,6 @@
-"""What is wrong in a file, told in few lines: the same fault of many rows once, with their number.
+"""Errors in files, reported in few lines: equal errors of table rows once, with their number.
 
-A fault is (place, text): "train.csv:17", "column 'text' is empty".
+An error is (place, text): "train.csv:17", "column 'text' is empty".
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_LISTED = 20      # different faults that are shown
+_LISTED = 20      # different errors that are shown
 
 
 class Found:
-    """The faults of a file. However many there are, little is kept of them."""
+    """The errors of a file; memory does not grow with their number."""
 
-    def __init__(self, faults: Iterable[tuple] = ()):
+    def __init__(self, errors: Iterable[tuple] = ()):
         self._count = 0
-        self._has_others = False                        # beside those that are shown
+        self._has_others = False                        # besides those that are shown
         self._places: dict[str, tuple] = {}             # text -> (first place, last, rows)
-        for place, text in faults:
+        for place, text in errors:
             self.add(place, text)
 
     def __len__(self) -> int:
@@ -37,11 +37,8 @@ class Found:
             self._has_others = True
 
     def refuse(self, hint: str = "") -> None:
-        """Raises UserError for the faults, if there are any.
-
-        The message is the first one; where there are more, they are listed, each kind once. The
-        hint stands behind each.
-        """
+        """Raises UserError with the first error, if there is one, and logs a list of several; each
+        is followed by `hint`."""
         if not self._count:
             return
         others = ""
@@ -52,23 +49,21 @@ class Found:
         raise UserError("%s: %s%s%s" % (place, text, hint, others))
 
     def note_skipped(self, path: str, count: int, more: str = "") -> None:
-        """Warns of the faults of a file of `count` rows, whose rows were skipped; more: what else
-        is to be said of them."""
-        if self._count:
-            _log.warning("note: %s: %d of %d rows skipped%s%s", path, self._count, count, more,
-                         self._listed())
+        """Warns that table rows with errors were skipped, of `count` in all; `more` follows."""
+        _log.warning("note: %s: %d of %d rows skipped%s%s", path, self._count, count, more,
+                     self._listed())
 
     def end(self, path: str, skips: bool) -> None:
-        """Refuses the faults of a file, or warns of them where what they are in was skipped."""
+        """Raises UserError for the errors, or warns of them if what has them was skipped."""
         if not skips:
             self.refuse()
         elif self._count:
-            _log.warning("note: %s: skipped what has a fault, %d in all%s", path, self._count,
+            _log.warning("note: %s: skipped what has an error, %d in all%s", path, self._count,
                          self._listed())
 
     def _listed(self, hint=""):
-        """The end of a line, and a line for each of the first different faults."""
-        lines = [(", the first %d faults:" % _LISTED) if self._has_others else ":"]
+        """The end of a line, and a line for each of the first different errors."""
+        lines = [(", the first %d errors:" % _LISTED) if self._has_others else ":"]
         for text, (first, last, rows) in self._places.items():
             lines.append("  %s: %s%s%s" % (
                 first, text, hint, "" if rows == 1 else " (%d rows, the last one %s)" % (
@@ -76,6 +71,6 @@ class Found:
         return "\n".join(lines)
 
 
-def refuse(faults: Iterable[tuple]) -> None:
-    """Raises UserError for the faults (place, text), if there are any."""
-    Found(faults).refuse()
+def refuse(errors: Iterable[tuple]) -> None:
+    """Raises UserError for errors (place, text), if there are any."""
+    Found(errors).refuse()

@@ -1,4 +1,4 @@
-"""JSON that is larger than the memory, an item at a time: `ijson`, and what it leaves silent."""
+"""JSON that is larger than the memory, an item at a time: `ijson`, and the errors it ignores."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Optional
 
 import ijson
 
-# An escape of half a character, which ijson's parser would turn into "?"; where the text ends, the
-# next chunk may have the other half.
+# An escape of half a character, which ijson's parser would turn into "?"; at the end of the text,
+# the next chunk may have the other half.
 _HALF = re.compile(r"(?<!\\)(?:\\\\)*(\\ud[89ab]..(?!\\ud[c-f]|\\ud\Z|\\u\Z|\\\Z|\Z)"
                    r"|(?<!\\ud[89ab]..)\\ud[c-f]..)", re.IGNORECASE | re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Brackets that a chunk may leave open: ijson's time and memory grow with the square of the depth.
 _DEEPEST = 1000
-_OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, and what is before
+_OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, and the text before
 
 
 def items(chunks: Iterable[str], prefix: str) -> Iterator[Any]:
-    """Yields the values at a place of the text, such as "item" or "data.item", as ijson names it.
+    """Yields the values at a place of a text, such as "item" or "data.item", as ijson names it.
 
     Raises:
-      ValueError: it is not JSON; the message does not know the line.
+      ValueError: the text is not JSON; the message does not have the line.
     """
     try:
         yield from ijson.items(_Bytes(chunks), prefix, use_float=True)
@@ -33,10 +33,10 @@ def items(chunks: Iterable[str], prefix: str) -> Iterator[Any]:
 
 
 def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
-    """The event of ijson's, such as "start_array", at a key of the object that a text is; None: it
-    is not an object, or has no such key."""
+    """ijson's event, such as "start_array", at a key of the object in a text; None if the text is
+    not an object or has no such key."""
     try:
-        for place, event, _ in ijson.parse(_Bytes(chunks), use_float=True):
+        for place, event, _ in ijson.parse(_Bytes(chunks, takes_halves=True), use_float=True):
             if place == key:
                 return event
             if not place and event != "map_key" and event != "start_map":
@@ -47,10 +47,11 @@ def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
 
 
 class _Bytes:
-    """Chunks of a text as a file of UTF-8."""
+    """Chunks of a text as a file of UTF-8. takes_halves: half characters are not an error."""
 
-    def __init__(self, chunks):
+    def __init__(self, chunks, takes_halves=False):
         self._chunks = filter(None, chunks)
+        self._takes_halves = takes_halves
         self._before = ""
 
     def read(self, size):
@@ -59,6 +60,8 @@ class _Bytes:
         chunk = next(self._chunks, "")
         if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
+        if self._takes_halves:
+            return chunk.encode("utf-8", "replace")
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(
             text, max(len(self._before) - _OVERLAP, 0))

@@ -1,6 +1,6 @@
-"""Rows of a task from its files, whose forms `readers` knows; what a label is, its `Reader` says.
+"""Rows of a task from its files, whose forms `readers` knows; its `Reader` parses their labels.
 
-A file is read and checked whole before anything is done with it; all of its faults are listed.
+A file is read and checked to its end before it is used; all of its errors are listed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _log = logging.getLogger(__name__)
 
 def read_rows(task: Task, data_dir: str, split: str,
               need_labels: Optional[bool] = None) -> Sequence[Row]:
-    """Reads and checks the whole of a split's file (or files, see `expand_split`).
+    """Reads and checks the file of a split (or files, see `expand_split`).
 
     Args:
-      need_labels: whether a row without a known label is a fault. Otherwise its label is None. By
-        default labels are needed except in test splits.
+      need_labels: whether a table row without a known label is an error; if not, its label is None.
+        None: except in test splits.
 
     Returns:
       The `Row`s, in the order of the file.
 
     Raises:
-      UserError: names the first fault with file and line, and the number of the others.
+      UserError: names the first error with file and line, and the number of the others.
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
@@ -48,8 +48,8 @@ def read_rows(task: Task, data_dir: str, split: str,
 
 
 def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
-    """The rows of a part, "train" or one file of a split, and those that are read with it: where
-    dev is held out of the train file both are. Arguments and errors as those of `read_rows`."""
+    """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
+    dev is held out of the train file. Arguments and errors as in `read_rows`."""
     if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
         return {part: _read_part(task, data_dir, part, need_labels)}
     parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share,
@@ -62,15 +62,15 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
 
 
 def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
-    """Parts rows into (train, dev), stratified by label.
+    """Splits rows into (train, dev), stratified by label.
 
     Rows of one query are in the same part, and so are those of the same text, unless each text
     has more rows than dev may have.
 
     Args:
-      share: the fraction of the rows, or of the queries, that is dev; at least one, as is train
-        where there are two.
-      seed: chooses them.
+      share: the fraction of the rows, or of the queries, that is dev; at least one row, and at most
+        all but one.
+      seed: of the choice.
     """
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
@@ -87,9 +87,9 @@ def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence
 
 
 def _held_out(units, labels, share, seed, by_unit=False):
-    """Which rows are held out, bool [n]: in the order of labels as much as `share` of those so far,
-    so that each label gives its part. units: rows of the same number are in the same part; by_unit:
-    `share` is of these."""
+    """Which rows are held out, bool [n]: in the order of labels, the fraction `share` of those so
+    far, so that each label has it. Rows with the same number in `units` are in the same part;
+    by_unit: `share` is a fraction of these numbers."""
     _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True,
                                       return_counts=True)
     if by_unit:
@@ -97,10 +97,10 @@ def _held_out(units, labels, share, seed, by_unit=False):
     total = sizes.sum()
     share = max(1, min(round(share * total), total - 1)) / total
     order = np.random.default_rng(seed).permutation(len(first))
-    is_held_out, held, passed = np.zeros(len(first), bool), 0, 0
+    is_held_out, held, seen = np.zeros(len(first), bool), 0, 0
     for index in order[np.argsort(labels[first[order]], kind="stable")]:
-        passed += sizes[index]
-        if held + sizes[index] <= round(passed * share):
+        seen += sizes[index]
+        if held + sizes[index] <= round(seen * share):
             is_held_out[index] = True
             held += sizes[index]
     return is_held_out[unit]
@@ -113,15 +113,16 @@ def _read_part(task, data_dir, part, need_labels):
 
 def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
               form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
-    """Reads and checks one file; arguments as in `read_rows`.
+    """Reads and checks one file.
 
     Args:
-      path: file or directory; "-" is the standard input.
+      path: file or directory; "-": the standard input.
+      need_labels: as in `read_rows`.
       header: column names, for a file without a line of them.
-      form: a key of `readers.FORMS` or `Reader.forms`; from the extension if not given.
-      skips: rows with a fault are left out; where no labels are needed they are kept, without
-        texts, so that predictions stay in line with the file. A warning counts them. Otherwise a
-        fault ends the whole. `task.skips_faults` says the same.
+      form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension.
+      skips: leave out table rows with errors, with a warning that counts them, instead of refusing
+        the file, as `task.skips_faults` does. If no labels are needed they stay, without texts, so
+        that predictions are aligned with the file.
 
     Returns:
       The `Row`s; many of them are kept on disk.
@@ -131,7 +132,7 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
 
 def read_tables(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]],
                 form: Optional[str], skips: bool) -> Sequence[Row]:
-    """The same of files that are tables."""
+    """As `read_file`, of files that are tables."""
     seen: dict = {}
     parts: list[Sequence[Row]] = []
     for each in readers.each_path(path):
@@ -141,23 +142,23 @@ def read_tables(task: Task, path: str, need_labels: bool, header: Optional[Seque
 
 
 def _read_table(task, path, need_labels, header, form, skips, seen, first):
-    """The rows of one file, whose numbers begin with `first`; seen: as for `Reader.check_row`."""
+    """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
     table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
-    found, count, broken = faults.Found(), 0, 0     # broken: rows that are none
+    found, count, broken = faults.Found(), 0, 0     # broken: rows of wrong width or without text
 
     def checked():
         nonlocal count, broken
         for count, (place, values) in enumerate(table.rows, 1):
             index = first + count - 1
-            row, fault = (None, values) if isinstance(values, str) else _parse_row(
+            row, error = (None, values) if isinstance(values, str) else _parse_row(
                 task, columns, values, index, need_labels)
-            if row and row is not _LEFT_OUT and not fault:
-                fault = task.reader.check_row(row, seen)
+            if row and row is not _LEFT_OUT and not error:
+                error = task.reader.check_row(row, seen)
                 if table.sources:
                     row = row._replace(source=table.sources.pop(row.query, None))
-            if fault:
-                found.add(table.where(place), fault)
+            if error:
+                found.add(table.where(place), error)
                 if skips:
                     row = None if need_labels else _without_texts(columns, values, index)
             broken += row is None
@@ -169,7 +170,7 @@ def _read_table(task, path, need_labels, header, form, skips, seen, first):
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
     # The official train files of some tasks have a few broken rows.
     can_lose = count // 100 if task.broken_rows and need_labels else 0
-    if skips and len(found) < count:
+    if skips and 0 < len(found) < count:
         found.note_skipped(path, count, "" if need_labels else ", their answers are empty")
     elif broken and broken == len(found) and broken <= can_lose:
         _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
@@ -180,11 +181,8 @@ def _read_table(task, path, need_labels, header, form, skips, seen, first):
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None,
                     skips: bool = False) -> Sequence[Row]:
-    """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
-
-    Without a form the standard input and .txt files have the reader's `plain_form`: texts alone, a
-    line each, for most.
-    """
+    """Reads a file to predict, labelled or not; arguments as in `read_file`. The default form of
+    the standard input and of .txt files is the reader's `plain_form`, for most a text a line."""
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
@@ -193,19 +191,21 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
 
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
-    """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
-    if form is None and (path == "-" or readers.extension(path) == "txt"):
+    """The form of a file to predict, as in `read_to_predict`; None: from its extension."""
+    if form is None and (path == "-" or {"txt"} == set(
+            map(readers.extension, readers.each_path(path)))):
         return task.reader.plain_form
     return form
 
 
 # --- Columns and rows
 
-# Positions in a row's values: texts, label and choices tuples of int, id an int or None. only:
-# (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
+# Indices into a table row's values: tuples of int for texts, label and choices, int or None for id
+# and query. only: (index, value) of rows to read. width: columns of the header.
 _Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
 
-_LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
+_NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
+_LEFT_OUT = Row(None, (), None)   # represents a table row that the task does not use
 
 
 def _find_columns(task, path, header, need_labels):
@@ -233,44 +233,49 @@ def _find_columns(task, path, header, need_labels):
 
 
 def _parse_row(task, columns, values, index, need_labels):
-    """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
+    """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
     used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
-            *([] if columns.query is None else [columns.query]))
+            *([] if columns.query is None else [columns.query]),
+            *(position for position, _ in columns.only))
     if len(values) <= max(used) or any(values[columns.width:]):
         return None, "%d column(s), expected %d" % (len(values), columns.width)
     if any(values[position] != value for position, value in columns.only):
         return _LEFT_OUT, None
-    pairs, fault = _parse_pairs(
+    pairs, error = _parse_pairs(
         task, _text(values, columns.text_a), _text(values, columns.text_b) if columns.text_b
         else None, [values[position] for position in columns.choices])
-    if fault:
-        return None, fault
-    label, fault = task.reader.parse_label([values[position] for position in (
+    query = None if columns.query is None else to_text(values[columns.query])
+    id = _id(columns, values, index)
+    if not error and not is_text(id + (query or "")):
+        error = _NOT_TEXT
+    if error:
+        return None, error
+    label, error = task.reader.parse_label([values[position] for position in (
         *columns.label, *(columns.choices if columns.label else ()))])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
-    query = None if columns.query is None else to_text(values[columns.query])
-    return Row(_id(columns, values, index), pairs, label, query), fault if need_labels else None
+    return Row(id, pairs, label, query), error if need_labels else None
 
 
 def _id(columns, values, index):
-    """The row's name: that of its column, or its number where there is none."""
+    """The row's name from its column, or its number."""
     id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
     return str(index) if id is None else to_text(id)
 
 
 def _without_texts(columns, values, index):
-    """The `Row` in the place of one that is skipped: its name, if it can be read."""
+    """The `Row` that replaces a skipped one: with its name and query, if they can be read."""
     if isinstance(values, str):
         return Row(str(index), (), None)
-    query = None if columns.query is None or len(values) <= columns.query else \
-        to_text(values[columns.query])
-    return Row(_id(columns, values, index) or str(index), (), None, query)
+    id, query = _id(columns, values, index), None
+    if columns.query is not None and len(values) > columns.query:
+        query = to_text(values[columns.query])
+    return Row(id if id and is_text(id) else str(index), (), None,
+               query if query and is_text(query) else None)
 
 
 def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-    """(pairs of a `Row`, None) or (None, fault in words) of texts that stand in no file; choices: a
-    str each."""
+    """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not task.text_b):
         return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
     return _parse_pairs(task, text_a, text_b, choices)
@@ -283,13 +288,13 @@ def _parse_pairs(task, text_a, text_b, choices):
         return None, "column '%s' is empty" % " ".join(task.text_a)
     if text_b is not None and not text_b.strip() and not task.reader.takes_empty_text_b:
         return None, "column '%s' is empty" % " ".join(task.text_b)
-    pairs, fault = task.reader.parse_pairs(text_a, text_b, choices)
-    if not fault and not all(is_text(text) for pair in pairs for text in pair if text):
-        return None, "not UTF-8: bytes or escapes that are no characters"
-    return pairs, fault
+    pairs, error = task.reader.parse_pairs(text_a, text_b, choices)
+    if not error and not all(is_text(text) for pair in pairs for text in pair if text):
+        return None, _NOT_TEXT
+    return pairs, error
 
 
 def _text(values, positions):
-    """The text of one or several columns, joined with a blank."""
+    """The text of one or several columns, joined by spaces."""
     parts = [to_text(values[position]) for position in positions]
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))

@@ -8,39 +8,39 @@ from xlnet.tasks.files import readers
 
 
 def _read_directory(task, path):
-    folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
-        or [""]
-    articles = [file for folder in folders
-                for file in readers.texts_in(os.path.join(path, folder), task)]
-    return readers.Table(_columns(task), ((file, row) for file in articles for row in _questions(
-        file, readers.text_of(file, task))), str)
+    folders = list(filter(os.path.isdir, (os.path.join(path, name) for name in ("middle", "high"))))
+    articles = [file for folder in folders or [path]
+                for file in readers.texts_in(folder, task)]
+    return _table(task, ((file, readers.text_of(file, task)) for file in articles))
 
 
 def _read_text(task, path, lines, header, skips):
     """An article, or the common lines of text."""
     if task.tree == "race" and lines.start().startswith("{"):
-        return readers.Table(_columns(task), [(path, row) for row in _questions(
-            path, "\n".join(lines))], str)
+        return _table(task, [(path, "\n".join(lines))])
     return readers.FORMS["text"](task, path, lines, header, skips)
 
 
-def _columns(task):
-    return [task.id, *task.text_a, *task.text_b, *task.choices, *task.label]
+def _table(task, articles):
+    return readers.Table(
+        [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
+        ((path, row) for path, text in articles for row in _questions(path, text)), str)
 
 
 def _questions(path, text):
-    """One row for each question of an article in JSON."""
+    """One table row for each question of an article in JSON, or an error."""
     value = readers.parse_object(text)
     if isinstance(value, str):
         return [value]
-    questions, options = value.get("questions"), value.get("options")
+    questions, options, answers = map(value.get, ("questions", "options", "answers"))
     if not isinstance(questions, list) or not isinstance(options, list) \
             or len(questions) != len(options):
         return ["expected article, questions and as many lists of options"]
-    answers = value.get("answers") or [None] * len(questions)
-    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
-             question, choices, answer]
-            for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]
+    answers = answers or [None] * len(questions)
+    if not isinstance(answers, list) or len(answers) != len(questions):
+        return ["expected as many answers as questions, %d" % len(questions)]
+    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"), *row]
+            for i, row in enumerate(zip(questions, options, answers))]
 
 
 FORMS = {"text": _read_text}

@@ -1,8 +1,7 @@
-"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, fastText's lines,
-directories. Forms that only one task type has are with its reader.
+"""Tables from files of every form: TSV, CSV, JSON lines, Parquet, plain lines, fastText's lines,
+directories. Forms of one task type are with its reader.
 
-What a form's columns mean is in a `Task`; `parsing` makes rows of tables. Bytes become text in
-`decoding`.
+A `Task` knows the meaning of columns; `parsing` makes rows of tables, `decoding` text of bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import files, tables
@@ -33,14 +32,14 @@ _FASTTEXT_MARK = "__label__"                # before each label of a line
 _FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
 _NAMES_SHOWN = 20                           # of what a directory has
 
-# columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
-# the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
-# read. where: place -> text. sources: query -> `Row.source` of its first row, taken out by it.
+# columns: names. rows: iterator of (place, values); values are a list aligned with the columns, of
+# str, None or any value of JSON; or a str, the error of a row that cannot be read. where: function
+# from place to text. sources: dict of query to `Row.source` of its first row, which removes it.
 Table = collections.namedtuple("Table", "columns rows where sources", defaults=(None,))
 
 
 def to_text(value: Any) -> str:
-    """Text of a cell: of a JSON value, numbers and truth values as JSON writes them."""
+    """Text of a cell; numbers and booleans as JSON writes them."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -51,15 +50,19 @@ def to_text(value: Any) -> str:
 # --- Which file
 
 class Paths(str):
-    """Several files that are read one after another as one; as text, with commas between."""
+    """Several files that are read as one; as a str, their paths with commas between."""
     each: tuple[str, ...]
 
     @classmethod
     def of(cls, patterns: str, what: str) -> str:
-        """The files of paths and glob patterns with commas between; a plain str where it is one.
+        """The files of paths and glob patterns with commas between; a plain str if it is one.
+
+        Args:
+          patterns: the value of a flag.
+          what: the flag, for errors.
 
         Raises:
-          UserError: one of them is not there; what: the flag.
+          UserError: one of them does not exist.
         """
         found: list[str] = []
         parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
@@ -90,10 +93,10 @@ def _there(directory):
 
 
 def require_file(data_dir: str, names: Any, split: str) -> str:
-    """The path that `find_file` finds.
+    """As `find_file`.
 
     Raises:
-      UserError: none of the names is there; the message lists them and what is.
+      UserError: no such file exists; the message lists the names and the files that do.
     """
     path = find_file(data_dir, names)
     if isinstance(path, Paths) or os.path.exists(path):
@@ -104,7 +107,7 @@ def require_file(data_dir: str, names: Any, split: str) -> str:
 
 
 def find_file(data_dir: str, names: Any) -> str:
-    """The path of the first of `names` that is there, else of the first; a str is one name."""
+    """The path of the first of `names` that exists, else of the first; a str is one name."""
     if isinstance(names, Paths):
         return names
     paths = [os.path.join(data_dir, name) for name in
@@ -113,18 +116,18 @@ def find_file(data_dir: str, names: Any) -> str:
 
 
 def stem(path: str) -> str:
-    """A path without its extension, and without the .gz of a compressed file."""
-    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[0]
+    """A path without its extension and the .gz of a compressed file."""
+    return os.path.splitext(path.removesuffix(".gz"))[0]
 
 
 def extension(path: str) -> str:
-    """The extension of a file, in lower case, without the .gz of a compressed file."""
-    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[1][1:].lower()
+    """The extension of a file, in lower case, before the .gz of a compressed file."""
+    return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
 _IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
 
-# Forms that are not read, and what turns them into one that is.
+# Forms that are not read, and the command that converts them.
 _PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 FOREIGN = ("xlsx", "xls", "ods")
 _STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
@@ -138,8 +141,8 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
 
     Args:
       header: column names, for a file without a line of them.
-      form: a key of `FORMS`; from the extension if not given.
-      skips: what cannot be read of a row becomes its fault, in place of ending the whole.
+      form: a key of `FORMS`; None: from the extension.
+      skips: a row that cannot be read becomes an error in the table, instead of a `UserError`.
     """
     if path != "-" and os.path.isdir(path) and task.tree:
         return {**TREES, **task.reader.trees}[task.tree](task, path)
@@ -160,10 +163,10 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
 
 
 def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
-    """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
+    """The lines of a file, or of the standard input ("-").
 
     Args:
-      what: the file's role in errors.
+      what: its role in errors.
       encoding: of its text; None: UTF-8, or as the file shows.
     """
     return _lines(path, _opened(path, what), encoding)
@@ -177,21 +180,13 @@ def _lines(path, file, encoding=None, skips=False):
     # Excel for the Mac wrote line feeds in quoted cells.
     if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
         _note(path, "with lines that end in a carriage return")
-        return _OldMacLines(path, file, encoding, skips)
+        lines.ends_in_returns = True
     return lines
 
 
-class _OldMacLines(decoding.Lines):
-    """Lines that end in a carriage return alone."""
-
-    def chunks(self) -> Iterator[str]:
-        for text in super().chunks():
-            yield text.replace("\r", "\n")
-
-
 def _opened(path, what):
-    """A file that can be read several times; the standard input, and what a compressed file holds,
-    are copied to a temporary one."""
+    """A file that can be read several times: a temporary one for the standard input and for the
+    content of a compressed file."""
     if path == "-":
         file = row_store.temporary_copy(sys.stdin.buffer)
     else:
@@ -218,40 +213,34 @@ class _Dialect(NamedTuple):
     skipped: int = 0
 
     def options(self):
-        options = self._asdict()
-        del options["skipped"]
-        return options
+        return dict(zip(self._fields[:-1], self))
 
 
 def _read_tsv(task, path, lines, header, skips):
-    """Cells between tabs, where a quotation mark is a character like any other unless all cells
-    are quoted as pandas and spreadsheet programs do it; or as CSV, where the names of the columns
-    stand between other delimiters."""
+    """Cells between tabs. Quotation marks are characters of the text, unless cells are quoted as
+    pandas and spreadsheet programs write them; or CSV, if the columns' names have other delimiters
+    between them."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     dialect = _find_dialect(task, path, lines, header, "\t")
     if dialect.delimiter != "\t" or dialect.quotechar != '"' \
             or task.quoted and _is_quoted(path, lines):
-        return _read_quoted(task, path, lines, header, dialect, skips)
+        return _read_csv(task, path, lines, header, skips, dialect)
     return _table(task, path, header, ((number, line.split("\t")) for number, line in enumerate(
         lines, 1) if number > dialect.skipped), skips)
 
 
-def _read_csv(task, path, lines, header, skips):
-    """Cells between commas, or what else stands between the names of the columns; in quotation
-    marks where they hold it, or line breaks."""
-    return _read_quoted(task, path, lines, header,
-                        _find_dialect(task, path, lines, header, ","), skips)
-
-
-def _read_quoted(task, path, lines, header, dialect, skips):
-    dialect = _refined(path, lines, dialect)
+def _read_csv(task, path, lines, header, skips, dialect=None):
+    """Cells between commas, or the delimiter between the names of the columns; in quotation marks
+    if they contain it, or line breaks."""
+    dialect = _refined(
+        path, lines, dialect or _find_dialect(task, path, lines, header, ","))
     return _table(task, path, header, _quoted_rows(path, lines, dialect, skips), skips)
 
 
 def _refined(path, lines, dialect):
-    """The dialect with which the whole file is rows of equal width: with the space after a
-    delimiter left out, or with backslashes before quotation marks, where a file has such."""
+    """The dialect with which all rows of a file have the same width: without spaces after a
+    delimiter, or with backslashes before quotation marks, if the file has them."""
     quote = dialect.quotechar
     spaced, escaped = dialect.delimiter + " " + quote, "\\" + quote
     has_spaced = has_escaped = False
@@ -269,14 +258,11 @@ def _refined(path, lines, dialect):
 
 def _fits(lines, dialect):
     """Whether all rows of a file are CSV of this dialect and as wide as the first."""
-    widths = set()
-    for _, row in tables.rows(itertools.islice(enumerate(lines), dialect.skipped, None),
-                              **dialect.options()):
-        if isinstance(row, str):
-            return False
-        if any(row):
-            widths.add(len(row))
-    return len(widths) < 2
+    rows = (row for _, row in tables.rows(itertools.islice(
+        enumerate(lines), dialect.skipped, None), **dialect.options()) if any(row))
+    first: Any = next(rows, [])
+    return all(isinstance(row, list) and len(row) == len(first)
+               for row in itertools.chain([first], rows))
 
 
 def _is_quoted(path, lines):
@@ -288,7 +274,7 @@ def _is_quoted(path, lines):
 
 
 def _quoted_rows(path, lines, dialect, skips):
-    """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
+    """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
     numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
         if isinstance(row, str) and not skips:
@@ -297,8 +283,8 @@ def _quoted_rows(path, lines, dialect, skips):
 
 
 def _table(task, path, header, rows, skips):
-    """The `Table` of rows (line, cells) whose first one has the columns' names, unless `header`
-    does. Rows without any text in their cells, as spreadsheets leave them at the end, are none."""
+    """The `Table` of rows (line, cells); the first one has the columns' names unless `header` does.
+    Rows without text, as spreadsheets leave them at the end, do not count."""
     rows = _without_blank(path, rows, skips)
     line, cells = next(rows, (1, [""]))
     if isinstance(cells, str):
@@ -310,7 +296,7 @@ def _table(task, path, header, rows, skips):
 
 
 def _without_blank(path, rows, skips):
-    """Rows without those that are empty; with `skips` those inside of the file stay, as faults."""
+    """The rows that are not empty; with `skips`, empty ones before others stay, as errors."""
     blank, count, first = [], 0, 0
     for line, cells in rows:
         if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
@@ -327,15 +313,13 @@ def _without_blank(path, rows, skips):
 
 
 def by_line(path: str) -> Callable[[int], str]:
-    """A `Table.where`, whose places are lines."""
+    """A `Table.where` if places are lines."""
     return lambda line: "%s:%d" % (path, line)
 
 
 def _known_header(task, path, first):
-    """The columns of a known task's file that has no line of their names; None where it has.
-
-    Such a file is told by its width, and by its first label, if there is one.
-    """
+    """The columns of a known task's file without a line of names, recognized by its width and its
+    first label, if it has one; None for other files."""
     if _has_texts(task, _names(first)):
         return None
     for names in task.headers.values():
@@ -362,13 +346,13 @@ _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 
 def _find_dialect(task, path, lines, header, usual):
-    """The dialect with which the first line is the names of the columns, or has as many cells as
-    a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
-    `sep=;`, which names the delimiter."""
-    beginning = lines.first(tables.LINES_OF_A_ROW)
-    skipped = next(i for i, line in enumerate(beginning) if line.strip())
-    named = _EXCELS_LINE.fullmatch(beginning[skipped])
+    """The dialect with which the first line has the columns' names, or as many cells as `header`;
+    if there is none, with the usual delimiter. Before it may be Excel's line `sep=;`, which names
+    the delimiter."""
+    skipped, first = next(pair for pair in enumerate(lines) if pair[1].strip())
+    named = _EXCELS_LINE.fullmatch(first)
     skipped += bool(named)
+    beginning = list(itertools.islice(lines, skipped, skipped + tables.LINES_OF_A_ROW))
     given = task.delimiter or named and named[1]
 
     def is_header(cells):
@@ -378,7 +362,7 @@ def _find_dialect(task, path, lines, header, usual):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
             dialect = _Dialect(delimiter, quote, skipped=skipped)
             if is_header(_first_quoted(beginning, dialect)) or delimiter == "\t" and is_header(
-                    "".join(beginning[skipped:skipped + 1]).split("\t")):
+                    "".join(beginning[:1]).split("\t")):
                 if delimiter != usual and (named or not given):
                     _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
                 return dialect
@@ -386,10 +370,9 @@ def _find_dialect(task, path, lines, header, usual):
 
 
 def _first_quoted(lines, dialect):
-    """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
+    """The cells of the first row as CSV of this dialect; [] if it is not CSV."""
     try:
-        return next(csv.reader((line + "\n" for line in lines[dialect.skipped:]),
-                               **dialect.options()), [])
+        return next(csv.reader((line + "\n" for line in lines), **dialect.options()), [])
     except csv.Error:
         return []
 
@@ -400,7 +383,7 @@ def _note(path, how):
 
 
 def _read_json(task, path, lines, header, skips):
-    """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
+    """A JSON object on each line, or a list of objects; "a.b" is the key b in the object of a."""
     if lines.start().startswith("["):
         return _table_of_values(functools.partial(_items, path, lines),
                                 lambda i: "%s: item %d" % (path, i))
@@ -408,8 +391,8 @@ def _read_json(task, path, lines, header, skips):
 
 
 def _table_of_values(values, where):
-    """The `Table` of objects. values: a function that returns (place, object, or its fault) of
-    each."""
+    """The `Table` of objects; values: function that returns an iterator of (place, object or
+    error)."""
     columns: dict[str, None] = {}
     for _, value in values():
         if isinstance(value, dict):
@@ -445,8 +428,8 @@ def _read_parquet(path, file):
 
 
 def _line_values(lines, skips):
-    """Yields (line, its object with plain keys, or its fault); empty lines are left out unless
-    rows with a fault stay in their places."""
+    """Yields (line, its object with plain keys or an error); an empty line is an error if the
+    predictions for rows with errors are to be aligned with the file."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield number, parse_object(line)
@@ -455,7 +438,7 @@ def _line_values(lines, skips):
 
 
 def _items(path, lines):
-    """Yields (number, item with plain keys, or its fault) of a list."""
+    """Yields (number, item with plain keys or an error) of a list."""
     try:
         for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
             yield number, _flat(value)
@@ -464,8 +447,8 @@ def _items(path, lines):
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
-    """What to raise where `json_stream` found an error in lines: with the place, if it is found
-    again. after: what had been read."""
+    """The error for one of `json_stream`, with its line and column if the parser of the standard
+    library finds it, too; after: what was read before."""
     try:
         files.parse_json("".join(lines.chunks()))
     except ValueError as e:
@@ -475,7 +458,7 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
 
 
 def parse_object(line: str) -> Any:
-    """A JSON object with plain keys; a str, the fault, for anything else."""
+    """A JSON object with plain keys; the error, a str, for anything else."""
     try:
         return _flat(files.parse_json(line))
     except ValueError as e:
@@ -486,7 +469,7 @@ _DEEPEST = 20           # objects in each other
 
 
 def _flat(value, depth=1):
-    """{"a": {"b": 1}} to {"a.b": 1}; a str, the fault, for anything but an object."""
+    """{"a": {"b": 1}} to {"a.b": 1}; the error, a str, for anything but an object."""
     if not isinstance(value, dict):
         return "expected a JSON object, found %s" % type(value).__name__
     if not any(isinstance(inner, dict) for inner in value.values()):
@@ -506,8 +489,8 @@ def _flat(value, depth=1):
 # --- Lines
 
 def _read_plain(task, path, lines, header, skips):
-    """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
-    lines, JSON lines or a table that name the columns."""
+    """A text on each line, with tabs between the texts of a pair or the answers of a choice; or
+    fastText's lines, JSON lines or a table with the columns' names."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     start = next(filter(str.strip, lines))
@@ -519,7 +502,7 @@ def _read_plain(task, path, lines, header, skips):
         # Prose has a space after a comma.
         if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
             return _read_tsv(task, path, lines, header, skips)
-    # Texts that several columns are joined to stand joined in such a file.
+    # Texts that are joined from several columns are one column here.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]
 
@@ -532,25 +515,22 @@ def _read_plain(task, path, lines, header, skips):
 
 
 def _is_fasttext(lines):
-    """Whether one of the first lines has a label as fastText writes it, and none has columns; a
-    label at the beginning of the first line is no name of a column."""
+    """Whether the first line begins with a label as fastText writes it, or one of the first lines
+    has such a label and none has columns."""
     first = lines.first(tables.LINES_OF_A_ROW)
     return bool(_FASTTEXT_LABEL.match(first[0])) or any(
         map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
 
 
 def _read_fasttext(task, path, lines):
-    """Labels, each with a mark before it, anywhere in a line of text: `__label__pos Fine.`"""
-    return Table([*task.label[:1], *task.text_a[:1]],
-                 ((number, _fasttext_cells(line)) for number, line in enumerate(lines, 1)),
-                 by_line(path))
+    """Labels, each after a mark, anywhere in a line of text: `__label__pos Fine.`"""
+    return Table(
+        [*task.label[:1], *task.text_a[:1]],
+        ((number, [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()])
+         for number, line in enumerate(lines, 1)), by_line(path))
 
 
-def _fasttext_cells(line):
-    return [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()]
-
-
-# By name, which is also a file's extension; "text" is for texts without anything else.
+# By name, which is also a file's extension; "text": texts without labels.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
          "ndjson": _read_json, "json": _read_json, "text": _read_plain}
 
@@ -558,7 +538,7 @@ FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_js
 # --- Forms of directories
 
 def _read_folders(task, path):
-    """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
+    """A text in each file, whose folder is named after its label: LABEL/NAME.txt."""
     found = [(label, file) for label in task.class_names
              for file in texts_in(os.path.join(path, label), task)]
 
@@ -573,12 +553,12 @@ TREES = {"folders": _read_folders}
 
 
 def texts_in(directory: str, task: Task) -> list[str]:
-    """The paths of the texts in a directory, numbers in names by their size: 9_1.txt, 10_1.txt."""
+    """The paths of the texts in a directory, sorted by the numbers in names: 9_1.txt, 10_1.txt."""
     if not os.path.isdir(directory):
         raise UserError("task %s: no such directory: %s" % (task.name, directory))
     names = (name for name in os.listdir(directory) if name.endswith(".txt"))
     return [os.path.join(directory, name) for name in sorted(names, key=lambda name: [
-        int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)])]
+        int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", name))])]
 
 
 def text_of(path: str, task: Task) -> str:

@@ -1,7 +1,4 @@
-"""Rows of files that are larger than the memory: on disk, gone through in order.
-
-Shape letters: n rows.
-"""
+"""Rows of files that are larger than the memory: on disk, read in order. n: their number."""
 
 from __future__ import annotations
 
@@ -21,14 +18,14 @@ from xlnet.errors import UserError
 
 _ROWS_AT_ONCE = 500
 _ROWS_IN_MEMORY = 10000
-_BLOCKS_IN_MEMORY = 8           # of rows asked for by number
+_BLOCKS_IN_MEMORY = 8           # of rows that are read by number
 _COPY_IN_MEMORY = 1 << 26       # [bytes]
 _NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file, which is gone with this object. What rows next to each other share,
-    such as the text of a paragraph, is stored once.
+    """Rows in a temporary file that exists as long as this object. What neighbouring rows have in
+    common, such as the text of a paragraph, is stored once.
 
     Raises:
       UserError: there is no room for them.
@@ -36,11 +33,11 @@ class StoredRows(Sequence):
 
     def __init__(self, rows: Iterable[Any]):
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
-        self._places: list[int] = []        # where in the file each block begins
+        self._offsets: list[int] = []       # of each block in the file
         self._count = 0
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
-            self._places.append(self._file.tell())
+            self._offsets.append(self._file.tell())
             with _says_where():
                 self._file.write(pickle.dumps(block))
                 self._file.flush()
@@ -48,27 +45,22 @@ class StoredRows(Sequence):
         self._block = functools.lru_cache(maxsize=_BLOCKS_IN_MEMORY)(self._read_block)
 
     def _read_block(self, number):
-        self._file.seek(self._places[number])
+        self._file.seek(self._offsets[number])
         return pickle.load(self._file)     # noqa: S301  a file without a name that we wrote
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        for number in range(len(self._places)):
+        for number in range(len(self._offsets)):
             yield from self._read_block(number)
 
     def __getitem__(self, index: Any) -> Any:
         """The row `index`, or a list of those of a slice."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._count))]
-        number, place = divmod(range(self._count)[index], _ROWS_AT_ONCE)
-        return self._block(number)[place]
-
-    def __eq__(self, other: object) -> bool:
-        """Whether another sequence has the same rows."""
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == another for one, another in zip(self, other))
+        number, i = divmod(range(self._count)[index], _ROWS_AT_ONCE)
+        return self._block(number)[i]
 
 
 def kept(rows: Iterable[Any]) -> Sequence[Any]:
@@ -79,7 +71,7 @@ def kept(rows: Iterable[Any]) -> Sequence[Any]:
 
 
 def temporary_copy(stream: Any) -> IO[bytes]:
-    """What a stream holds, as a file that can be read several times and is gone with this object.
+    """The content of a stream as a temporary file, which can be read several times.
 
     Raises:
       UserError: there is no room for it.
@@ -101,8 +93,7 @@ def _says_where():
 
 
 class Mapped(Collection):
-    """What a function makes of each row, or of rows side by side, made whenever it is gone
-    through."""
+    """A function's values of each row, or of parallel rows, computed in each iteration."""
 
     def __init__(self, function: Callable[..., Any], *rows: Collection[Any]):
         self._function = function
@@ -119,24 +110,24 @@ class Mapped(Collection):
 
 
 def digest(text: str) -> int:
-    """A number of 8 bytes in the place of a text."""
+    """A number of 8 bytes that represents a text."""
     content = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 class Names:
-    """A set of names in 8 bytes each: of a million different ones two are taken for the same with
-    a chance of 3 in 100 million."""
+    """A set of names in 8 bytes each: of a million different ones, two are confused with a
+    probability of 3 in 100 million."""
 
     def __init__(self) -> None:
         self._sorted = np.zeros(0, np.uint64)
         self._recent: set[int] = set()
 
     def add(self, name: str) -> bool:
-        """Adds a name; returns False where it was there."""
+        """Adds a name; returns False if it was there."""
         number = digest(name)
-        place = np.searchsorted(self._sorted, np.uint64(number))
-        if number in self._recent or place < len(self._sorted) and self._sorted[place] == number:
+        index = np.searchsorted(self._sorted, np.uint64(number))
+        if number in self._recent or index < len(self._sorted) and self._sorted[index] == number:
             return False
         self._recent.add(number)
         if len(self._recent) > max(_NAMES_APART, len(self._sorted) // 8):

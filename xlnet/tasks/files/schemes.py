@@ -1,18 +1,18 @@
-"""Tag schemes: how the tags of words say where entities begin and end.
+"""Tag schemes: how the tags of words mark the beginning and the end of entities.
 
 A tag is O, outside of entities, or a prefix and a label, such as B-PER:
 
-    scheme   one word   two   three words       what begins
+    scheme   one word   two   three words       begins an entity
     iob1     I          I I   I I I             I; B only right after an entity of the same label
     bio2     B          B I   B I I             B
     bioes    S          B E   B I E             B or S
     bmes     S          B E   B M E             B or S
     bilou    U          B L   B I L             B or U
 
-Whatever the scheme, and legal or not, a sequence is read as conlleval and seqeval read it: an
-entity begins at B, S and U, and at any other tag but O whose label the word before does not
-continue; it ends at E, L, S and U, before the next one begins, and before O. To repair a sequence
-is to write the entities that were read so as the scheme has them.
+Any sequence, legal or not, is read as conlleval and seqeval read it: an entity begins at B, S and
+U, and at any other tag but O if the word before does not belong to an open entity of the same
+label; it ends at E, L, S and U, before the next one begins, and before O. A sequence is repaired by
+writing the entities that were read in this way by the scheme's rules.
 
 Spans are (first word, word after the last, label).
 """
@@ -29,7 +29,7 @@ from xlnet.errors import UserError, did_you_mean
 
 OUTSIDE = "O"
 
-# Prefixes of a scheme: of the first word of several, one inside, the last one, the only one.
+# Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
 _PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES",
              "bilou": "BILU"}
 SCHEMES = tuple(_PREFIXES)
@@ -41,14 +41,14 @@ Span = tuple[int, int, str]
 
 
 def split(tag: str) -> tuple[str, str]:
-    """(prefix, label) of a tag; the label of "O", and of a lone prefix, is ""."""
+    """(prefix, label) of a tag; label "" for "O" and a prefix alone."""
     prefix, _, label = tag.partition("-")
     return prefix, label
 
 
 @functools.cache
 def prefixed(tag: str) -> str:
-    """A tag with its label first, PER-B, as B-PER; any other one as it is."""
+    """A tag with its label first, PER-B, as B-PER; other tags unchanged."""
     label, _, suffix = tag.rpartition("-")
     is_prefixed = split(tag)[0] in (*_ALL, OUTSIDE)
     return tag if is_prefixed or not label or suffix not in (*_ALL,) else join(suffix, label)
@@ -65,8 +65,7 @@ def prefixes(scheme: str) -> str:
 
 
 def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
-    """What is wrong with a tag, in words; None if it may stand in a file of the scheme, or, where
-    no scheme is given, of any."""
+    """The error of a tag in a file of the scheme, or of any scheme; None if it is right."""
     prefix, label = split(tag)
     known = prefixes(scheme) if scheme else _ALL
     if tag == OUTSIDE or prefix in known and len(prefix) == 1 and (label or "-" not in tag):
@@ -112,7 +111,7 @@ def tags_of(entities: Iterable[Span], length: int, scheme: str) -> tuple[str, ..
 
 
 def repaired(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
-    """The legal sequence with the same entities; a legal one is its own."""
+    """The legal sequence with the same entities; a legal one is returned as it is."""
     return tags_of(spans(tags), len(tags), scheme)
 
 
@@ -122,22 +121,21 @@ def illegal(tags: Sequence[str], scheme: str) -> list[int]:
 
 
 def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
-    """What may stand where in a legal sequence of the L different `tags`; not for iob1, where it
-    takes more than the tag before to know.
+    """The legal transitions between L different `tags`; not for iob1, where they depend on more
+    than the tag before.
 
     Returns:
-      Three bool arrays: [L,L], whether a tag, the row, may be followed by another one; [L], whether
-      it may be the first; [L], whether it may be the last.
+      Three bool arrays: [L,L], whether a tag (row) may be followed by another one (column); [L],
+      whether it may be the first; [L], whether it may be the last.
     """
     first, inside, last, only = tuple(_PREFIXES[scheme])
-    parts = [split(tag) for tag in tags]
-    goes_on = np.array([prefix in (inside, last) and prefix not in (first, only)
-                        for prefix, _ in parts])
-    is_open = np.array([prefix in (first, inside) for prefix, _ in parts])
-    is_unfinished = is_open & np.array([prefix not in (last, only) for prefix, _ in parts])
-    same = np.array([[one[1] == other[1] for other in parts] for one in parts])
-    after = np.where(goes_on[None], same & is_open[:, None], ~is_unfinished[:, None])
-    return after, ~goes_on, ~is_unfinished
+    prefixes, labels = zip(*map(split, tags))
+    continues = np.isin(prefixes, (inside, last)) & ~np.isin(prefixes, (first, only))
+    is_open = np.isin(prefixes, (first, inside))
+    is_unfinished = is_open & ~np.isin(prefixes, (last, only))
+    same = np.equal.outer(labels, labels)
+    after = np.where(continues[None], same & is_open[:, None], ~is_unfinished[:, None])
+    return after, ~continues, ~is_unfinished
 
 
 def graph_spans(tf: Any, ids: Any, tags: Sequence[str], scheme: str, begins: Any,
@@ -145,11 +143,15 @@ def graph_spans(tf: Any, ids: Any, tags: Sequence[str], scheme: str, begins: Any
     """The entities of legal sequences, in a TensorFlow graph.
 
     Args:
-      ids: int32 [B, (W)], of the `tags` of a learned scheme. begins, ends: int32 [B, (W)], the
-        characters of each word.
+      tf: TensorFlow.
+      ids: ragged int32 [B, (W)], of the `tags`.
+      tags: all tags of a learned scheme.
+      scheme: its name.
+      begins: ragged int32 [B, (W)], the first character of each word.
+      ends: ragged int32 [B, (W)], the character after each word.
 
     Returns:
-      Ragged [B, (E)]: labels, string, and where they begin and end, int32.
+      Ragged [B, (E)]: labels, string; their begins and ends, int32.
     """
     first, _, _, only = tuple(_PREFIXES[scheme])
     parts = [split(tag) for tag in tags]
@@ -184,13 +186,13 @@ def detect(sequences: Collection[Sequence[str]]) -> str:
 
 
 def learned(scheme: str) -> str:
-    """The scheme that a network learns for files of `scheme`: what begins an entity in iob1 is
-    hardly ever seen, so that is bio2."""
+    """The scheme that a network learns for files of `scheme`: bio2 for iob1, whose prefix B is too
+    rare to learn."""
     return "bio2" if scheme == "iob1" else scheme
 
 
 def labels_of(sequences: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """The labels of all entities, by letter."""
+    """The labels of all entities, sorted."""
     return tuple(sorted({split(tag)[1] for tags in sequences for tag in tags if tag != OUTSIDE}))
 
 
@@ -200,7 +202,7 @@ def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
 
 
 def unknown_label(tag: str, labels: Sequence[str]) -> Optional[str]:
-    """The fault of a tag whose label was not in training; None if it was."""
+    """The error of a tag whose label was not in training; None if it was."""
     label = split(tag)[1]
     if tag == OUTSIDE or label in labels:
         return None

@@ -1,7 +1,7 @@
 """Files of questions and answers: SQuAD's JSON, or tables with a question in each row.
 
-A true answer is a text and where it begins in its context. Where it does not stand there it is
-searched for; what is wrong or cannot be found is named and counted.
+A reference answer is a text and its start in the context. If the context does not have it there, it
+is searched for; a warning names and counts wrong and missing answers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def is_squad(chunks: Iterable[str]) -> bool:
 
 def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
     """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
-    "question", "answers"}]}]}]}, whose rows are read as they are asked for, an article at a time;
-    or of {"data": [{"id", "context", "question", "answers"}]}, as Hugging Face has it.
-    """
+    "question", "answers"}]}]}]}, read an article at a time; or of Hugging Face's form, {"data":
+    [{"id", "context", "question", "answers"}]}."""
     columns = [task.id, *task.text_a, *task.text_b, *task.label]
     blank = [None] * (len(columns) - 4)
 
@@ -64,8 +63,8 @@ def _read_json(task, path, lines, header, skips):
 
 
 def _with_answers(task, table):
-    """The `Table` whose label column is made of `answers`, where that has another name or form: a
-    list, or Hugging Face's {"text": [...], "answer_start": [...]}."""
+    """The `Table` with the label column, if the file has it under another name, `answers`, or in
+    Hugging Face's form, {"text": [...], "answer_start": [...]}."""
     columns, names = list(table.columns), task.label
     found = next((name for name in (*names[:1], "answers")
                   if name in columns or name + ".text" in columns), None)
@@ -78,8 +77,7 @@ def _with_answers(task, table):
     def rows():
         for place, cells in table.rows:
             if not isinstance(cells, str):
-                answers, texts, starts = (
-                    None if i is None else cells[i] for i in of_parts)
+                answers, texts, starts = (None if i is None else cells[i] for i in of_parts)
                 if texts is not None:
                     answers = _listed({"text": texts, "answer_start": starts})
                 cells = [*cells, *(answers if name == names[0] else None for name in added)]
@@ -100,7 +98,7 @@ def _listed(answers):
 
 
 def _questions(path, lines) -> Iterator[tuple]:
-    """Yields (place in words, [id, context, question, answers] or a fault) of every question."""
+    """Yields (place, [id, context, question, answers] or an error) of every question."""
     event = json_stream.event_at(lines.chunks(), "data")
     if event != "start_array":
         raise UserError("%s: data is %s, expected a list of articles" % (
@@ -128,7 +126,7 @@ def _paragraph(place, paragraph):
 
 
 def _cells(context, question):
-    """[id, context, question, answers] or a fault; answers: a list, None where none are given."""
+    """[id, context, question, answers] or an error; answers: a list, None if none are given."""
     if not isinstance(question, dict):
         return "expected an object, found %s" % type(question).__name__
     if question.get("id") in (None, ""):
@@ -145,14 +143,14 @@ def _cells(context, question):
     return [question["id"], context, question["question"], answers]
 
 
-# The forms of files whose questions have answers in their contexts; others are as for any task.
+# The forms of files with answers in contexts; others are as for any task.
 FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
 
 
 # ---- answers
 
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
-    """Whether any question of a file has answers, or is said to have none; form: as for
+    """Whether any question of a file has answers, or is marked as having none; form: as in
     `parsing.read_to_predict`."""
     table = readers.read_table(task, path, form=parsing.form_to_predict(task, path, form))
     if not task.label or task.label[0] not in table.columns:
@@ -163,9 +161,9 @@ def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
 
 
 def parse_answers(cells: list) -> tuple:
-    """(tuple of `Answer`, None) or (None, fault), from the cells of an answer and of its start.
+    """(tuple of `Answer`, None) or (None, error), from the cells of an answer and of its start.
 
-    An answer is a text, empty where there is none, or, in JSON, a list of texts or of objects with
+    An answer is a text, empty if there is none, or, in JSON, a list of texts or of objects with
     `text` and `answer_start`.
     """
     if not cells or cells[0] is None:
@@ -174,15 +172,14 @@ def parse_answers(cells: list) -> tuple:
         return None, "an object as text, '%.40s', expected an answer; write JSON lines, which " \
             "have objects: to_json(PATH, orient='records', lines=True)" % cells[0]
     listed = cells[0] if isinstance(cells[0], list) else [cells[0]]
-    start, fault = _parse_start(cells[1] if len(cells) > 1 else None)
+    start, error = _parse_start(cells[1] if len(cells) > 1 else None)
     found = []
-    for each in listed:
-        text = each
-        if isinstance(each, dict):
-            text = each.get("text")
-            start, fault = _parse_start(each.get("answer_start"))
-        if fault:
-            return None, fault
+    for text in listed:
+        if isinstance(text, dict):
+            start, error = _parse_start(text.get("answer_start"))
+            text = text.get("text")
+        if error:
+            return None, error
         if not isinstance(text, str):
             return None, "answer %s, expected a text" % json.dumps(text, ensure_ascii=False)
         if text.strip():
@@ -193,20 +190,20 @@ def parse_answers(cells: list) -> tuple:
 
 
 def _parse_start(value):
-    """(int or None, fault or None)"""
+    """(int or None, error or None)"""
     if value is None or value == "":
         return None, None
     found = re.fullmatch(r"(-?\d{1,99})(\.0*)?", str(value))      # pandas: 9.0 where rows have gaps
     if isinstance(value, bool) or not found:
-        return None, "answer_start %s, expected a whole number" % json.dumps(value)
+        return None, "answer_start %s, expected an integer" % json.dumps(value)
     return int(found[1]), None
 
 
-# ---- where answers stand
+# ---- answers in their contexts
 
 class Place(NamedTuple):
     """Characters `start` to before `end` of the context, without the spaces around an answer; -1
-    where there is none. fault: what was wrong with the file, in words."""
+    if there is none. `fault`: the error in the file, or None."""
     start: int
     end: int
     fault: Optional[str] = None
@@ -217,24 +214,24 @@ class Place(NamedTuple):
 
 
 def place_of(row: Row) -> Place:
-    """Where the first answer of a row is in its context."""
+    """The place of the first answer of a row in its context."""
     if not row.label:
         return Place(-1, -1)
-    context, (text, start) = row.pairs[0][0], row.label[0]
-    end, fault = (start or 0) + len(text), None
-    if start is None or start < 0 or not context.startswith(text, start):
-        given = start
-        (start, end), fault = _search(context, text, start)
+    context, (text, given) = row.pairs[0][0], row.label[0]
+    if given is not None and given >= 0 and context.startswith(text, given):
+        start, end, error = given, given + len(text), None
+    else:
+        (start, end), error = _search(context, text, given)
         if given is not None and start != given:
-            fault = fault or "answer_start %d, found at %d" % (given, start)
+            error = error or "answer_start %d, found at %d" % (given, start)
     if start < 0:
-        return Place(-1, -1, fault)
+        return Place(-1, -1, error)
     text = context[start:end]
-    return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), fault)
+    return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), error)
 
 
 def as_in_context(row: Row) -> list[str]:
-    """The answers of a row in the Unicode form of its context, where that has them."""
+    """The answers of a row in the Unicode form of its context, if that has them."""
     context = row.pairs[0][0]
     found = []
     for text, start in row.label:
@@ -244,18 +241,21 @@ def as_in_context(row: Row) -> list[str]:
 
 
 def _search(context, text, near):
-    """((start, end) of a text, None), or ((-1, -1), why that is not known).
+    """((start, end) of a text, None), or ((-1, -1), error).
 
-    near: where the file has it; of several places the one closest to it is taken.
+    near: its start in the file; of several occurrences, the closest one is returned.
     """
-    places = [(match.start(), match.start() + len(text))
-              for match in re.finditer("(?=%s)" % re.escape(text), context)] \
-        or _equivalent(context, text)
-    if not places:
+    spans = _occurrences(context, text) or _equivalent(context, text)
+    if not spans:
         return (-1, -1), "the answer is not in the context"
-    if len(places) > 1 and (near is None or near < 0):
+    if len(spans) > 1 and (near is None or near < 0):
         return (-1, -1), "the answer is in the context several times"
-    return min(places, key=lambda place: abs(place[0] - (near or 0))), None
+    return min(spans, key=lambda span: abs(span[0] - (near or 0))), None
+
+
+def _occurrences(context, text):
+    return [(match.start(), match.start() + len(text))
+            for match in re.finditer("(?=%s)" % re.escape(text), context)]
 
 
 def _equivalent(context, text):
@@ -263,16 +263,14 @@ def _equivalent(context, text):
     if context.isascii():
         return []
     decomposed, characters = _decomposed(context)
-    text = unicodedata.normalize("NFD", text)
-    places = ((match.start(), match.start() + len(text))
-              for match in re.finditer("(?=%s)" % re.escape(text), decomposed))
-    return [(characters[start], characters[end]) for start, end in places
+    return [(characters[start], characters[end])
+            for start, end in _occurrences(decomposed, unicodedata.normalize("NFD", text))
             if start in characters and end in characters]
 
 
 @functools.lru_cache(maxsize=8)
 def _decomposed(context):
-    """(the context in NFD, dict of places in it to those in the context): of the places where a
+    """(the context in NFD, dict of indices in it to those in the context): of those at which a
     character begins, with the marks that belong to it."""
     starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
     parts, characters, size = [], {}, 0
@@ -284,8 +282,7 @@ def _decomposed(context):
 
 
 def note_places(path: str, rows: Sequence[Row]) -> None:
-    """Names and counts the questions whose first answer is not where the file says, and those that
-    are empty."""
+    """Warns of questions that are empty, or whose first answer is not at its `answer_start`."""
     moved: list[str] = []
     lost: list[str] = []
     for row in rows:

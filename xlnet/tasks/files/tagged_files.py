@@ -1,14 +1,14 @@
-"""Sentences with tagged words: read from columns, JSON or raw text, and written again.
+"""Sentences with tagged words: read from columns, JSON or raw text, and written with predictions.
 
-Columns (CoNLL): a word a line, its columns between tabs or blanks; an empty line between sentences.
+Columns (CoNLL): a word a line, its columns between tabs or spaces; an empty line between sentences.
 Columns have numbers from 1 on, or the names in the first line. These lines are not words:
 -DOCSTART-; comments that begin with # before a sentence (CoNLL-U's `# name = value`, GermEval's
 `#<TAB>url`, CoNLL-2012's `#begin document`); CoNLL-U's ranges `1-2` and empty nodes `8.1`.
 
-JSON: an object a line, or a list of objects. Either a text and, if it is labelled, its entities
-(spaCy, Prodigy, doccano), in characters; or tokens and their tags (Hugging Face). The words of a
-text are runs of letters, runs of digits, each other sign, each letter of a script whose words are
-written next to each other, such as Chinese, and each syllable of Hangul, whose words end in
+JSON: an object a line, or a list of objects. An object has a text and, if it is labelled, its
+entities (spaCy, Prodigy, doccano), in characters; or tokens and their tags (Hugging Face). The
+words of a text are runs of letters, runs of digits, each other sign, each letter of a script
+without spaces between words, such as Chinese, and each syllable of Hangul, whose words end in
 particles that do not belong to an entity.
 
 Raw text: a sentence a line.
@@ -32,18 +32,18 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import json_stream, readers, schemes
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.output.results import Entity, Tagged
-from xlnet.tokenization.tokenizer import is_unspaced
+from xlnet.tokenization.tokenizer import is_text, is_unspaced
 
 _log = logging.getLogger(__name__)
 
-ADDED = "predicted"                 # the column, or key, of what is predicted
+ADDED = "predicted"                 # the column, or key, of predictions
 _DOCUMENT = "-DOCSTART-"
 _CONLL_2012 = "#begin document"
 _CONLL_2012_COLUMNS = "4", "11"     # of the words and of the entities
 JSON_SCHEME = "bio2"                # of the tags that entities become
 _LOOKED_AT = 1000                   # lines by which a file's form is recognized
 
-# Keys of JSON objects, where columns have numbers; the first one found counts.
+# Keys of JSON objects if columns have numbers; the first one that exists is used.
 _TEXTS = ("text", "tokens", "words")
 _ENTITIES = ("entities", "spans", "ents", "label", "labels")        # of a text
 _TAGS = ("ner_tags", "tags", "labels", "ner")                       # of tokens
@@ -51,54 +51,51 @@ _PARTS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))  
 
 
 class Lines(NamedTuple):
-    """A sentence's lines in a file with columns. before, after: lines without a word, as they are
-    written again; rows: those of its words, to which a column is added; separator: of the columns;
-    word_column, tag_column: their numbers from 1 on, "" for none."""
-    before: tuple[str, ...]
-    rows: tuple[str, ...]
-    after: tuple[str, ...]
-    separator: str
-    word_column: str = "1"
+    """A sentence's lines in a file with columns."""
+    before: tuple[str, ...]         # lines without a word, as they are written again
+    rows: tuple[str, ...]           # lines of its words, to which a column is added
+    after: tuple[str, ...]          # lines without a word at the end of the file
+    separator: str                  # between the columns
+    word_column: str = "1"          # numbers from 1 on; "" for none
     tag_column: str = ""
 
 
 class JsonLine(NamedTuple):
-    """The object of a sentence. text: "" where it has tokens; starts, ends: of the words in it
-    [characters]."""
+    """The object of a sentence in JSON."""
     line: str
-    text: str
-    starts: tuple[int, ...]
+    text: str                       # "" if it has tokens
+    starts: tuple[int, ...]         # of the words in the text [characters]
     ends: tuple[int, ...]
 
 
 class Sentence(NamedTuple):
-    """A sentence of W words. after_space: whether a word comes after a space, or at the beginning;
-    None: the file does not say. tags: as in the file, None: it has none. numbers: lines. entities:
-    (start, end, label) in characters, as the file has them; None: it has tags, or nothing."""
+    """A sentence of W words."""
     words: tuple[str, ...]
-    after_space: Optional[tuple[bool, ...]]
-    tags: Optional[tuple[str, ...]]
-    numbers: tuple[int, ...]
+    after_space: Optional[tuple[bool, ...]]     # or at the beginning; None: not known
+    tags: Optional[tuple[str, ...]]             # as in the file; None: it has none
+    numbers: tuple[int, ...]                    # of the words' lines
     source: Union[Lines, JsonLine]
+    # (start, end, label) in characters, as in the file; None: it has tags, or nothing.
     entities: Optional[tuple[tuple[int, int, str], ...]] = None
 
 
 def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
          need_tags: bool, *, encoding: Optional[str] = None,
          delimiter: Optional[str] = None, skips: bool = False) -> Iterator[Sentence]:
-    """Yields the sentences of a file, "-" is the standard input. They may be used when all have
-    come: faults end the last one.
+    """Yields the sentences of a file. Errors are raised after the last one.
 
     Args:
+      path: of the file; "-": the standard input.
       form: conll, jsonl or text; None: recognized by the content.
-      word_column, tag_column: numbers or names; in JSON numbers stand for the first known key.
-        tag_column None: the last one.
+      word_column: a number or a name; in JSON, any number: the first known key.
+      tag_column: the same; None: the last one.
       need_tags: whether a file without tags is refused.
-      encoding, delimiter: of the file; None: as it shows.
-      skips: sentences with a fault are left out, with a warning that counts them.
+      encoding: of the file; None: as it shows.
+      delimiter: between columns; None: as the file shows.
+      skips: leave out sentences with errors, with a warning that counts them.
 
     Raises:
-      UserError: names the first fault with its line, and the number of the others.
+      UserError: names the first error with its line, and the number of the others.
     """
     if isinstance(path, readers.Paths):
         return itertools.chain.from_iterable(
@@ -120,8 +117,7 @@ def _form_of(path, lines, need_tags):
     if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
         return "jsonl"
     looked_at = lines.first(_LOOKED_AT)
-    rows = [line for line in looked_at if line.strip()
-            and not line.startswith((_DOCUMENT, "# "))]
+    rows = _without_comments(looked_at)
     if need_tags or not rows or rows[0].startswith(_CONLL_2012) or _separator(rows) == "\t":
         return "conll"
     if _is_text(path, rows, any(not line.strip() for line in looked_at)):
@@ -131,14 +127,18 @@ def _form_of(path, lines, need_tags):
     return "conll"
 
 
+def _without_comments(lines):
+    return [line for line in lines if line.strip() and not line.startswith((_DOCUMENT, "# "))]
+
+
 def _separator(rows):
-    """What columns are between: a stray tab does not make a file one of tabs."""
+    """The separator of columns: tabs if most rows have one."""
     return "\t" if 2 * sum("\t" in row for row in rows) > len(rows) else " "
 
 
 def _is_text(path, rows, has_blank):
-    """Whether lines without tabs are sentences, not words with their columns. has_blank: whether
-    there are empty lines between them."""
+    """Whether lines without tabs are sentences, not words with columns; has_blank: whether there
+    are empty lines between them."""
     cells = [row.split() for row in rows]
     widths = collections.Counter(map(len, cells))
     width, count = widths.most_common(1)[0]
@@ -148,7 +148,7 @@ def _is_text(path, rows, has_blank):
     if count < 0.9 * len(rows):
         return True
     if width == 1:
-        # A line of several words that are written next to each other is longer than a word.
+        # A line of several words without spaces is longer than a word.
         longest = 3 if is_unspaced(rows[0].strip()) else 15
         return sum(len(row.strip()) for row in rows) > longest * len(rows)
     if len(rows) == 1 or 2 * sum(
@@ -162,14 +162,14 @@ def _is_text(path, rows, has_blank):
 
 
 def _read_text(path, lines, skips):
-    faults = Found()
+    errors = Found()
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 yield of_text(line, number)
             except ValueError as e:
-                faults.add("%s:%d" % (path, number), str(e))
-    faults.end(path, skips)
+                errors.add("%s:%d" % (path, number), str(e))
+    errors.end(path, skips)
 
 
 # ---- CoNLL-style files ----
@@ -180,22 +180,20 @@ class _ConllReader:
     def __init__(self, path, lines, word_column, tag_column, need_tags, delimiter):
         self._path = path
         self._lines = lines
-        self._separator = delimiter or _separator(
-            [line for line in lines.first(_LOOKED_AT) if line.strip()])
+        self._separator = delimiter or _separator(_without_comments(lines.first(_LOOKED_AT)))
         self._is_2012 = lines.start().startswith(_CONLL_2012)
         if self._is_2012 and (word_column, tag_column) == ("1", None):
             word_column, tag_column = _CONLL_2012_COLUMNS
             _log.info("note: %s is read as CoNLL-2012: words in column %s, entities in column %s",
                       path, word_column, tag_column)
-        names = [name for name in (word_column, tag_column) if name and not name.isdecimal()]
-        self._header = next((i for i, line in enumerate(lines) if line.strip(" \t")), None) \
-            if names else None
-        first_row = next((row for row in enumerate(lines) if self._is_row(*row)), None)
+        self._header, line = None, ""
+        if any(name and not name.isdecimal() for name in (word_column, tag_column)):
+            self._header, line = next(pair for pair in enumerate(lines) if pair[1].strip(" \t"))
+        first_row = next((pair for pair in enumerate(lines) if self._is_row(*pair)), None)
         if first_row is None:
             raise UserError("%s: no words" % path)
         # The line that has all columns.
-        self._model, line = first_row if self._header is None else next(
-            itertools.islice(enumerate(lines), self._header, None))
+        self._model, line = first_row if self._header is None else (self._header, line)
         self._columns = self._cells(line)
         self._width = len(self._columns)
         self._word = self._position(word_column)
@@ -211,7 +209,8 @@ class _ConllReader:
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header \
-            and not line.startswith((_DOCUMENT, "# ", "#\t", _CONLL_2012))
+            and not line.startswith((_DOCUMENT, "# ", "#\t", _CONLL_2012)) \
+            and not (line.startswith("#") and " = " in line)
 
     def _cells(self, line):
         if self._separator == " ":
@@ -219,11 +218,14 @@ class _ConllReader:
         return [cell.strip(" ") for cell in line.split(self._separator)]
 
     def _position(self, column, required=True):
-        """The index of a column by its number or name; None where it is not there."""
+        """The index of a column by its number or name; None if it does not exist."""
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
         else:
             known = self._columns
+        if known.count(column) > 1:
+            raise UserError("%s: %d columns are called '%s'; expected one, or its number" % (
+                self._path, known.count(column), column))
         if column in known:
             return known.index(column)
         if not required:
@@ -246,7 +248,7 @@ class _ConllReader:
         return count > 1
 
     def _find_words(self, need_tags):
-        """Takes the second column for the words where the first one counts them."""
+        """Uses the second column for the words, as the first one counts them."""
         if self._width == 1 or need_tags and self._tag == 1:
             raise UserError("%s: column 1 counts the words (1, 2, 3), expected words; give "
                             "--word_column" % self._path)
@@ -256,69 +258,70 @@ class _ConllReader:
 
     def read(self, skips):
         """Yields the sentences, in order."""
-        faults, held = Found(), None         # held: a sentence that lines may follow
-        known = 0                            # faults of the sentences before
+        errors, last = Found(), None
+        for sentence in self._sentences(errors, skips):
+            if last:
+                yield last
+            last = sentence
+        errors.end(self._path, skips and bool(last))
+        if last is None:
+            raise UserError("%s: no words" % self._path)
+        if self._suffixed.count:
+            _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
+                      self._path, self._suffixed.count, self._suffixed)
+        yield last._replace(source=last.source._replace(after=tuple(self._after)))
+
+    def _sentences(self, errors, skips):
+        """Yields the sentences; keeps the lines after the last one in `self._after`."""
+        known = 0                            # errors of the sentences before
         before: list[str] = []               # lines without a word
         rows: list[tuple] = []               # (number, line, cells)
         ranges: list[str] = []               # lines of CoNLL-U that are written before the next row
-        for i, line in enumerate(self._lines):
+        for i, line in enumerate(itertools.chain(self._lines, [""])):     # the end is a border
             is_blank = not line.strip(" \t")
             is_mark = self._is_2012 and line.startswith("#")
             if is_blank or is_mark or i == self._header or line.startswith(_DOCUMENT):
-                if skips and len(faults) > known:
-                    known, rows = len(faults), []
-                if rows:
-                    if held:
-                        yield held
-                    held = self._sentence(tuple(before), rows, faults)
-                    before, rows = [], []
+                if rows and not (skips and len(errors) > known):
+                    sentence = self._sentence(tuple(before), rows, errors)
+                    if sentence:
+                        before = []
+                        yield sentence
+                known, rows = len(errors), []
                 before += [row.rstrip("\n") for row in ranges]
                 ranges.clear()
                 before.append("" if is_blank else line if is_mark else line + self._separator + (
                     ADDED if i == self._header else schemes.OUTSIDE))
                 continue
             cells = self._cells(line)
-            is_whole = self._is_whole(cells, rows)
+            is_complete = self._is_complete(cells, rows)
             if not rows and line.startswith("#") and (" = " in line or self._counts
-                                                      or not is_whole):
+                                                      or not is_complete):
                 before.append(line)
             elif self._counts and self._word and re.fullmatch(r"\d+[-.]\d+", cells[0]):
                 ranges.append(line + self._separator + "_\n")
-            elif is_whole:
+            elif is_complete:
                 rows.append((i + 1, "".join((*ranges, line)), cells))
                 ranges.clear()
             else:
-                faults.add("%s:%d" % (self._path, i + 1), self._row_fault(cells))
-        last = held
-        if rows and not (skips and len(faults) > known):
-            if held:
-                yield held
-            last, before = self._sentence(tuple(before), rows, faults), []
-        faults.end(self._path, skips and bool(last))
-        assert last, "there is a row, and no fault"
-        if self._suffixed.count:
-            _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
-                      self._path, self._suffixed.count, self._suffixed)
-        yield last._replace(source=last.source._replace(after=tuple(
-            before + [row.rstrip("\n") for row in ranges])))
+                errors.add("%s:%d" % (self._path, i + 1), self._row_error(cells))
+        self._after = before[:-1]
 
-    def _is_whole(self, cells, rows):
-        """Whether a row has all columns; in CoNLL-2012 sentences have different numbers of them."""
+    def _is_complete(self, cells, rows):
+        """Whether a row has all columns; in CoNLL-2012 their number differs between sentences."""
         width = self._width
         if self._is_2012:
-            width = len(rows[0][2]) if rows else max(len(cells), self._width_needed())
+            width = len(rows[0][2]) if rows else max(
+                len(cells), 1 + max(self._word, self._tag or 0))
         return len(cells) == width and bool(cells[self._word])
 
-    def _width_needed(self):
-        return 1 + max(self._word, self._tag or 0)
-
-    def _row_fault(self, cells):
+    def _row_error(self, cells):
         if len(cells) != self._width:
             return "%d column(s), expected %d as in line %d" % (
                 len(cells), self._width, self._model + 1)
         return "column %d is empty, expected a word" % (self._word + 1)
 
-    def _sentence(self, before, rows, faults):
+    def _sentence(self, before, rows, errors):
+        """The sentence of some rows; None, and one more of `errors`, if its tags are wrong."""
         numbers, lines, cells = zip(*rows)
         tags = None
         if self._tag is not None:
@@ -326,7 +329,8 @@ class _ConllReader:
             try:
                 tags = _without_brackets(tags)
             except ValueError as e:
-                faults.add("%s:%d" % (self._path, numbers[0]), str(e))
+                errors.add("%s:%d" % (self._path, numbers[0]), str(e))
+                return None
             tags = _prefixed(tags, numbers, self._suffixed)
         return Sentence(
             words=tuple(row[self._word] for row in cells), after_space=None, tags=tags,
@@ -336,12 +340,11 @@ class _ConllReader:
 
 
 def _prefixed(tags, numbers, suffixed):
-    """Tags with the label last; suffixed: `LineNumbers` of those that had it first."""
+    """Tags with the label last; adds the lines of those that had it first to `suffixed`."""
     found = tuple(map(schemes.prefixed, tags))
-    if found != tuple(tags):
-        for before, after, number in zip(tags, found, numbers):
-            if before != after:
-                suffixed.add(number)
+    for before, after, number in zip(tags, found, numbers):
+        if before != after:
+            suffixed.add(number)
     return found
 
 
@@ -349,8 +352,8 @@ _BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
 
 
 def _without_brackets(tags):
-    """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags as they are. Raises
-    ValueError where brackets are nested or do not match."""
+    """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags unchanged. Raises ValueError
+    if brackets are nested or do not match."""
     if not any("*" in tag or "(" in tag for tag in set(tags)):
         return tags
     parts = [part for part in map(_BRACKET.fullmatch, tags) if part]
@@ -373,11 +376,8 @@ def _without_brackets(tags):
 def conll_lines(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yields the lines of a file with one column more: the tags of each sentence."""
     for source, column in zip(sources, tags):
-        for line in source.before:
-            yield line + "\n"
-        for row, tag in zip(source.rows, column):
-            yield row + source.separator + tag + "\n"
-        for line in source.after:
+        rows = (row + source.separator + tag for row, tag in zip(source.rows, column))
+        for line in (*source.before, *rows, *source.after):
             yield line + "\n"
 
 
@@ -392,22 +392,22 @@ class _JsonReader:
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
-        # Lines of what is not as the file has it.
+        # Lines of which something is not used as it is in the file.
         self._inside, self._left_out, self._rejected, self._suffixed = (
             LineNumbers() for _ in range(4))
 
     def read(self, skips):
         """Yields the sentences, in order."""
-        faults = Found()
+        errors = Found()
         for number, value in self._values():
             try:
                 sentence = self._sentence(number, value)
             except ValueError as e:
-                faults.add("%s:%d" % (self._path, number), str(e))
+                errors.add("%s:%d" % (self._path, number), str(e))
             else:
                 if sentence:
                     yield sentence
-        faults.end(self._path, skips)
+        errors.end(self._path, skips)
         for numbers, what in (
                 (self._inside, "entities begin or end inside of a word: the complete word is "
                                "tagged, so they are counted as wrong in an evaluation"),
@@ -419,8 +419,7 @@ class _JsonReader:
 
     def _values(self):
         """Yields (number of the line or item, value, or the error of a line)."""
-        first = self._lines.first(1)[0]
-        if self._lines.start().startswith("[") and not _is_pair(_parsed(first)):
+        if re.match(r"\[(?!\s*\")", self._lines.start()):      # no pair on each line
             try:
                 yield from enumerate(json_stream.items(self._lines.chunks(), "item"), 1)
             except ValueError as e:
@@ -431,7 +430,7 @@ class _JsonReader:
                 yield number, _parsed(line)
 
     def _sentence(self, number, value):
-        """None for an example that an annotator rejected; raises ValueError for a fault."""
+        """None for an example that an annotator rejected; raises ValueError for an error."""
         if isinstance(value, ValueError):
             raise value
         if _is_pair(value):                 # spaCy: [text, {"entities": ...}]
@@ -443,6 +442,8 @@ class _JsonReader:
             return None
         key = _first_key(value, self._text_keys)
         line = json.dumps(value, ensure_ascii=False)
+        if not is_text(line):
+            raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
             return self._of_tokens(number, value, key, line)
         text = value[key]
@@ -451,13 +452,18 @@ class _JsonReader:
                 key, "empty" if isinstance(text, str) else "not a text"))
         words = _words_of(text, key)
         entities = tags = None
-        key = next((key for key in self._tag_keys or _ENTITIES if value.get(key) is not None), None)
-        if key is None and self._need_tags:
-            raise ValueError("no '%s'" % (self._tag_keys or _ENTITIES)[0])
+        key = self._tag_key(value, _ENTITIES)
         if key is not None:
             entities = _checked_entities(text, value[key], key)
             tags = self._tags(number, words, entities)
         return _sentence(text, words, tags, number, line, entities)
+
+    def _tag_key(self, value, names):
+        """The key of the entities or tags, None if it does not exist and is not needed."""
+        key = next((key for key in self._tag_keys or names if value.get(key) is not None), None)
+        if key is None and self._need_tags:
+            raise ValueError("no '%s'" % (self._tag_keys or names)[0])
+        return key
 
     def _of_tokens(self, number, value, key, line):
         words, tags = value[key], None
@@ -465,9 +471,7 @@ class _JsonReader:
             raise ValueError("'%s' has %s, expected one or more words, none of them empty" % (
                 key, _shown([word for word in words
                              if not isinstance(word, str) or not word.strip()] or words)))
-        key = next((key for key in self._tag_keys or _TAGS if value.get(key) is not None), None)
-        if key is None and self._need_tags:
-            raise ValueError("no '%s'" % (self._tag_keys or _TAGS)[0])
+        key = self._tag_key(value, _TAGS)
         if key is not None:
             tags = value[key]
             if not isinstance(tags, list) or len(tags) != len(words):
@@ -483,7 +487,7 @@ class _JsonReader:
                         JsonLine(line, "", (), ()))
 
     def _tags(self, number, words, entities):
-        """The words' tags; an entity is of all words that it touches."""
+        """The words' tags; an entity has all words that it overlaps."""
         starts, ends = zip(*words)
         spans, free = [], 0
         for start, end, label in entities:
@@ -522,7 +526,7 @@ def _shown(value):
 
 
 class LineNumbers:
-    """Where something was found: how often, and the first lines, in words."""
+    """Where something was found: how often, and the first lines as a str."""
     _LISTED = 10
 
     def __init__(self) -> None:
@@ -555,7 +559,7 @@ def _sentence(text, words, tags, number, line, entities=None):
 
 
 def _checked_entities(text, entities, key):
-    """Sorted (start, end, label), without spaces at their ends; raises ValueError for a fault."""
+    """Sorted (start, end, label), without spaces at their ends; raises ValueError for an error."""
     if not isinstance(entities, list):
         raise ValueError("'%s' is not a list" % key)
     found = []
@@ -568,7 +572,7 @@ def _checked_entities(text, entities, key):
                              % (key, _shown(entity), len(text)))
         start, end, label = parts
         part = text[start:end]
-        if not any(True for _ in find_words(part)):
+        if not any(find_words(part)):
             raise ValueError("'%s' has %s, which is not a word" % (key, _shown(entity)))
         found.append((start + len(part) - len(part.lstrip()),
                       end - len(part) + len(part.rstrip()), label))
@@ -593,9 +597,9 @@ def json_lines(sources: Iterable[JsonLine], spans: Iterable[Sequence[schemes.Spa
 # ---- words of a text
 
 def find_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where the words of a text begin and end, by the rule of the module's first lines;
-    combining marks belong to the word before."""
-    start, word = 0, ""             # where the word before begins, and what it is made of
+    """Yields (start, end) of the words of a text, by the rule in the module's docstring; combining
+    marks belong to the word before."""
+    start, word = 0, ""             # of the word before: its start and the kind of its characters
     for i, char in enumerate(text):
         kind = kind_of(char)
         if word and (kind == "mark" or kind == word != "single"):
@@ -607,15 +611,15 @@ def find_words(text: str) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-# Syllables, and the letters that begin one; those that continue one are marks.
+# Hangul syllables, and the letters that begin one; those that continue one are marks.
 _SYLLABLE = re.compile("[\u1100-\u115f\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3]")
 _IN_SYLLABLE = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
 
 
 @functools.cache
 def kind_of(char):
-    """What a word of this character is made of, "letter", "digit" or, of it alone, "single"; "mark"
-    for what belongs to the word before; "" where there is no word."""
+    """The kind of a character: "letter", "digit"; "single", a word alone; "mark", which belongs to
+    the word before; "", which is not in a word."""
     category = unicodedata.category(char)[0]
     if category in "ZC" or char.isspace():
         return ""
@@ -630,15 +634,15 @@ def kind_of(char):
 # ---- without a file
 
 def of_text(text: str, number: int = 1) -> Sentence:
-    """The sentence of a text, whose words are those of JSON. Raises ValueError for a text without
+    """The sentence of a text, with the same words as in JSON. Raises ValueError for a text without
     words."""
     return _sentence(text, _words_of(text, _TEXTS[0]), None, number,
                      json.dumps({_TEXTS[0]: text}, ensure_ascii=False))
 
 
 def of_words(words: Sequence[str]) -> Sentence:
-    """The sentence of given words, as the lines of a CoNLL-style file. Raises ValueError unless
-    each is a word."""
+    """The sentence of given words, as in a CoNLL-style file. Raises ValueError unless each is a
+    word."""
     if not words or not all(isinstance(word, str) and word.strip() for word in words):
         raise ValueError("expected one or more words, none of them empty")
     return Sentence(tuple(words), None, None, tuple(range(1, len(words) + 1)),
@@ -646,7 +650,7 @@ def of_words(words: Sequence[str]) -> Sentence:
 
 
 def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int, int, str]]:
-    """Entities in the characters of the sentence's text, or, where it has none, in its words."""
+    """Entities in the characters of the sentence's text or, if it has none, in its words."""
     source = sentence.source
     if isinstance(source, JsonLine) and source.text:
         return [(source.starts[first], source.ends[last - 1], label)
@@ -655,8 +659,7 @@ def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int
 
 
 def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str) -> Tagged:
-    """A sentence with the entities that were found, and their tags in a scheme. Entities are
-    `located`."""
+    """A sentence with predicted entities, as `located` returns them, and their tags in a scheme."""
     source, words = sentence.source, sentence.words
     text = source.text if isinstance(source, JsonLine) else ""
     return Tagged(words, tuple(schemes.tags_of(spans, len(words), scheme)), tuple(

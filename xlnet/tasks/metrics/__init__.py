@@ -1,1 +1,1 @@
-"""Metrics over a whole split: of labels and scores, of entities, of spans."""
+"""Metrics over a split: of labels and scores, of spans, of entities; confusion matrices."""

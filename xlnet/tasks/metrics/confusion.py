@@ -1,7 +1,4 @@
-"""What was confused with what: as text, and as a plot of bounded size, both by scikit-learn.
-
-Shape letters: n examples, L labels.
-"""
+"""Confusion matrices as text and as a plot of bounded size. Shape letters: n rows, L labels."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ import numpy as np
 
 from xlnet import files, fonts
 
-SHOWN = 40         # labels of a table or plot of all pairs; of more, the most confused ones
-_LONGEST = 24      # characters of a label in the plot
-_COUNTED = 30      # labels up to which the plot has numbers
+SHOWN = 40         # maximum number of labels in a matrix; of more, the most confused are shown
+_LONGEST = 24      # maximum length of a label in the plot [characters]
+_COUNTED = 30      # maximum number of labels of a plot with numbers
 
 
 def text(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> str:
-    """A table with a line for each true label; where there are too many, a line for each pair of
-    different labels, the most frequent first.
+    """The matrix with a line for each true label; of too many labels, a line for each pair that was
+    confused, the most frequent first.
 
     Args:
       names: of the L labels.
@@ -53,8 +50,7 @@ def _pairs_text(names, labels, predictions):
 # ---- the plot
 
 def most_confused(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
-    """The ids, in order, of the `SHOWN` labels with the most examples that are theirs and were
-    predicted as another one, or the other way round; all of them where there are no more."""
+    """The sorted ids of the `SHOWN` labels with the most false negatives and false positives."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     wrong = labels != predictions
     errors = np.bincount(labels[wrong], minlength=num_labels) \
@@ -63,8 +59,8 @@ def most_confused(labels: np.ndarray, predictions: np.ndarray, num_labels: int) 
 
 
 def draw(path: str, names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> None:
-    """Writes the most confused labels as a PNG; colours are fractions of the examples of the true
-    label, those that were predicted as a label that is not shown among them."""
+    """Writes the matrix of the most confused labels as a PNG; colours are fractions of all examples
+    of the true label, with those predicted as a label that is not shown."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
@@ -93,7 +89,7 @@ def draw(path: str, names: Sequence[str], labels: np.ndarray, predictions: np.nd
 
 
 def _ticks(names, ids):
-    """Names for the plot, those for which no font is installed as #id, and the families."""
+    """Names for the plot, #id where no font is installed, and the font families."""
     cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
            for id in ids]
     families, shown = fonts.choose("".join(cut))

@@ -1,4 +1,4 @@
-"""How good entities are: precision, recall and F1, together and by label, as seqeval counts them.
+"""Precision, recall and F1 of entities, together and by label, as in seqeval.
 
 An entity is right if its words and its label are. Shape letters: n sentences, W words of one.
 """
@@ -13,31 +13,31 @@ from xlnet.tasks.files import schemes
 
 
 class Counts(NamedTuple):
-    """How many entities were found that there are, were found, and there are."""
+    """Numbers of entities: both found and true, found, and true."""
     right: int
     found: int
     true: int
 
     @property
     def precision(self) -> float:
-        """Share of the found ones that are right; 0 without any."""
+        """The fraction of the found ones that are right; 0 without any."""
         return self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the true ones that are found; 0 without any."""
+        """The fraction of the true ones that are found; 0 without any."""
         return self.right / self.true if self.true else 0.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0 where both are."""
+        """The harmonic mean of both; 0 if both are 0."""
         both = self.found + self.true
         return 2 * self.right / both if both else 0.0
 
 
 def by_label(found: Sequence[Sequence[schemes.Span]],
              true: Sequence[Sequence[schemes.Span]]) -> dict[str, Counts]:
-    """The `Counts` of each label, by letter; found, true: spans of n sentences."""
+    """The `Counts` of each label in alphabetical order; found, true: spans of n sentences."""
     right, all_found, all_true = (collections.Counter(
         span[2] for spans in sentences for span in spans) for sentences in (
             [set(a) & set(b) for a, b in zip(found, true)], found, true))
@@ -51,7 +51,7 @@ def total(counts: dict[str, Counts]) -> Counts:
 
 
 def accuracy(found: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> float:
-    """Share of the words whose tags are right; of n sentences [W]."""
+    """The fraction of the words whose tags are right; found, true: tags of n sentences [W]."""
     right = sum(a == b for tags in zip(found, true) for a, b in zip(*tags))
     return right / max(sum(map(len, true)), 1)
 

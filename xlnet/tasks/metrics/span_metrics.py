@@ -1,9 +1,7 @@
-"""How good answers to questions are: exact match and F1 as SQuAD's and CMRC's scripts have them.
+"""Exact match and F1 of answers to questions, as in the scripts of SQuAD and CMRC.
 
-A rule compares a prediction with one true answer; a question counts as the best of its answers. A
-question without answers is answered rightly by the empty text alone.
-
-Shape letters: n questions.
+A rule compares a prediction with one answer; the score of a question is that of its best answer.
+The right prediction for a question without answers is the empty text. Shape letters: n questions.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def exact_words(prediction: str, answer: str) -> float:
 
 
 def f1_words(prediction: str, answer: str) -> float:
-    """F1 of the words, as version 2.0: where one of the two has no word, whether neither has."""
+    """F1 of the words, as in version 2.0: if one has no words, 1 if the other has none, else 0."""
     predicted, true = normalized(prediction).split(), normalized(answer).split()
     if not predicted or not true:
         return float(predicted == true)
@@ -46,7 +44,7 @@ def f1_words(prediction: str, answer: str) -> float:
 
 
 def f1_words_1(prediction: str, answer: str) -> float:
-    """The same as version 1.1: 0 where one of the two has no word."""
+    """The same as in version 1.1: 0 if one has no words."""
     return f1_words(prediction, answer) if normalized(prediction) and normalized(answer) else 0.0
 
 
@@ -60,11 +58,11 @@ def _f1(common, num_predicted, num_true):
 
 # ---- characters, as CMRC's script
 
-# What that script leaves out; ASCII's full stop, comma and brackets are not among it.
+# The characters that the script drops; ASCII's full stop, comma and brackets are not among them.
 _LEFT_OUT = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 _CHINESE = re.compile("([\u4e00-\u9fa5])")
-# Words of other scripts between Chinese, nearly as NLTK's word_tokenize: commas and colons stay
-# before a digit, a word keeps its points but for one at the end.
+# Words between Chinese, almost as in NLTK's word_tokenize: commas and colons stay before a digit,
+# a word keeps its points except one at the end.
 _WORD = re.compile(r"""n't\b | '(?:s|m|d|ll|re|ve)\b
                        | (?: (?!n't\b) (?: [^\s;@\#$%&?!()\[\]{}<>"“—,:'.] | [,:](?=\d)
                                            | (?<=\w)'(?=\w)(?!(?:s|m|d|ll|re|ve|t)\b)
@@ -74,7 +72,7 @@ _OPENING = re.compile(r'(^|(?<=[ (\[{<]))"')
 
 
 def segments(text: str) -> list[str]:
-    """Chinese characters one by one, words of other scripts; without punctuation."""
+    """Chinese characters and words of other scripts, without punctuation."""
     return [word for part in _CHINESE.split(squeezed(text))
             for word in _WORD.findall(_OPENING.sub("“", part))]
 
@@ -95,7 +93,7 @@ def f1_characters(prediction: str, answer: str) -> float:
 
 
 def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest sequence that stands in both without a gap."""
+    """The length of the longest contiguous sequence of both."""
     return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(
         0, len(a), 0, len(b)).size
 
@@ -113,7 +111,7 @@ RULES = {"squad1.1": Rule(exact_words, f1_words_1), "squad2.0": Rule(exact_words
 
 
 class Scores(NamedTuple):
-    """Of each question: float64 [n] from 0 to 1, and whether it has an answer, bool [n]."""
+    """Scores of questions, float64 [n] from 0 to 1, and whether each has an answer, bool [n]."""
     exact: np.ndarray
     f1: np.ndarray
     has_answer: np.ndarray
@@ -121,27 +119,23 @@ class Scores(NamedTuple):
 
 def score(rule_name: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> Scores:
     """Compares predictions, n texts, with the answers to each question; () where there is none."""
-    rule = RULES[rule_name]
-    exact, f1 = [], []
+    exact: list[float] = []
+    f1: list[float] = []
     for prediction, texts in zip(predictions, answers):
-        true = _compared(rule_name, texts)
-        exact.append(max(rule.exact(prediction, text) for text in true))
-        f1.append(max(rule.f1(prediction, text) for text in true))
+        if rule_name == "squad2.0":     # answers without a word do not count
+            texts = list(filter(normalized, texts))
+        for compare, scores in zip(RULES[rule_name], (exact, f1)):
+            scores.append(max(compare(prediction, text) for text in texts or [""]))
     return Scores(np.array(exact), np.array(f1), np.array([bool(texts) for texts in answers]))
 
 
-def _compared(rule_name, texts):
-    """The answers that count: version 2.0 leaves out those without a word."""
-    if rule_name == "squad2.0":
-        texts = [text for text in texts if normalized(text)]
-    return texts or [""]
-
-
 def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Scores:
-    """The scores where a question whose null score is above `threshold` is said to have no answer.
+    """The scores if no answer is predicted where the null score is above `threshold`.
 
     Args:
+      scores: without a threshold.
       null_scores: float [n], the higher the less likely an answer.
+      threshold: of null scores.
     """
     says_none = np.asarray(null_scores) > threshold
     return scores._replace(**{
@@ -150,8 +144,8 @@ def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Sc
 
 
 def summary(scores: Scores) -> dict:
-    """Means in percent: of all questions, and of those with and without an answer where some have
-    none; named as the official script's."""
+    """Means in percent, named as in the official script: over all questions, and if some have no
+    answer, over those with and without one."""
     parts = {"": np.ones(len(scores.exact), bool)}
     if not scores.has_answer.all():
         parts.update({"HasAns_": scores.has_answer, "NoAns_": ~scores.has_answer})
@@ -164,21 +158,24 @@ def summary(scores: Scores) -> dict:
 
 
 class Best(NamedTuple):
-    """value: in percent. threshold: the null score above which a question has no answer."""
+    """value: in percent. threshold: no answer is predicted where the null score is above."""
     value: float
     threshold: float
 
 
 def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: Scores,
                    null_scores: Numbers) -> Best:
-    """The threshold of null scores at which the mean of `values`, exact or f1 of `scores`, is best.
+    """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`.
 
     Args:
-      has_prediction: bool [n], whether the text predicted for a question is not empty.
+      values: float [n].
+      has_prediction: bool [n], whether the predicted text is not empty.
+      scores: without a threshold.
+      null_scores: as for `with_threshold`.
     """
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
-    nothing = float((~scores.has_answer).sum())         # right where no question has an answer
+    nothing = float((~scores.has_answer).sum())         # right if no answer is predicted at all
     totals = np.cumsum([nothing, *gains])
     best = int(totals.argmax())
     return Best(100.0 * float(totals[best]) / len(order),

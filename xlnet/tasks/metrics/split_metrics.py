@@ -1,6 +1,6 @@
-"""Metrics over the whole of a split, by scikit-learn and scipy, and those of each label.
+"""Metrics of labels and scores over a split, by scikit-learn and scipy.
 
-Each task type lists those that it knows. Shape letters: n rows, L labels.
+Each task type lists its own. Shape letters: n rows, L labels.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.types.task import Task
 
-# A metric: function of (task, decisions, truth, values) to a number.
+# A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
+# ids [n], 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
 Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
-
-# --- Each metric: labels and decisions are ids [n], 0 and 1 [n,L], or scores [n]; values are
-# probabilities [n,L] or scores [n].
 
 
 def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Share of the rows whose label, or whose set of labels, is right."""
+    """The fraction of the rows whose label, or set of labels, is right."""
     same = decisions == labels
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
 
 
 def positive_label(task: Task) -> int:
-    """The id of the label that F1 and AUC of two labels are about: "1", or else the last one."""
+    """The id of the positive label for F1 and AUC of two labels: "1", or else the last one."""
     names = task.class_names
     return names.index("1") if "1" in names else len(names) - 1
 
 
 def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """F1 of the `positive_label`; 0 where it is neither true nor predicted."""
+    """F1 of the `positive_label`; 0 if it is neither true nor predicted."""
     from sklearn import metrics
     positive = positive_label(task)
     return metrics.f1_score(labels == positive, decisions == positive, zero_division=0)
@@ -53,8 +51,8 @@ def _averaged_f1(average):
 
 
 def _occurring(labels, decisions):
-    """(labels, decisions, the ids of the labels in either), as scikit-learn averages over by
-    default. One label of a multi-label task is the class 1 of two, of which 0 is no label."""
+    """(labels, decisions, the ids of the labels in either), over which scikit-learn averages by
+    default. The only label of a multi-label task is class 1 of two; class 0 is not a label."""
     labels, decisions = np.asarray(labels), np.asarray(decisions)
     if labels.ndim > 1 and labels.shape[1] == 1:
         return labels[:, 0], decisions[:, 0], [1]
@@ -69,36 +67,43 @@ micro_f1 = _averaged_f1("micro")
 
 
 def matthews(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Matthews correlation coefficient; 0 where one side is constant."""
+    """Matthews correlation coefficient; 0 if decisions or labels are constant."""
     from sklearn import metrics
     return metrics.matthews_corrcoef(labels, decisions)
 
 
 def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Area under the ROC curve; of several labels the mean over each against the rest.
+    """Area under the ROC curve; for several labels the mean over each against the rest.
 
-    A label that all rows have, or none, has no curve and is left out; 0.5 where none is left.
+    A label of all rows, or of none, has no curve and is left out; 0.5 if there is no curve.
     """
     from sklearn import metrics
     labels, count = np.asarray(labels), len(task.class_names)
-    curves = []
+    areas = []
     for id in [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count):
-        truth = labels[:, id] > 0 if labels.ndim > 1 else labels == id                   # [n]
-        if 0 < np.count_nonzero(truth) < len(truth):
-            curves.append(metrics.roc_auc_score(truth, values[:, id]))
-    return np.mean(curves or [0.5])
+        has_label = labels[:, id] > 0 if labels.ndim > 1 else labels == id               # [n]
+        if 0 < np.count_nonzero(has_label) < len(has_label):
+            areas.append(metrics.roc_auc_score(has_label, values[:, id]))
+    return np.mean(areas or [0.5])
 
 
 def pearson(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Correlation of scores."""
+    """Pearson correlation of scores; 0 if one side is constant."""
     from scipy import stats
     return _correlation(stats.pearsonr, decisions, labels)
 
 
 def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Correlation of the ranks of scores."""
+    """Spearman rank correlation of scores; 0 if one side is constant."""
     from scipy import stats
     return _correlation(stats.spearmanr, decisions, labels)
+
+
+def _correlation(measure, predictions, labels):
+    if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
+        return 0.0
+    # In float64: a narrow range of float32 scores loses digits when the mean is subtracted.
+    return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
 def mse(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
@@ -111,19 +116,9 @@ def mae(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     return np.mean(np.abs(np.subtract(decisions, labels, dtype=np.float64)))
 
 
-def _correlation(measure, predictions, labels):
-    """Returns the correlation; 0 where one side is constant and it has no value."""
-    if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
-        return 0.0
-    # In float64: a narrow range of float32 scores loses digits when the mean is taken off.
-    return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
-
-
-# --- A table
-
 def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
-    """Precision, recall, F1 and number of each label, and their averages, as text; arguments as a
-    task type's `decide` returns them."""
+    """Precision, recall, F1 and support of each label, and their averages, as text; arguments as
+    `decisions` and `labels` of a metric."""
     from sklearn import metrics
     ids, names = range(len(task.class_names)), task.class_names
     if np.ndim(labels) > 1 and len(names) == 1:
@@ -132,18 +127,17 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
                                          digits=4, zero_division=0).rstrip()
 
 
-# --- A user's own metric
+# ---- a user's own metric
 
 def is_own(name: str) -> bool:
-    """Whether a metric's name says where its function is: `file.py:function`,
-    `sklearn.metrics:cohen_kappa_score`."""
+    """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss`."""
     return ":" in name
 
 
 @functools.cache
 def own(name: str) -> Metric:
-    """The metric that a function of the user's computes of (labels, decisions), in this order as
-    scikit-learn's functions, and of the probabilities or scores where it takes three.
+    """The metric of a user's function of (labels, decisions), as in scikit-learn, or of (labels,
+    decisions, values) if it has three parameters without default.
 
     Raises:
       UserError: there is no such file, module or function.

@@ -1,1 +1,1 @@
-"""From scores to answers: texts, tables of metrics, prediction files."""
+"""From scores to predictions: texts, tables of metrics, prediction files."""

@@ -1,4 +1,4 @@
-"""How good predictions are: the task's metrics, shown and kept as files."""
+"""Evaluation of predictions: the task's metrics, logged and written to files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _log = logging.getLogger(__name__)
 
 
 class Evaluation:
-    """Evaluates predictions for rows of a task.
+    """Evaluates predictions for examples of a task.
 
     Args:
-      directory: where results are kept.
+      directory: of the files with results.
       threshold: as in `Scorer.decide`.
     """
 
@@ -31,24 +31,25 @@ class Evaluation:
         self._threshold = threshold
 
     def baseline(self, split: str, rows: Sequence[Row]) -> dict:
-        """Shows and returns the metrics of a prediction that looks at no row, a dict of floats."""
+        """Logs and returns the metrics of predictions that ignore the examples, a dict of
+        floats."""
         scorer = self._task.scorer
         result = scorer.baseline(scorer.truth(rows))
         self.report(split, scorer.baseline_words, result, rows)
         return result
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for the whole of a split, a dict
-        of floats; and `collapsed`, in words, if the prediction is always the same."""
+        """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
+        and `collapsed`, a message, if the predictions are degenerate, always the same."""
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        collapsed = scorer.collapsed(values, truth)
+        collapsed = scorer.collapsed(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
 
     def mean(self, results: Sequence[dict]) -> dict:
-        """The result of a split of several files: the mean; collapsed where all of them are."""
+        """The result of a split of several files: the mean; degenerate if all of them are."""
         result = {name: float(np.mean([one[name] for one in results]))
                   for name in (*self._task.metrics, "loss")}
         if all("collapsed" in one for one in results):
@@ -56,15 +57,15 @@ class Evaluation:
         return result
 
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
-        """Shows a result in a line."""
+        """Logs a result in a line."""
         numbers = "  ".join("%s %.4f" % item for item in result.items() if item[0] != "collapsed")
-        _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers,
-                  len(rows), "  collapsed: " + result["collapsed"] if "collapsed" in result else "")
+        _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers, len(
+            rows), "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict]) -> dict:
-        """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as of `score`
-        with their step."""
+        """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as `score`
+        returns them with their step."""
         main_metric = self._task.metrics[0]
         best = self.best(results)
         if len(results) > 1:
@@ -76,17 +77,14 @@ class Evaluation:
         return best
 
     def best(self, results: Sequence[dict]) -> dict:
-        """The best of some results; of equal ones that with the lower loss, then the first."""
+        """The best of some results; of equal ones, the first with the lowest loss."""
         sign = -1 if self._task.lower_is_better else 1
         return max(results, key=lambda result: (
             math.isfinite(result["loss"]), sign * result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes what was confused with what, as text and as a plot, where the task type has them.
-
-        Args:
-          values: as in `contract.Predictions`.
-        """
+        """Writes the confusion matrix as text and as a plot, if the task type has them; values: as
+        in `contract.Predictions`."""
         scorer = self._task.scorer
         text = scorer.table(values, scorer.truth(rows), self._threshold,
                             os.path.join(self._directory, "confusion_%s.png" % split))

@@ -1,6 +1,6 @@
-"""Prediction files: for people and programs, and for the servers of GLUE and CLUE.
+"""Prediction files for people and programs, and for the servers of GLUE and CLUE.
 
-The task's `Scorer` has their contents; here they are named and written, completely or not at all.
+The task's `Scorer` makes their contents; this module names and writes them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
-# extension: of the file's name. what: the words before its path, None for the main file. lines: of
-# its text, each with its end, made one by one.
+# extension: of the file's name. what: the words before its path in the log, None for the main file.
+# lines: an iterator over its lines with their ends.
 PredictionFile = collections.namedtuple("PredictionFile", "extension what lines")
 
 
 def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
           step: int, threshold: float, is_official: bool, output: Optional[str] = None) -> None:
-    """Writes the predictions for the rows of a split in every form that its type has.
+    """Writes the predictions for a split in every form of its task type.
 
     Args:
-      rows: n, those without texts, which were skipped, among them.
-      values: as in `contract.Predictions`, of the others.
+      rows: n table rows, including skipped ones, which have no texts.
+      values: as in `contract.Predictions`, of the rows that were not skipped.
       step: of the checkpoint.
       threshold: as in `Scorer.decide`.
       is_official: whether the rows are those of the split's official file, which may be submitted.
-      output: path of the main file, which then is the only one; "-": the standard output. A table
-        whose name ends in .csv has commas between its columns.
+      output: path of the main file, the only one that is then written; "-": the standard output. A
+        table whose name ends in .csv has commas between its columns.
     """
     contents = task.scorer.prediction_files(rows, values, threshold)
     if output:
@@ -60,8 +60,8 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
 
 
 def _submission(task, rows, values, threshold):
-    """The lines that the server of the task takes: the columns `index` and `prediction` for GLUE's,
-    JSON for CLUE's."""
+    """The lines for the task's server: the columns `index` and `prediction` for GLUE, JSON for
+    CLUE."""
     texts = task.scorer.texts(values, threshold)
     if task.submission_form == "json":
         return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
@@ -74,11 +74,11 @@ def _say_predicted(task, split, step, rows, path):
 
 
 def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the lines of a table, of the columns' names first.
+    """Yields the lines of a table, the columns' names first.
 
     Args:
-      columns: (name, texts) of each, texts of all rows that were answered. rows: those that the
-        table has; what was skipped has its name and query alone.
+      columns: (name, texts) of each; texts of the rows that were not skipped.
+      rows: all rows; a skipped one only has its name and query in the table.
     """
     yield _line(name for name, _ in columns)
     answered = zip(*(texts for _, texts in columns))

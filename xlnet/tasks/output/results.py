@@ -1,4 +1,4 @@
-"""What a model says of a text, as Python has it: the answers of `xlnet.load`'s objects."""
+"""Predictions for a text as Python objects: the return values of `xlnet.load`'s objects."""
 
 from __future__ import annotations
 
@@ -6,53 +6,50 @@ from typing import NamedTuple, Optional
 
 
 class Label(NamedTuple):
-    """One label out of several. probabilities: of all labels by name."""
+    """One label out of several."""
     label: str
     probability: float
-    probabilities: dict[str, float]
+    probabilities: dict[str, float]     # of all labels
 
 
 class Labels(NamedTuple):
-    """Any number of labels. probabilities: of all labels by name, independent of each other."""
+    """Any number of labels."""
     labels: tuple[str, ...]
-    probabilities: dict[str, float]
+    probabilities: dict[str, float]     # of all labels, independent of each other
 
 
 class Choice(NamedTuple):
-    """The right one of several answers. number: from 0 on. label: its name in the files that the
-    model learned from. probabilities: of all of them."""
-    number: int
-    label: str
-    probabilities: tuple[float, ...]
+    """The right one of several answers."""
+    number: int                         # from 0 on
+    label: str                          # its name in the files of the training data
+    probabilities: tuple[float, ...]    # of all answers
 
 
 class Ranked(NamedTuple):
-    """A document. number: which of the given ones, from 0 on. score: the higher the better."""
-    number: int
-    score: float
+    """A document of a ranking."""
+    number: int                         # which of the given ones, from 0 on
+    score: float                        # the higher, the more relevant
 
 
 class Span(NamedTuple):
-    """Characters `start` to before `end` of a text. probability: its share among the best ones."""
+    """Characters `start` to before `end` of a text."""
     text: str
     start: int
     end: int
-    probability: float
+    probability: float                  # relative to the best spans, whose sum is 1
 
 
 class Answer(NamedTuple):
-    """The answer to a question, "" where there is none. start, end: its characters in the context;
-    None without an answer. best: the best spans, whether there is an answer or not.
-    null_probability: that there is none."""
-    text: str
-    start: Optional[int]
+    """The answer to a question; its characters in the context are `start` to before `end`."""
+    text: str                           # "" if there is no answer
+    start: Optional[int]                # None if there is no answer
     end: Optional[int]
-    best: tuple[Span, ...]
-    null_probability: float
+    best: tuple[Span, ...]              # the best spans, whether there is an answer or not
+    null_probability: float             # of no answer
 
 
 class Entity(NamedTuple):
-    """Characters `start` to before `end` of a text; of words, which words."""
+    """Characters `start` to before `end` of a text, or of the words of a sentence."""
     label: str
     text: str
     start: int
@@ -60,7 +57,7 @@ class Entity(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """Words with their tags, and the entities that these mean."""
+    """Words with their tags, and the entities of the tags."""
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]

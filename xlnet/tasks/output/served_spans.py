@@ -1,19 +1,19 @@
-"""The best spans over all windows of a paragraph, as texts, inside of a TensorFlow graph: what
-`span_answers` does.
+"""The best spans over all windows of a paragraph, as texts: `span_answers` as a TensorFlow graph.
 
-`tf` is TensorFlow, handed in. Shape letters: N questions, M windows of all, S starts, E ends of
-each start, C spans of all questions, K answers that are kept.
+`tf` is TensorFlow, passed by the caller. Shape letters: N questions, M windows of all questions, S
+starts, E ends of each start, C spans of all questions, K answers that are kept.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from xlnet.tasks.output import served
 from xlnet.tokenization.character_classes import space_class
 
 
 def join(tf: Any, outputs: dict, question: Any) -> dict:
-    """`span_answers.join`: outputs of M windows, and the question of each, int64 [M].
+    """As `span_answers.join`, of the outputs of M windows and the question of each, int64 [M].
 
     Returns:
       `start`, `end` int32 and `score` float64, all spans of each question, best first: ragged
@@ -38,38 +38,37 @@ def join(tf: Any, outputs: dict, question: Any) -> dict:
 
 
 def answers(tf: Any, found: dict, contexts: Any, most: int, threshold: float) -> dict:
-    """`span_answers.answers`: what `join` returns and string [N] -> what is said of each question.
+    """As `span_answers.answers`, of the results of `join` and the contexts, string [N].
 
     Returns:
-      `answer` string [N], "" where there is none, `start`, `end` int32, its characters in the
-      context, -1 where there is none; `null_probability`, that there is none; and, whether there is
-      an answer or not, the best texts `texts` string [N,K] with their shares `probabilities` of
-      their own sum, "" and 0 where there are fewer, and `probability` [N], that of the best one.
+      A dict for N questions: `answer` string, "" for none; `start`, `end` int32, its characters in
+      the context, -1 for none; `null_probability`, of no answer. Whether there is an answer or not,
+      the best `texts` string [N,K] and their `probabilities`, whose sum is 1, "" and 0 where there
+      are fewer, and the `probability` of the best one.
     """
     best = _distinct(tf, found, contexts, most)
     rows, scores = best["score"].value_rowids(), best["score"].flat_values
     weights = tf.exp(scores - tf.gather(tf.reduce_max(best["score"], axis=1), rows))
     sums = tf.math.unsorted_segment_sum(weights, rows, best["score"].nrows())
-    shares = tf.cast(weights / tf.gather(sums, rows), tf.float32)
+    ratios = tf.cast(weights / tf.gather(sums, rows), tf.float32)
     texts, starts, ends, probabilities = (
         values.to_tensor(empty, shape=[None, most]) for values, empty in (
             (best["text"], ""), (best["start"], -1), (best["end"], -1),
-            (best["score"].with_flat_values(shares), 0.)))
+            (best["score"].with_flat_values(ratios), 0.)))
     null = tf.sigmoid(tf.cast(found["null_score"], tf.float64))
     has_none = tf.equal(texts[:, 0], "") | (null > threshold)
-    return {
-        "answer": tf.where_v2(has_none, "", texts[:, 0]),
-        "start": tf.where_v2(has_none, -1, starts[:, 0]),
-        "end": tf.where_v2(has_none, -1, ends[:, 0]),
-        "probability": probabilities[:, 0],
-        "null_probability": tf.cast(null, tf.float32),
-        "texts": texts,
-        "probabilities": probabilities,
-    }
+    return served.Answer(
+        answer=tf.where_v2(has_none, "", texts[:, 0]),
+        start=tf.where_v2(has_none, -1, starts[:, 0]),
+        end=tf.where_v2(has_none, -1, ends[:, 0]),
+        probability=probabilities[:, 0],
+        null_probability=tf.cast(null, tf.float32),
+        texts=texts,
+        probabilities=probabilities)._asdict()
 
 
 def _distinct(tf, found, contexts, most):
-    """`span_answers.distinct`: the best spans of each question, ragged [N, (at most K)], as `text`,
+    """As `span_answers.distinct`: the best spans of each question, ragged [N, (at most K)]: `text`,
     its `start` and `end`, and `score`."""
     rows, start, end, score = (
         tf.boolean_mask(values, found["end"].flat_values > found["start"].flat_values)
@@ -91,14 +90,14 @@ def _distinct(tf, found, contexts, most):
 
 
 def _cut(tf, contexts, rows, start, end):
-    """The texts of spans, string [C]: by way of the characters, as each span would else take a copy
-    of its context. Code points that are no characters, such as U+FFFE, are not told apart."""
+    """The texts of spans, string [C]: through code points, as `substr` would copy the context for
+    each span. Code points that are not characters, such as U+FFFE, all become the same one."""
     codes = tf.strings.unicode_decode(contexts, "UTF-8")
     first = tf.gather(codes.row_starts(), rows)
-    places = tf.ragged.range(first + tf.cast(start, tf.int64), first + tf.cast(end, tf.int64),
-                             row_splits_dtype=tf.int64)
+    indices = tf.ragged.range(first + tf.cast(start, tf.int64), first + tf.cast(end, tf.int64),
+                              row_splits_dtype=tf.int64)
     return tf.strings.unicode_encode(
-        places.with_flat_values(tf.gather(codes.flat_values, places.flat_values)), "UTF-8")
+        indices.with_flat_values(tf.gather(codes.flat_values, indices.flat_values)), "UTF-8")
 
 
 def _length(tf, texts):
@@ -106,8 +105,8 @@ def _length(tf, texts):
 
 
 def _is_first(tf, values):
-    """Whether no value before it is the same: [C] -> bool [C]."""
+    """Whether no earlier value is the same: [C] -> bool [C]."""
     different, which = tf.unique(values)
-    place = tf.range(tf.size(values))
-    first = tf.math.unsorted_segment_min(place, which, tf.size(different))
-    return tf.equal(tf.gather(first, which), place)
+    index = tf.range(tf.size(values))
+    first = tf.math.unsorted_segment_min(index, which, tf.size(different))
+    return tf.equal(tf.gather(first, which), index)

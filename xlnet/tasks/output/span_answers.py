@@ -33,18 +33,18 @@ class Span(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What is predicted for a question. spans: best first. null_score: the logit that there is no
-    answer, of the window that speaks most for one."""
-    spans: list[Span]
-    null_score: float
+    """The predictions for a question."""
+    spans: list[Span]           # best first
+    null_score: float           # lowest logit of "no answer" over its windows
 
 
 def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[Found]:
-    """The answers to n questions, from what the network says of their m windows.
+    """The spans of n questions from the network's outputs for their m windows.
 
     Args:
       outputs: `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed`
-        [m,S,E], `null_score` [m]. windows: int [n], how many each question has, in order.
+        [m,S,E], `null_score` [m].
+      windows: int [n], how many each question has, in order.
     """
     shape = outputs["is_allowed"].shape
     starts, start_scores = (np.broadcast_to(outputs[name][:, :, None], shape)
@@ -76,63 +76,60 @@ def distinct(context: str, spans: Sequence[Span], most: int) -> list[tuple[str, 
 
 
 def texts(rows: Sequence[Row], values: Sequence[Found]) -> list[str]:
-    """The best span of each question as text, whether there is an answer or not; "" where no span
-    is allowed."""
+    """The best span of each question as text, whether there is an answer or not; "" if no span is
+    allowed."""
     best = [distinct(row.pairs[0][0], found.spans, 1) for row, found in zip(rows, values)]
     return [pairs[0][0] if pairs else "" for pairs in best]
 
 
 def null_probabilities(values: Sequence[Found]) -> np.ndarray:
-    """The probability that a question has no answer, float64 [n]: what a threshold is for, and what
-    is written."""
+    """The probability that a question has no answer, float64 [n]."""
     return special.expit(np.array([found.null_score for found in values], np.float64))
 
 
 def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
              threshold: float) -> tuple[dict, dict, dict]:
-    """Dicts by question: the answer, "" where there is none; the n best answers, whether there is
-    one or not, with their shares of the probability; the probability that there is none."""
+    """Dicts by question: the answer, "" for none; the n best answers with probabilities whose sum
+    is 1, whether there is an answer or not; the probability of no answer."""
     answers, n_best, null = {}, {}, {}
     for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
         answers[row.id] = best[0][0] if has_answer else ""
         null[row.id] = probability
         n_best[row.id] = [
-            {"text": text, "probability": share, "start_log_prob": span.start_log_prob,
-             "end_log_prob": span.end_log_prob, "start": span.start} for text, span, share in best]
+            {"text": text, "probability": ratio, "start_log_prob": span.start_log_prob,
+             "end_log_prob": span.end_log_prob, "start": span.start} for text, span, ratio in best]
     return answers, n_best, null
 
 
 def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
             threshold: float) -> list[Answer]:
-    """What `official` says, of each question."""
+    """As `official`, an object for each question."""
     made = []
     for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
-        spans = tuple(_placed(row.pairs[0][0], *one) for one in best)
+        starts = [row.pairs[0][0].index(text, span.start)       # a span may begin with spaces
+                  for text, span, _ in best]
+        spans = tuple(results.Span(text, start, start + len(text), ratio)
+                      for (text, _, ratio), start in zip(best, starts))
         text, start, end = spans[0][:3] if has_answer else ("", None, None)
         made.append(Answer(text, start, end, spans, probability))
     return made
 
 
 def _predicted(rows, values, most, threshold):
-    """Yields of each question (row, its best (text, span, share of their probability), whether it
-    has an answer, the probability that it has none)."""
+    """Yields of each question: row, its best (text, span, probability), whether it has an answer,
+    the probability of no answer."""
     for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
         best = distinct(row.pairs[0][0], found.spans, most)
-        shares = special.softmax([span.score for _, span in best]).tolist() if best else []
-        yield (row, [(*one, share) for one, share in zip(best, shares)],
+        ratios = special.softmax([span.score for _, span in best]).tolist() if best else []
+        yield (row, [(*one, ratio) for one, ratio in zip(best, ratios)],
                best and probability <= threshold, probability)
-
-
-def _placed(context, text, span, share):
-    start = context.index(text, span.start)        # a span may begin with spaces
-    return results.Span(text, start, start + len(text), share)
 
 
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-# ---- what a model has to be better than
+# ---- the baseline
 
 _SURELY_ANSWERED = -1e9          # a null score
 
@@ -141,7 +138,7 @@ _UNIT = regex.compile("[%s]|\\w+" % HAN_OR_KANA)
 
 
 def closest_sentence(context: str, question: str) -> Found:
-    """The first of the sentences that share most words with the question."""
+    """The first of the sentences with the most words of the question."""
     wanted = set(_UNIT.findall(question.lower()))
     ends = [match.start() for match in _SENTENCE_END.finditer(context)] + [len(context)]
     best, start = (-1, 0, 0), 0

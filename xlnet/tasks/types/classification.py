@@ -16,17 +16,10 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import confusion, split_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Label
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Head,
-    LossOptions,
-    Reader,
-    Scorer,
-    TaskType,
-    checked,
-    constant_baseline,
-)
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -34,11 +27,11 @@ _log = logging.getLogger(__name__)
 SEPARATORS = (",", ";", "|")      # of labels in a cell
 
 
-class ClassificationReader(Reader):
-    """A label in a row is one of the task's names."""
+class ClassificationReader(contract.Reader):
+    """The label of a row is one of the task's names."""
 
     def from_train_file(self, path: str) -> Task:
-        """The names in the file, numbers by size and anything else by letter."""
+        """The names in the file: numbers by size, others in alphabetical order."""
         where = "%s: column '%s'" % (path, self.task.label[0])
         names = one_spelling({row.label for row in self.read(path, True)}, where)
         if len(names) < 2:
@@ -46,7 +39,7 @@ class ClassificationReader(Reader):
                 where, "".join(names)))
         listed = sorted(name for name in names if _is_list(name, names))
         if listed:
-            raise UserError("%s has '%s' beside its parts; several labels in a row are for "
+            raise UserError("%s has '%s' and its parts; several labels in a row are for "
                             "--multi_label=True; one label is written without %s" % (
                                 where, listed[0], " ".join(SEPARATORS)))
         return dataclasses.replace(self.task, labels=sorted_names(names))
@@ -60,7 +53,7 @@ class ClassificationReader(Reader):
         if not text:
             return None, "column '%s' is empty" % task.label[0]
         name = as_known(task, task.label_names.get(text, text))
-        return (None, fault) if (fault := unknown_label(task, name)) else (name, None)
+        return (None, error) if (error := unknown_label(task, name)) else (name, None)
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
@@ -69,7 +62,7 @@ class ClassificationReader(Reader):
                         np.int32)
 
 
-class ClassificationHead(Head):
+class ClassificationHead(contract.Head):
     """A softmax over the labels."""
     smooths_labels = True
 
@@ -96,25 +89,23 @@ class ClassificationHead(Head):
         ids = tf.argmax(values, axis=1)
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
-        return {"label": tf.gather(tf.constant(self.task.class_names), ids),
-                "probabilities": values}
+        return served.Label(tf.gather(tf.constant(self.task.class_names), ids), values)._asdict()
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         return weights_of(text, self.task, None if rows is None else collections.Counter(
             row.label for row in rows))
 
 
-class ClassificationScorer(Scorer):
-    """A prediction is the labels' probabilities, float32 [L]; a decision and the truth are a
-    label's id."""
+class ClassificationScorer(contract.Scorer):
+    """A prediction is the labels' probabilities, float32 [L]; a decision and a gold label are an
+    id."""
     default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
 
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
-        """F1 is about one of two labels."""
-        names = ("accuracy", "macro_f1", "auc", "matthews", "micro_f1", "f1")
-        return {name: getattr(split_metrics, name)
-                for name in names[:6 if len(self.task.class_names) == 2 else 5]}
+        names = ["accuracy", "macro_f1", "auc", "matthews", "micro_f1"]
+        names += ["f1"] * (len(self.task.class_names) == 2)         # of one of two labels
+        return {name: getattr(split_metrics, name) for name in names}
 
     @property
     def probabilities(self) -> Sequence[str]:
@@ -128,13 +119,13 @@ class ClassificationScorer(Scorer):
         return values.argmax(axis=1)
 
     def baseline(self, truth: np.ndarray) -> dict:
-        """Of the most frequent label."""
+        """The most frequent label."""
         is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
-        return constant_baseline(self, is_most_frequent.astype(np.float64), truth)
+        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """One class for all rows, while the true labels differ."""
-        decisions = self.decide(values)
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """One label for all rows."""
+        decisions = self.decide(values, threshold)
         if not differ(truth) or differ(decisions):
             return None
         return "every row is '%s'" % self.task.class_names[int(decisions[0])]
@@ -151,29 +142,25 @@ class ClassificationScorer(Scorer):
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        values = checked(self, values, len(rows))
+        values = contract.checked(self, values, len(rows))
         names = self.task.class_names
         return [Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
                 for id, row in zip(self.decide(values, threshold), values)]
 
 
-def _always(settings: Any) -> bool:
-    return True
+CLASSIFICATION = contract.TaskType("classification", ClassificationReader, ClassificationHead,
+                                   ClassificationScorer, has_labels=True, asked_by="task_name")
 
 
-CLASSIFICATION = TaskType("classification", ClassificationReader, ClassificationHead,
-                          ClassificationScorer, has_labels=True, is_asked_for=_always)
-
-
-# ---- what types with labels share
+# ---- for all types with labels
 
 def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
-    """What `Head.class_weights` returns.
+    """The result of `Head.class_weights`.
 
     Args:
-      text: "balanced" (rows / (L * rows of the label), so that labels count alike), or
-        "label:weight,...", 1 for labels that are not named.
-      counts: how often each label is there; None: not known.
+      text: "balanced" (rows / (L * rows of the label), so that labels have the same total weight),
+        or "label:weight,...", 1 for other labels.
+      counts: the frequency of each label; None: not known.
     """
     names = task.class_names
     if text == "balanced":
@@ -195,33 +182,36 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
         except ValueError:
             raise UserError("class_weights: '%s' is not a number" % weight) from None
         if not 0 <= weights[name] < math.inf:
-            raise UserError("class_weights: %s of label '%s', expected a number from 0 on"
+            raise UserError("class_weights: %s of label '%s', expected a number from 0"
                             % (weight, name))
     return list(weights.values())
 
 
 def unknown_label(task: Task, name: str) -> Optional[str]:
-    """The fault of a name that is none of the labels; None where it is one, or where the task has
-    not found its `labels` yet: ()."""
+    """The error of a name that is not a label; None if it is one, or if the task does not know its
+    labels yet: ()."""
     if not task.labels or name in task.labels or name in task.skipped_labels:
         return None
     return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
 
 
 def plain(name: str) -> str:
-    """What spellings of one label have in common: of 1 and 1.0 the number, of True, TRUE and true
-    the lower case. 01 is a code, which is not 1."""
+    """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE. 01 is a code
+    and stays."""
     if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
         return name.partition(".")[0]
     return name.lower() if name.lower() in ("true", "false") else name
 
 
 def one_spelling(names: set, where: str) -> set:
-    """The names of labels, of spellings of the same one (1 and 1.0, True and true) the shortest.
+    """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true).
+
+    Args:
+      names: as found.
+      where: the beginning of messages.
 
     Raises:
-      UserError: labels are true or false, and 1 or 0, of which nobody can say whether they are the
-        same. where: the beginning of the message.
+      UserError: there are true and 1, or false and 0, which may be the same label or two.
     """
     by_plain: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
@@ -238,25 +228,25 @@ def one_spelling(names: set, where: str) -> set:
 
 
 def as_known(task: Task, name: str) -> str:
-    """The label of the task that `name` is another spelling of; the name where there is none."""
+    """The label of the task with the spelling `name`; the name itself where there is none."""
     if not task.labels or name in task.labels:
         return name
     return next((label for label in task.labels if plain(label) == plain(name)), name)
 
 
 def _is_list(name, names):
-    """Whether a label is a list of other labels; a number with a decimal comma is none."""
+    """Whether a label is a list of other labels, and not a number with a decimal comma."""
     return not re.fullmatch(r"\d+,\d+", name) and any(
         separator in name and {part.strip() for part in name.split(separator)} <= names
         for separator in SEPARATORS)
 
 
 def sorted_names(names: set) -> tuple:
-    """Numbers by size, and anything else by letter."""
+    """Numbers by size, others in alphabetical order."""
     return tuple(sorted(sorted(names), key=int) if all(map(str.isdecimal, names))
                  else sorted(names))
 
 
 def differ(values: Any) -> bool:
-    """Whether two rows have different values [n, ...]."""
+    """Whether any two of `values` [n, ...] differ."""
     return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())

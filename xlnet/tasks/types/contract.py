@@ -2,13 +2,13 @@
 
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A new task type is
-one file that has a subclass of each, or takes a standard one where that fits, and a `TaskType` that
-names them; it goes into `registry.TASK_TYPES`, by which saved models are found again, and into a
-`Task`, and nothing else changes. A type must define the methods that raise NotImplementedError. The
-other ones suit the plain case: one text or pair of texts in a row, one array as the output.
+one file with a subclass of each, or a standard one where that fits, and a `TaskType` that names
+them. Put it into `registry.TASK_TYPES`, where saved models look it up, and into a `Task`. A type
+must define the methods that raise NotImplementedError. The others suit the plain case: one text or
+pair of texts in a row, one array as the output.
 
-Task types do not import TensorFlow: the output layer is built from `nn`, which the network hands in
-(`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
+Task types do not import TensorFlow. Build the output layer from `nn` (`network.heads.Layers`);
+`nn.tf` is TensorFlow.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """
@@ -31,15 +31,15 @@ from xlnet.tasks.output.prediction_files import PredictionFile, tsv
 from xlnet.tasks.types.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
-LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
+LABELS_SHOWN = 20    # maximum number of labels that are named, and whose tables are shown
 
-# What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
-# None: all rows alike.
+# Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
+# None: all 1.
 LossOptions = collections.namedtuple("LossOptions", "label_smoothing class_weights",
                                      defaults=(0.0, None))
 
-# What a checkpoint predicts for n rows. values: probabilities float32 [n,L], scores float32 [n], or
-# whatever else the `Scorer` of the same type takes. loss: float32 [n].
+# The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
+# [n], or what else the `Scorer` of the same type takes. loss: float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
 
 
@@ -50,23 +50,22 @@ class NoOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TaskType:
-    """A task type. The last three fields say how the flags of own files ask for it; they may be
-    left out."""
+    """A task type. The last three fields serve the flags for your own files and are optional."""
     name: str                               # in task.json and in `registry.TASK_TYPES`
     reader: type[Reader]
     head: type[Head]
     scorer: type[Scorer]
-    options: Any = NoOptions()              # a frozen dataclass: what a `Task` may choose
+    options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
     has_labels: bool = False                # whether a task has a list of labels
     verb: str = "classify"                  # the method of a loaded model that calls it
     program: str = "run_classifier.py"      # that trains it
-    # settings (`FineTuningSettings`) -> whether they ask for it; of several types the first
-    # one of the registry is used.
-    is_asked_for: Optional[Callable[[Any], bool]] = None
-    # settings -> the fields of a `Task` that say what the columns of own files mean, a dict; None:
-    # those of a table.
+    # The setting that chooses the type if it is not empty; the first such type of the registry is
+    # used. Each program has one with "task_name", which always has a value.
+    asked_by: Optional[str] = None
+    # settings (`FineTuningSettings`) -> dict of the fields of a `Task` that name columns of own
+    # files; None: those of a table.
     own_columns: Optional[Callable[[Any], dict]] = None
-    # (task, settings) -> the task with the options that the settings have.
+    # (task, settings) -> the task with the options of the settings.
     configured: Optional[Callable[[Task, Any], Task]] = None
 
 
@@ -84,15 +83,15 @@ class Reader(_Part):
     """Files to rows, and rows to the examples of records."""
     own_forms: ClassVar[tuple[str, ...]] = (            # extensions of a user's own files; (): any
         "tsv", "csv", "jsonl", "json", "ndjson", "parquet")
-    plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
-    forms: ClassVar[Mapping[str, Callable]] = {}        # added to, or in place of, `readers.FORMS`
+    plain_form: ClassVar[str] = "text"      # form of files to predict with an unknown extension
+    forms: ClassVar[Mapping[str, Callable]] = {}        # added to `readers.FORMS`, or replace some
     trees: ClassVar[Mapping[str, Callable]] = {}        # the same for directories: `readers.TREES`
     takes_empty_text_b: ClassVar[bool] = False          # otherwise that is an error of the row
-    pads: ClassVar[str] = "left"            # the side of a record where padding is
+    pads: ClassVar[str] = "left"            # the side of the padding in a record
 
     @property
     def unit(self) -> str:
-        """What `training_rows` returns, in a word."""
+        """A word for what `training_rows` returns."""
         return "rows"
 
     @property
@@ -101,23 +100,23 @@ class Reader(_Part):
         return ()
 
     def from_train_file(self, path: str) -> Task:
-        """The task with all that its train file says of it: its labels."""
+        """The task with what its train file determines: its labels."""
         raise NotImplementedError
 
     def from_model(self, stored: dict) -> Task:
-        """The same, as the `task.json` of a model says it."""
+        """The same from the `task.json` of a model."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
     def read(self, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
              form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
-        table, whose cells the methods below parse."""
+        table and parses its cells by the methods below."""
         return parsing.read_tables(self.task, path, need_labels, header, form, skips)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, error in words).
 
-        A pair is (text, None) or (text, second text); there are as many as `num_choices` says.
+        A pair is (text, None) or (text, second text); there are `num_choices` of them.
 
         Args:
           text_a: not empty.
@@ -127,7 +126,7 @@ class Reader(_Part):
         return ((text_a, text_b),), None
 
     def parse_label(self, cells: list) -> tuple:
-        """Returns (label, None) or (None, error in words). `json` must be able to write the label.
+        """Returns (label, None) or (None, error in words). The label must fit into JSON.
 
         Args:
           cells: of the columns `task.label`, then of `task.choices`; [] where the file has no
@@ -136,21 +135,21 @@ class Reader(_Part):
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """The error of a row as a whole or next to others, in words; None if it has none.
+        """The error of a row in itself or among the others, in words, or None.
 
         Args:
-          seen: a dict that is empty at the first row of a file, for the type's own use.
+          seen: a dict for the type's own use, empty at the first row of a file.
         """
         return None
 
     def row(self, id: str, asked: Asked) -> tuple:
         """Returns (`Row`, None) or (None, error in words) for texts without a file."""
-        pairs, fault = parsing.parse_texts(self.task, asked.text_a, asked.text_b,
+        pairs, error = parsing.parse_texts(self.task, asked.text_a, asked.text_b,
                                            list(asked.choices))
-        return (None, fault) if fault else (Row(id, pairs, None), None)
+        return (None, error) if error else (Row(id, pairs, None), None)
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
-        """Rows to train on, made of those of the train file in `data_dir`."""
+        """The rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
@@ -158,19 +157,19 @@ class Reader(_Part):
         raise NotImplementedError
 
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
-        """What `encode` takes of each row: n `encoding.Example`s that `json` can write, or what
-        makes them each time that it is iterated over."""
+        """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON, or an
+        iterable that makes them each time."""
         return Mapped(lambda row, label: encoding.Example(row.pairs, label), rows,
                       self.label_array(rows).tolist())
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], how many
-        of the m records each example has)."""
+        """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], the number
+        of records of each example)."""
         return encoding.arrays_of(examples, tokenizer, layout)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The names of the texts that a row is served by."""
+        """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.text_b else ("text_a",)
 
     def graph_features(self, encoder: Any, text: Callable) -> dict:
@@ -178,16 +177,16 @@ class Reader(_Part):
 
         Args:
           encoder: `serving.export.graph_encoding.GraphEncoder`.
-          text: function of a name, and of further dimensions, to the string tensor [B, ...] that a
-            row is served by.
+          text: function of a name of `texts`, and of further dimensions, to a string tensor
+            [B, ...].
 
         Raises:
-          UserError: this type's texts cannot be encoded in the graph.
+          UserError: texts of this type cannot be encoded in the graph.
         """
         # `parse_pairs` may arrange the texts in other pairs, but not change them.
         marks = ["  <Text %s>  " % name for name in self.texts]
-        pairs, fault = self.parse_pairs(marks[0], marks[1] if marks[1:] else None, [])
-        if type(self).encode is not Reader.encode or fault or not {
+        pairs, error = self.parse_pairs(marks[0], marks[1] if marks[1:] else None, [])
+        if type(self).encode is not Reader.encode or error or not {
                 part for pair in pairs for part in pair} <= {*marks, None}:
             raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.task.type.name)
@@ -199,12 +198,12 @@ class Reader(_Part):
 
 class Head(_Part):
     """The output layer. nn: `network.heads.Layers`; features: a batch, dict of tensors [B, ...]."""
-    smooths_labels: ClassVar[bool] = False              # whether `loss` knows label_smoothing
-    token_features: ClassVar[tuple[str, ...]] = ()      # those of `features` by token, [T]
-    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that only `loss` depends on
+    smooths_labels: ClassVar[bool] = False              # whether `loss` uses label_smoothing
+    token_features: ClassVar[tuple[str, ...]] = ()      # names of `features` per token, [T]
+    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # features for `loss` alone
 
     def scope(self, name: Optional[str] = None) -> str:
-        """The output layer's name in a checkpoint, such as "classification_mnli"; name: in place of
+        """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
         return self._scope(name or self.task.trained_as or self.task.name)
 
@@ -212,16 +211,15 @@ class Head(_Part):
         return "%s_%s" % (self.task.type.name, name)
 
     def num_choices(self, is_training: bool) -> int:
-        """C, the texts of a record, which are read one by one."""
+        """C, the number of texts of a record, which are separate inputs of the network."""
         return 1
 
     def features(self, length: int) -> tuple:
-        """What a record of T = `length` tokens has in addition to the ids:
-        `records.feature_spec.Feature`s."""
+        """The `records.feature_spec.Feature`s besides the ids of a record of `length` tokens."""
         raise NotImplementedError
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """What the output layer computes of `nn.summary()` [B*C,D] or `nn.sequence` [B*C,T,D]."""
+        """The logits, from `nn.summary()` [B*C,D] or `nn.sequence` [B*C,T,D]."""
         raise NotImplementedError
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
@@ -229,8 +227,8 @@ class Head(_Part):
         raise NotImplementedError
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
-        fixed shape."""
+        """The outputs in evaluation and prediction: dict of name to tensor [B, ...] of fixed
+        shape."""
         return {"values": logits}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
@@ -238,7 +236,7 @@ class Head(_Part):
 
         Args:
           outputs: dict of arrays [m, ...], `loss` and those of `outputs`.
-          windows: int [n], the records of each row, in order; None: one each.
+          windows: int [n], the number of records of each row, in order; None: one each.
         """
         return Predictions(*(mean_over_windows(outputs[name], windows)
                              for name in Predictions._fields))
@@ -253,11 +251,11 @@ class Head(_Part):
         return {name: tf.math.segment_mean(value, row) for name, value in outputs.items()}
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """What an exported model says of a row, by names for people: dict of tensors [B, ...].
+        """The outputs of an exported model, by readable names: dict of tensors [B, ...].
 
         Args:
           outputs: as `outputs` or `graph_join` returns them.
-          features: what they were computed of.
+          features: their inputs.
           threshold: as for `Scorer.decide`.
         """
         return outputs
@@ -267,13 +265,13 @@ class Head(_Part):
 
         Args:
           text: the flag.
-          rows: those of the train file; None where nothing is trained.
+          rows: those of the train file; None without training.
         """
-        raise UserError("class_weights: task %s is no classification into classes"
+        raise UserError("class_weights: task %s is not a classification into classes"
                         % self.task.name)
 
     def words(self) -> str:
-        """What the outputs are, for the lines before a training."""
+        """The outputs in words, for the banner of a training."""
         if self.task.labels is None:
             return "no labels"
         more = ", ..." if len(self.task.labels) > LABELS_SHOWN else ""
@@ -286,12 +284,12 @@ class Scorer(_Part):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
     lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
-    baseline_words: ClassVar[str] = "majority class"    # what `baseline` predicts
+    baseline_words: ClassVar[str] = "majority class"    # the prediction of `baseline`
     column: ClassVar[str] = "label"         # of the predictions in their file
 
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
-        """Those that the task may be judged by, by name."""
+        """The metrics of the task, by name."""
         return {}
 
     @property
@@ -300,7 +298,7 @@ class Scorer(_Part):
         return ()
 
     def check_metric(self, name: str) -> None:
-        """Raises UserError unless checkpoints may be selected by the metric `name`."""
+        """Raises UserError unless the metric `name` can select checkpoints."""
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
             return
         if name not in (*self.metrics, *self.task.metrics):
@@ -308,21 +306,21 @@ class Scorer(_Part):
                 self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics)))
 
     def truth(self, rows: Sequence[Row]) -> Any:
-        """What predictions for these rows are compared with."""
+        """The gold labels of rows."""
         return self.task.reader.label_array(rows)
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """What is predicted, in the form of `truth`.
+        """The predicted labels, in the form of `truth`.
 
         Args:
-          threshold: least probability of a label of a multi-label task, and of the second one of
+          threshold: minimum probability of a label of a multi-label task, and of the second one of
             two.
         """
         return np.asarray(values)
 
     def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
-        """Returns an ordered dict of metric name to float, the task's main metric first; with
-        `loss`, if it is not the mean of the records' losses.
+        """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
+        is not the mean loss of the records.
 
         Raises:
           UserError: a prediction is not a finite number.
@@ -336,24 +334,23 @@ class Scorer(_Part):
             self.task, decisions, truth, values)) for name in self.task.metrics}
 
     def baseline(self, truth: Any) -> dict:
-        """Returns the metrics of a prediction that looks at no row, in `evaluate`'s form:
-        `constant_baseline` of the best constant one."""
+        """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
+        of the best constant one."""
         raise NotImplementedError
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """Says in words that predictions no longer depend on the text although the true ones
-        differ, or returns None."""
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """Describes predictions that do not depend on the text although the gold labels differ;
+        None for others. threshold: as for `decide`."""
         return None
 
     def table(self, values: Any, truth: Any, threshold: float,
               plot_path: Optional[str] = None) -> Optional[str]:
-        """What was confused with what, as text; None for a type without such a table. The same as a
-        plot is written to `plot_path`, if the type has one."""
+        """A table of the errors, such as a confusion matrix, as text; None for a type without one.
+        Writes a plot of it to `plot_path` if the type has one."""
         return None
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
-        """How often each label is in the rows of the train file, for the lines before a
-        training."""
+        """The frequencies of the labels in the train file, for the banner of a training."""
         if self.task.labels is None:
             return "{:,} rows".format(len(rows))
         found = collections.Counter(
@@ -367,30 +364,30 @@ class Scorer(_Part):
             "{:,}".format(len(counts)), least[1], least[0], most[1], most[0])
 
     def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
-        """The predicted label(s) or the score of each row as text."""
+        """The predicted labels or the score of each row as text."""
         raise NotImplementedError
 
     def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, the rows' names under "id". The
-        texts of probabilities are made one by one, so that there are never those of all."""
+        """(name, n texts) of each column of the prediction file, the rows' names under "id". Texts
+        of probabilities are made one at a time to save memory."""
         return [("id", (row.id for row in rows)), (self.column, self.texts(values, threshold)),
                 *(("p_" + name, map("%.6f".__mod__, column))
                   for name, column in zip(self.probabilities, np.asarray(values).T))]
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The contents of the files that are written, the main one first: `PredictionFile`s.
+        """The `PredictionFile`s to write, the main one first.
 
         Args:
-          rows: n, of which those without texts were skipped and have no values.
+          rows: n and those without texts, which were skipped and have no values.
         """
         answered = kept(row for row in rows if row.pairs)
         return [PredictionFile("tsv", None, tsv(self.columns(
             answered, checked(self, values, len(answered)), threshold), rows))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        """What a model that is called from Python says of each row, the same as in the prediction
-        file: n plain values, or tuples of `tasks.output.results`."""
+        """The predictions for a call from Python, the same as in the prediction file: n plain
+        values, or tuples of `tasks.output.results`."""
         return list(self.texts(checked(self, values, len(rows)), threshold))
 
 

@@ -1,4 +1,4 @@
-"""A task made of a user's own columns: `--task_name=custom`; and known tasks as settings ask."""
+"""The task of a run's settings: a known one, or `--task_name=custom`, of a user's own columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
-    """Returns the `Task` that `settings` (`settings.finetuning.FineTuningSettings`) ask for.
+    """Returns the `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
 
     Args:
-      stored: the `task.json` of a model, which knows already what otherwise the train file says:
-        the labels of own files, numbers by size and anything else by letter.
+      settings: those of the run.
+      stored: the `task.json` of a model, which has what otherwise the train file determines, such
+        as the labels of own files.
 
     Raises:
       UserError: an unknown task, one of another program, `is_regression` with a task that has
@@ -54,12 +55,12 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         for name in filter(split_metrics.is_own, task.metrics):
-            split_metrics.own(name)       # a name that is wrong is refused before anything is read
+            split_metrics.own(name)       # raises its errors before anything is read
     return task
 
 
 def _as_written(task, settings):
-    """The task with files of the encoding and with the delimiter of the settings."""
+    """The task with the settings of how files are read."""
     if settings.encoding is not None:
         encodings.check(settings.encoding)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
@@ -70,7 +71,7 @@ def _as_written(task, settings):
 
 
 def complete(task: Task, data_dir: str) -> Task:
-    """The task with what its train file says, where that is not known: its labels."""
+    """The task with the labels of its train file if they are not known."""
     if task.labels != ():
         return task
     if "train" not in task.files:
@@ -81,18 +82,17 @@ def complete(task: Task, data_dir: str) -> Task:
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
-    """The task judged by the metric `name`, or by several with commas between, before all others;
-    None leaves it as it is."""
-    names, scorer = tuple(_listed(name)), task.scorer       # which checks its options
+    """The task with the comma-separated metrics `name` before the others; None: unchanged."""
+    names, scorer = _listed(name), task.scorer       # made here as it checks its options
     for each in names:
         scorer.check_metric(each)
     return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
 
 
 def find_type(settings: Any) -> TaskType:
-    """The task type that the flags of own files ask for."""
-    return next(each for each in TASK_TYPES.values()
-                if each.is_asked_for and each.is_asked_for(settings))
+    """The task type that the flags for own files ask for."""
+    return next(each for each in TASK_TYPES.values() if each.program == settings.program
+                and each.asked_by and getattr(settings, each.asked_by))
 
 
 def _own_task(settings):
@@ -105,6 +105,9 @@ def _own_task(settings):
 
 
 def _configured(task, settings):
+    if getattr(settings, "label_thresholds", None) and not settings.multi_label:
+        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
+                        "second of two labels")
     task = _with_named_files(task, settings)
     return task.type.configured(task, settings) if task.type.configured else task
 
@@ -121,17 +124,13 @@ def _table_columns(settings):
 
 
 def _check_flags(settings):
-    """Raises UserError where flags ask for two task types at once, or for less than one needs."""
+    """Raises UserError where flags ask for two task types at once, or for an incomplete one."""
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
             raise UserError("%s is '%s', expected the name of a column" % (name, names))
-    if settings.label_thresholds and not settings.multi_label:
-        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
-                        "second of two labels")
     if settings.multi_label and not settings.label_separator:
-        raise UserError("label_separator is empty, expected what stands between the labels of a "
-                        "cell")
+        raise UserError("label_separator is empty, expected the text between the labels of a cell")
     if settings.multi_label and settings.choice_columns:
         raise UserError("multi_label is True: any number of labels does not go with "
                         "choice_columns, of which one is right")
@@ -140,7 +139,7 @@ def _check_flags(settings):
                         "choice_columns")
     if settings.query_id_column and (settings.is_regression or settings.multi_label
                                      or settings.choice_columns):
-        raise UserError("query_id_column makes a ranking by grades, which goes with none of "
+        raise UserError("query_id_column makes a ranking by relevance, which goes with none of "
                         "is_regression, multi_label and choice_columns")
     if settings.query_id_column and not _listed(settings.text_b_column):
         raise UserError("query_id_column makes a ranking of documents for the queries in "
@@ -153,17 +152,15 @@ def _listed(names):
 
 # ---- which files
 
-# The names of the files of a split; those that the first tag sets had are among them.
+# The names of the files of a split, with those of the first tagging sets.
 _SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
                 "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
 _DEV_SHARE = 0.1
 
 
 def _own_files(settings, reader):
-    """({split: path}, fraction of train to hold out): `data_dir` has train.csv or the like, or is
-    one file, of which all rows are evaluated or predicted where nothing is trained.
-
-    Without a file for dev, a tenth of the training examples is held out.
+    """({split: path}, fraction of train to hold out) for `data_dir`, which has train.csv or the
+    like, or is one file. Without training, all splits are all rows of that file.
     """
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
@@ -193,14 +190,15 @@ def _own_files(settings, reader):
 
 
 def _named(names, there, forms):
-    """The files of a split among those that are `there`: train.csv, or else a name of which a part
-    is that of the split, train-v2.0.json and eng.train.
+    """The files of a split among those that are `there`: train.csv, or else files with a part of
+    the name, such as train-v2.0.json and eng.train.
 
     Args:
-      names: that the split may have.
-      forms: the extensions that are looked for first; (): any.
+      names: possible names of the split.
+      there: the files of the directory.
+      forms: the extensions to look for first; (): any.
     """
-    # What else a directory has, notes or the export of a table, is looked at in need alone.
+    # Other files of a directory, such as notes, are a last resort.
     for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
         fitting = [name for name in there if not wanted or readers.extension(name) in wanted]
         found = forms and [name for name in fitting if readers.stem(name) in names] or [
@@ -211,7 +209,7 @@ def _named(names, there, forms):
 
 
 def _with_named_files(task, settings):
-    """The task with the files that flags name in place of those in `data_dir`."""
+    """The task with the files that flags name instead of those in `data_dir`."""
     named = {split: readers.Paths.of(paths, split + "_file")
              for split, paths in settings.named_files.items()}
     if not named:

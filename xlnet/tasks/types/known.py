@@ -1,6 +1,6 @@
 """The public tasks as data: GLUE, other English sets, CLUE and other Chinese ones, XNLI, rankings.
 
-`task` says what each field means. Tasks of a user's own columns are made in `custom`.
+`task` explains the fields; `custom` makes tasks of a user's own columns.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ _RANKING = _task("ranking", "query", "document", "grade", None,
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})
 
-# --- Tagging: columns of words and tags, whose labels and scheme the train file says
+# --- Tagging: columns of words and tags; labels and scheme are those of the train file
 
 
 def _tagging(name, tag_column, files):
@@ -211,7 +211,7 @@ def find_task(name: str) -> Task:
     `mnli_matched` and `mnli_mismatched` are MNLI with this half of its dev and test files.
 
     Raises:
-      UserError: an unknown task.
+      UserError: there is no such task.
     """
     by_name = {plain(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):

@@ -17,7 +17,9 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Labels
+from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
     as_known,
@@ -26,21 +28,12 @@ from xlnet.tasks.types.classification import (
     sorted_names,
     unknown_label,
 )
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Head,
-    LossOptions,
-    Reader,
-    Scorer,
-    TaskType,
-    checked,
-    constant_baseline,
-)
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
-# A text in quotation marks or without, and what separates it from the next one.
+# A text with or without quotation marks, and the separator behind it.
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",][^'",\n]*)(?:\s*,|(?=\s)|$)""")
 _INDICATORS = {**dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
                **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1")}
@@ -49,20 +42,20 @@ _NUMBERED = "label_%d"      # the labels of lists of 0 and 1
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabelOptions:
-    """In files labels are in one cell, between `separator`s or line breaks, or a list, in JSON or
-    as Python writes it; or each has a column of 0 and 1, or an item in a list of 0 and 1."""
+    """In files, labels are in one cell, between `separator`s or line breaks, or in a list in the
+    form of JSON or Python; or each has a column of 0 and 1, or an item in a list of 0 and 1."""
     separator: str = ","
-    thresholds: str = ""             # "label:probability,...", in place of the threshold of all
+    thresholds: str = ""             # "label:probability,...", instead of the common threshold
 
 
-class MultiLabelReader(Reader):
-    """A label in a row is a sorted tuple of names."""
+class MultiLabelReader(contract.Reader):
+    """The label of a row is a sorted tuple of names."""
 
     def from_train_file(self, path: str) -> Task:
         return dataclasses.replace(self.task, labels=self._find_labels(path))
 
     def _find_labels(self, path):
-        """The columns' names, or those in the one column: numbers by size, others by letter."""
+        """The names of the columns, or those in the one column, sorted."""
         task = self.task
         if len(task.label) > 1:
             return task.label
@@ -111,13 +104,13 @@ class MultiLabelReader(Reader):
             if task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
                 return self._of_indicators(values)
             if not task.labels and len(values) > 1 and None not in values:
-                return tuple(values), None      # `find_labels` says what they mean
+                return tuple(values), None      # `_find_labels` interprets them
         else:
             texts = [text.strip() for line in to_text(cells[0]).splitlines()
                      for text in line.split(self.options.separator)]
         names = tuple(sorted({as_known(task, text) for text in texts} - {""}))
-        faults = [fault for fault in (unknown_label(task, name) for name in names) if fault]
-        return (None, faults[0]) if faults else (names, None)
+        error = next(filter(None, (unknown_label(task, name) for name in names)), None)
+        return (None, error) if error else (names, None)
 
     def _of_indicators(self, values):
         task = self.task
@@ -149,8 +142,8 @@ class MultiLabelReader(Reader):
         return array
 
 
-class MultiLabelHead(Head):
-    """An independent yes or no for each label; the loss of a record is the mean over them."""
+class MultiLabelHead(contract.Head):
+    """A logistic regression for each label; the loss of a record is their mean."""
     smooths_labels = True
 
     def _scope(self, name):
@@ -175,12 +168,12 @@ class MultiLabelHead(Head):
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
-        return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
+        return served.Labels(values >= _thresholds(self.task, threshold), values)._asdict()
 
 
-class MultiLabelScorer(Scorer):
-    """A prediction is the labels' probabilities, float32 [L]; a decision and the truth are 0 and 1,
-    float32 [L]."""
+class MultiLabelScorer(contract.Scorer):
+    """A prediction is the labels' probabilities, float32 [L]; a decision and the gold labels are 0
+    and 1, float32 [L]."""
     default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     column = "labels"
@@ -192,22 +185,24 @@ class MultiLabelScorer(Scorer):
     def __init__(self, task: Task):
         super().__init__(task)
         if task.labels:
-            _thresholds(task, THRESHOLD)            # what is wrong with them
+            _thresholds(task, THRESHOLD)            # raises their errors early
 
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
-        return (np.asarray(values) >= _thresholds(self.task, threshold)).astype(np.float32)
+        # In float32, as in an exported model: a probability of 0.7 reaches a threshold of 0.7.
+        thresholds = np.array(_thresholds(self.task, threshold), np.float32)
+        return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
     def baseline(self, truth: Any) -> dict:
-        """Of the fraction of the rows that each label has."""
-        return constant_baseline(self, np.mean(truth, axis=0), truth)
+        """The frequency of each label as its probability."""
+        return contract.constant_baseline(self, np.mean(truth, axis=0), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """One set of labels for all rows, while the true ones differ."""
-        if not differ(truth) or differ(self.decide(values)):
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """One set of labels for all rows."""
+        if not differ(truth) or differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
-            ", ".join(self._names(values, THRESHOLD)[0]) or "(none)")
+            ", ".join(self._names(values, threshold)[0]) or "(none)")
 
     def table(self, values: Any, truth: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
@@ -222,7 +217,7 @@ class MultiLabelScorer(Scorer):
         return list(map(self.options.separator.join, self._names(values, threshold)))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        values = checked(self, values, len(rows))
+        values = contract.checked(self, values, len(rows))
         return [Labels(names, dict(zip(self.task.class_names, row.tolist())))
                 for names, row in zip(self._names(values, threshold), values)]
 
@@ -231,7 +226,7 @@ def _thresholds(task, threshold):
     """The threshold of each label, floats [L].
 
     Raises:
-      UserError: `thresholds` are not label:probability, or name another label.
+      UserError: `thresholds` are not label:probability, or have an unknown label.
     """
     found = dict.fromkeys(task.class_names, threshold)
     for part in filter(None, task.options.thresholds.split(",")):
@@ -246,27 +241,23 @@ def _thresholds(task, threshold):
     return list(found.values())
 
 
-def _asked_for(settings: Any) -> bool:
-    return settings.multi_label
-
-
 def _configured(task: Task, settings: Any) -> Task:
     return task.with_options(separator=settings.label_separator,
                              thresholds=settings.label_thresholds or "")
 
 
-MULTI_LABEL = TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
-                       MultiLabelOptions(), has_labels=True, configured=_configured,
-                       is_asked_for=_asked_for)
+MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
+                                MultiLabelOptions(), has_labels=True, configured=_configured,
+                                asked_by="multi_label")
 
 
 # ---- lists in a cell
 
 def _parse_list(text):
-    """The items of a list as Python, NumPy or JSON writes it, texts; None for another cell.
+    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells.
 
     Raises:
-      ValueError: a list begins that is none.
+      ValueError: the cell begins as a list, but is not one.
     """
     text = text.strip()
     if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
@@ -275,7 +266,7 @@ def _parse_list(text):
     if text[0] == "[" and inside[:1] not in "'\"[" and re.search(r"\].*\[", inside, re.DOTALL):
         return None                 # labels in brackets
     if re.fullmatch(r"[\d.\s]+", inside):
-        return inside.split()       # as NumPy writes numbers
+        return inside.split()       # numbers in the form of NumPy
     while inside:
         found = _ITEM.match(inside)
         if not found:
@@ -286,13 +277,9 @@ def _parse_list(text):
 
 
 def _indicator_length(found):
-    """The length of lists of 0 and 1 that say for each label whether a row has it; 0 where they
-    list the names of labels, which are in order and not repeated.
-
-    found: the different labels of rows.
-    """
+    """The length of lists of 0 and 1 with an item for each label; 0 where the items are names of
+    labels, which are sorted and not repeated. found: the set of labels of rows."""
     lengths = set(map(len, found))
-    if len(lengths) != 1 or max(lengths) < 2 or not all(
-            set(label) <= {"0", "1"} for label in found):
-        return 0
-    return max(lengths) if found != {("0", "1")} else 0
+    are_lists = len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
+        set(label) <= {"0", "1"} for label in found)
+    return lengths.pop() if are_lists else 0

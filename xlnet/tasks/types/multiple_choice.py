@@ -39,9 +39,8 @@ class ChoiceOptions:
 
 
 class ChoiceReader(ClassificationReader):
-    """The labels of a task are the C answers of a row, each read with the text. A row may have
-    fewer than C, which is the most that a row of the train file has: what is not there is padding,
-    and has probability 0."""
+    """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
+    the train file; where a row has fewer the others are padding and have probability 0."""
     forms = race_files.FORMS
     trees = race_files.TREES
 
@@ -53,13 +52,13 @@ class ChoiceReader(ClassificationReader):
             return dataclasses.replace(task, labels=names)
         names = task.choices if len(task.choices) == count else tuple(map(str, range(1, count + 1)))
         task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
-        task.reader.read(path, True)             # its faults are those of labels
+        task.reader.read(path, True)             # raises the errors of these labels
         _log.info("note: %s: column '%s' has the texts of the right answers", path, task.label[0])
         return task
 
     def _find_names(self, found, count, path):
-        """How the file names its answers: by their columns, by letters, by numbers from 1, or from
-        0 where some row has it; None: in none of these ways."""
+        """The labels of a file: the columns of the answers, letters, or numbers from 1, or from 0
+        where one is 0; None for others."""
         choices = self.task.choices
         if not found & set(choices):
             found = set(map(plain, found))
@@ -74,7 +73,7 @@ class ChoiceReader(ClassificationReader):
         return None
 
     def from_model(self, stored: dict) -> Task:
-        """Models of before there were these options fill gaps."""
+        """Models from before these options fill gaps."""
         options = {"fills_gaps": True, **stored.get("kind_options", {})}
         return super().from_model(stored).with_options(**{
             field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
@@ -90,7 +89,7 @@ class ChoiceReader(ClassificationReader):
         return tuple((text_a, self._answered(text_b, option)) for option in options), None
 
     def _answered(self, question, option):
-        """The answer in its question's gap, or after the question."""
+        """The question with the answer in its gap, or after it."""
         if question is None:
             return option
         if self.options.fills_gaps and "_" in question:
@@ -108,13 +107,13 @@ class ChoiceReader(ClassificationReader):
                     "of one of the %d answers, or in all rows a column's name, a letter or a " \
                     "number" % (text, len(places), len(options))
             return task.class_names[places[0]], None
-        name, fault = super().parse_label(cells[:1])
-        if not fault and name in (task.labels or ())[len(options):]:
+        name, error = super().parse_label(cells[:1])
+        if not error and name in (task.labels or ())[len(options):]:
             return None, "label '%s', but the row has %d answers" % (name, len(options))
-        return name, fault
+        return name, error
 
     def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
-        """With empty texts for the answers that a row does not have."""
+        """Examples of C answers, with empty texts for those that a row does not have."""
         count = len(self.task.class_names)
 
         def example(row, label):
@@ -142,7 +141,7 @@ class ChoiceReader(ClassificationReader):
 
 
 class ChoiceHead(ClassificationHead):
-    """A softmax over the answers, which are scored by the same weights."""
+    """A softmax over the answers, which share the weights of their score."""
     class_weights = Head.class_weights
 
     def _scope(self, name):
@@ -174,7 +173,7 @@ class ChoiceHead(ClassificationHead):
 
 
 class ChoiceScorer(ClassificationScorer):
-    """As of a classification, the labels being answers."""
+    """That of a classification whose labels are the answers."""
     default_metrics = ("accuracy",)
     metrics = {"accuracy": split_metrics.accuracy}
 
@@ -184,24 +183,20 @@ class ChoiceScorer(ClassificationScorer):
                 for row, id, found in zip(rows, self.decide(values, threshold), values)]
 
 
-def _asked_for(settings: Any) -> bool:
-    return bool(settings.choice_columns)
-
-
 MULTIPLE_CHOICE = TaskType("multiple_choice", ChoiceReader, ChoiceHead, ChoiceScorer,
                            ChoiceOptions(), has_labels=True, verb="choose",
-                           is_asked_for=_asked_for)
+                           asked_by="choice_columns")
 
 
 def _is_there(tf, features, count):
-    """Whether each of `count` answers is more than padding: bool [B,C]."""
+    """Whether each of `count` answers exists, and is not padding: bool [B,C]."""
     padding = features["input_mask"]                                          # [B,C*T]
     return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
 
 
 def _texts(choices):
-    """The texts of the cells of several columns, or of the list in the one column, without the
-    empty ones at the end."""
+    """The texts in the cells of several columns, or in a list in one, without empty ones at the
+    end."""
     cells = choices if len(choices) > 1 else choices[0] if choices and isinstance(
         choices[0], list) else []
     texts = list(map(to_text, cells))

@@ -1,7 +1,6 @@
-"""Ranking: documents put in order for queries, learned from grades or from pairs of documents.
+"""Ranking: documents sorted for queries, learned from their relevance or from pairs of documents.
 
-A row is a document of a query, its label the grade: 0 is not relevant, the higher the better. After
-the task type come the pairs to train on, and how good an order is.
+A row is a document of a query. Its label is the relevance: 0 is not relevant, higher is better.
 Shape letters: n rows, Q queries, m documents of one query.
 """
 
@@ -23,12 +22,12 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked
 from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
 from xlnet.tasks.types.task import Row, Task
 
-PAIRS_PER_QUERY = 50   # trained on at most, sampled among those of different grades
-RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
+PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different relevance
+RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
 
-# grades: float32 [n]. queries: which rows are ranked together, as `by_query` returns them.
-# missing: the grades of the relevant documents of each query that no row has, Q arrays.
-Judged = collections.namedtuple("Judged", "grades queries missing")
+# relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
+# of relevant documents of each query that have no row, Q arrays; [] without any.
+Judged = collections.namedtuple("Judged", "relevance queries missing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,7 @@ class RankingOptions:
 
 
 class RankingReader(RegressionReader):
-    """A row is a document of a query; trained on pairs of them if `pairwise`."""
+    """Documents of queries; in training pairs of documents if `pairwise`."""
     forms = trec_files.FORMS
 
     @property
@@ -47,17 +46,17 @@ class RankingReader(RegressionReader):
         return "pairs" if self.options.pairwise else "rows"
 
     def parse_score(self, text: str) -> tuple:
-        """An integer; junk, which TREC grades below 0, is as little relevant as anything else."""
+        """An integer; below 0, which TREC has for junk, counts as 0."""
         column, highest = self.task.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
             return None, "column '%s': '%s', expected an integer below 100" % (column, text)
-        grade = max(float(text), 0.0)
-        if highest and grade > highest:
+        relevance = max(float(text), 0.0)
+        if highest and relevance > highest:
             return None, "column '%s': %s is above highest_grade %d" % (column, text, highest)
-        return grade, None
+        return relevance, None
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """seen: the text of each query, and the documents of queries, of the rows before."""
+        """seen: the text of each query and the documents of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
                 return "%s '%s': expected a name without spaces" % (what, name)
@@ -74,21 +73,20 @@ class RankingReader(RegressionReader):
         pairs = pair_rows(rows, PAIRS_PER_QUERY, seed)
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
-                            "grades, which ranking_loss pairwise compares" % data_dir)
+                            "relevance, which ranking_loss pairwise compares" % data_dir)
         return pairs
 
 
 class RankingHead(RegressionHead):
-    """A score for each document of a query. It is trained on pairs of a query's documents, by the
-    logistic loss on the difference of their scores (RankNet,
-    https://doi.org/10.1145/1102351.1102363), or on each document, by the squared error of its
-    grade."""
+    """A score for each document of a query. The loss is, for a pair of documents, the logistic loss
+    on the difference of their scores (RankNet, https://doi.org/10.1145/1102351.1102363), or for
+    each document, the squared error of its relevance."""
 
     def num_choices(self, is_training: bool) -> int:
         return 2 if self.options.pairwise and is_training else 1
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """Scores [B]; of a pair how much better the first one is, [B]."""
+        """Scores [B]; for pairs the difference of their scores, [B]."""
         scores = super().logits(nn, features, is_training)
         if self.num_choices(is_training) == 1:
             return scores
@@ -96,14 +94,14 @@ class RankingHead(RegressionHead):
         return pairs[:, 0] - pairs[:, 1]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
-        """The labels of pairs are the probability that the first one is the better one."""
+        """The label of a pair is the probability that the first document is the better one."""
         if self.options.pairwise and options:
             return nn.sigmoid_cross_entropy(logits, features["label_ids"])
         return super().loss(nn, logits, features, options)
 
     def words(self) -> str:
         return "scores of documents, trained on %s" % (
-            "pairs of them" if self.options.pairwise else "their grades")
+            "pairs of them" if self.options.pairwise else "their relevance")
 
 
 class RankingScorer(RegressionScorer):
@@ -124,21 +122,20 @@ class RankingScorer(RegressionScorer):
             if missing else [])
 
     def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
-        values = checked(self, values, len(truth.grades))
+        values = checked(self, values, len(truth.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, truth.grades, truth.queries,
+        result = evaluate(self.task.metrics, values, truth.relevance, truth.queries,
                           self.options.highest_grade, truth.missing)
         if self.options.pairwise:
-            result["loss"] = pair_loss(values, truth.grades, truth.queries)
+            result["loss"] = pair_loss(values, truth.relevance, truth.queries)
         return result
 
     def baseline(self, truth: Judged) -> dict:
-        """Of a random order."""
-        return random_order(self.task.metrics, truth.grades, truth.queries,
+        return random_order(self.task.metrics, truth.relevance, truth.queries,
                             self.options.highest_grade, truth.missing)
 
-    def collapsed(self, values: Any, truth: Judged) -> Optional[str]:
-        return super().collapsed(values, truth.grades)
+    def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
+        return super().collapsed(values, truth.relevance)
 
     def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
         """`query id score`"""
@@ -152,23 +149,19 @@ class RankingScorer(RegressionScorer):
                     kept(row for row in rows if row.pairs), values))]
 
 
-def _asked_for(settings: Any) -> bool:
-    return bool(settings.query_id_column)
-
-
 def _configured(task: Task, settings: Any) -> Task:
     return dataclasses.replace(task, metrics=RankingScorer.default_metrics).with_options(
         pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
 
 
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", is_asked_for=_asked_for, configured=_configured)
+                   verb="rank", asked_by="query_id_column", configured=_configured)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
     """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
 
-    scores: float32 [n], with all their digits, so that none are equal that were not.
+    scores: float32 [n], written with all their digits to keep different ones different.
     """
     scores = np.asarray(scores)
     for query in by_query(rows):
@@ -183,14 +176,15 @@ def by_query(rows: Sequence[Row]) -> list:
     """The rows of each query: Q int arrays [m] of row numbers, in the order of the queries' first
     rows.
 
-    A query's rows are sorted by the document's name, backwards. Documents of equal scores stay in
-    this order, as trec_eval has them, so that no measure depends on the order of a file.
+    A query's rows are sorted by document name in reverse. Documents of equal scores stay in this
+    order, as in trec_eval, so that measures do not depend on the order of a file.
     """
-    found: dict[str, list[tuple]] = {}
+    found: dict[str, list[int]] = {}
+    names = []
     for index, row in enumerate(rows):
-        found.setdefault(row.query, []).append((row.id, index))
-    return [np.array([index for _, index in sorted(documents, key=lambda one: one[0],
-                                                   reverse=True)])
+        found.setdefault(row.query, []).append(index)
+        names.append(row.id)
+    return [np.array(sorted(documents, key=names.__getitem__, reverse=True))
             for documents in found.values()]
 
 
@@ -202,15 +196,15 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 # ---- pairs ----
 
 def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Sequence[Row]:
-    """Makes rows of two texts, the better document first, to train on.
+    """Makes rows of two documents to train on, the better one first.
 
     Args:
-      rows: n `Row` with grades. most: pairs of a query, drawn among those of different
-        grades; 0: all of them. seed: of the draw.
+      rows: n `Row`s with their relevance.
+      most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
+      seed: of the sample.
 
     Returns:
-      `Row`s with two pairs and the label 1: the probability that the first one is the better one
-      (RankNet, https://doi.org/10.1145/1102351.1102363).
+      `Row`s with two pairs of texts and the label 1: the first document is the better one.
     """
     return kept(_pairs(rows, most, np.random.default_rng(seed)))
 
@@ -220,26 +214,23 @@ def _pairs(rows, most, random):
         documents = [rows[index] for index in query]
         better, worse = _unequal(np.array([row.label for row in documents]))
         if most and len(better) > most:
-            drawn = np.sort(random.choice(len(better), most, replace=False))
-            better, worse = better[drawn], worse[drawn]
+            sample = np.sort(random.choice(len(better), most, replace=False))
+            better, worse = better[sample], worse[sample]
         for one, other in zip(better, worse):
             yield documents[one]._replace(pairs=documents[one].pairs + documents[other].pairs,
                                           label=1.0)
 
 
-def _unequal(grades):
-    """All pairs of documents of which the first one has the higher grade: two int arrays."""
-    return np.nonzero(grades[:, None] > grades[None, :])
+def _unequal(relevance):
+    """All pairs of documents whose first one has the higher relevance: two int arrays."""
+    return np.nonzero(relevance[:, None] > relevance[None, :])
 
 
-def pair_loss(values: np.ndarray, grades: np.ndarray, queries: list) -> float:
-    """The mean logistic loss over all pairs of different grades, 0 without any.
-
-    values: scores [n]; grades [n]; queries: as `by_query` returns them.
-    """
+def pair_loss(values: np.ndarray, relevance: np.ndarray, queries: list) -> float:
+    """The mean logistic loss over all pairs of different relevance, 0 without any; values [n]."""
     total, count = 0.0, 0
     for query in queries:
-        better, worse = _unequal(grades[query])
+        better, worse = _unequal(relevance[query])
         margins = values[query][better].astype(np.float64) - values[query][worse]
         total += np.logaddexp(0, -margins).sum()
         count += len(margins)
@@ -248,90 +239,90 @@ def pair_loss(values: np.ndarray, grades: np.ndarray, queries: list) -> float:
 
 # ---- measures ----
 
-# They are few lines each; trec_eval's libraries are compiled, take names in place of arrays, and
-# have no ERR. The tests compare with trec_eval's values.
+# The libraries of trec_eval are compiled, take names in place of arrays, and lack ERR; scikit-learn
+# averages ties and knows no documents that a run missed. The tests compare with both.
 
-def evaluate(names: Sequence[str], values: np.ndarray, grades: np.ndarray, queries: list,
+def evaluate(names: Sequence[str], values: np.ndarray, relevance: np.ndarray, queries: list,
              highest: float = 0, missing: Sequence[np.ndarray] = ()) -> dict:
-    """Returns the mean of each measure over the queries, an ordered dict of name to float.
+    """Returns the mean of each measure over the queries, a dict of name to float.
 
     A query without a relevant document counts as 0.
 
     Args:
       names: "map", "ndcg@k" and the other `MEASURES`.
       values: scores [n].
-      grades: [n], those below 0 count as 0.
-      queries: as `by_query` returns them.
-      highest: grade of a perfect document, for ERR; 0: the highest of `grades`.
-      missing: as in `Judged`; (): there are none.
+      relevance: [n], below 0 counts as 0.
+      queries: as of `by_query`.
+      highest: relevance of a perfect document, for ERR; 0: the highest that there is.
+      missing: as in `Judged`.
     """
     values = np.asarray(values)
-    grades = np.maximum(np.asarray(grades, np.float64), 0)
-    highest = highest or grades.max()
-    ranked = [(grades[best_first(values, query)], missing[i] if missing else ())
+    relevance = np.maximum(np.asarray(relevance, np.float64), 0)
+    highest = highest or np.concatenate([relevance, *missing]).max()
+    ranked = [(relevance[best_first(values, query)], missing[i] if missing else ())
               for i, query in enumerate(queries)]
     return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
             for name in names}
 
 
-def random_order(names: Sequence[str], grades: np.ndarray, queries: list, highest: float = 0,
+def random_order(names: Sequence[str], relevance: np.ndarray, queries: list, highest: float = 0,
                  missing: Sequence[np.ndarray] = ()) -> dict:
-    """What `evaluate` gives for an order by chance: the mean over some random ones."""
+    """The measures of a random order: the mean over some; arguments as of `evaluate`."""
     random = np.random.default_rng(0)
-    results = [evaluate(names, random.random(len(grades)), grades, queries, highest, missing)
+    results = [evaluate(names, random.random(len(relevance)), relevance, queries, highest, missing)
                for _ in range(RANDOM_ORDERS)]
     return {name: float(np.mean([result[name] for result in results])) for name in names}
 
 
-def _measure(name, grades, missing, highest):
+def _measure(name, relevance, missing, highest):
     name, _, cutoff = name.partition("@")
-    judged = np.concatenate([grades, missing])
-    return MEASURES[name](grades, int(cutoff) if cutoff else len(grades), judged, highest)
+    judged = np.concatenate([relevance, missing])
+    return MEASURES[name](relevance, int(cutoff) if cutoff else len(relevance), judged, highest)
 
 
-def _average_precision(grades, cutoff, judged, highest):
-    relevant = grades[:cutoff] > 0
+def _average_precision(relevance, cutoff, judged, highest):
+    relevant = relevance[:cutoff] > 0
     precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
     return (precision * relevant).sum() / max(np.count_nonzero(judged), 1)
 
 
-def _reciprocal_rank(grades, cutoff, judged, highest):
-    found = np.flatnonzero(grades[:cutoff])
+def _reciprocal_rank(relevance, cutoff, judged, highest):
+    found = np.flatnonzero(relevance[:cutoff])
     return 1 / (found[0] + 1) if len(found) else 0.0
 
 
-def _precision(grades, cutoff, judged, highest):
-    return np.count_nonzero(grades[:cutoff]) / cutoff
+def _precision(relevance, cutoff, judged, highest):
+    return np.count_nonzero(relevance[:cutoff]) / cutoff
 
 
-def _recall(grades, cutoff, judged, highest):
-    return np.count_nonzero(grades[:cutoff]) / max(int(np.count_nonzero(judged)), 1)
+def _recall(relevance, cutoff, judged, highest):
+    return np.count_nonzero(relevance[:cutoff]) / max(int(np.count_nonzero(judged)), 1)
 
 
-def _ndcg(grades, cutoff, judged, highest):
-    """Gains are 2^grade - 1 (https://doi.org/10.1145/1102351.1102363)."""
-    return _trec_ndcg(2 ** grades - 1, cutoff, 2 ** judged - 1, highest)
+def _ndcg(relevance, cutoff, judged, highest):
+    """With gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363)."""
+    return _trec_ndcg(2 ** relevance - 1, cutoff, 2 ** judged - 1, highest)
 
 
-def _trec_ndcg(grades, cutoff, judged, highest):
-    """trec_eval's: gains are the grades."""
+def _trec_ndcg(relevance, cutoff, judged, highest):
+    """As trec_eval, with gains equal to the relevance."""
     ideal = _dcg(np.sort(judged)[::-1][:cutoff])
-    return _dcg(grades[:cutoff]) / ideal if ideal else 0.0
+    return _dcg(relevance[:cutoff]) / ideal if ideal else 0.0
 
 
 def _dcg(gains):
     return (gains / np.log2(np.arange(2, len(gains) + 2))).sum()
 
 
-def _err(grades, cutoff, judged, highest):
+def _err(relevance, cutoff, judged, highest):
     """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
-    list and stops at a document with the probability that its grade says."""
-    stops = (2 ** grades[:cutoff] - 1) / 2 ** highest
+    list and stops at a document with a probability that depends on its relevance."""
+    stops = (2 ** relevance[:cutoff] - 1) / 2 ** highest
     arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
 
-# By name: (grades [m] in the order of the scores, first documents looked at, grades of all
-# documents of the query, highest grade).
+# By name: functions of (relevance [m] in the order of the scores, cutoff, relevance of all
+# documents of the query, highest relevance).
 MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err, "mrr": _reciprocal_rank,
             "p": _precision, "recall": _recall, "trec_ndcg": _trec_ndcg}

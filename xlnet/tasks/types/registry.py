@@ -1,7 +1,4 @@
-"""The task types by name.
-
-Flags of own files choose the first one that says it is asked for.
-"""
+"""The task types by name; the flags for your own files choose the first one that fits."""
 
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.multi_label import MULTI_LABEL

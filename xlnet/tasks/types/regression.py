@@ -11,24 +11,17 @@ import numpy as np
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import served
+from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Head,
-    LossOptions,
-    Reader,
-    Scorer,
-    TaskType,
-    checked,
-    constant_baseline,
-)
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Row
 
 _NARROW = 0.01       # scores with a spread below this fraction of the labels' are degenerate
 
 
-class RegressionReader(Reader):
-    """A label is a number."""
+class RegressionReader(contract.Reader):
+    """The label of a row is a number."""
 
     def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
@@ -36,7 +29,7 @@ class RegressionReader(Reader):
             None, "column '%s' is empty" % self.task.label[0])
 
     def parse_score(self, text: str) -> tuple:
-        """As `parse_label`, of a cell that is not empty."""
+        """As `parse_label`, for a cell that is not empty."""
         try:
             score = float(text)
         except ValueError:
@@ -49,8 +42,8 @@ class RegressionReader(Reader):
         return np.array([row.label or 0 for row in rows], np.float32)
 
 
-class RegressionHead(Head):
-    """The squared error of a score, [B]."""
+class RegressionHead(contract.Head):
+    """A score, with its squared error as the loss."""
 
     def _scope(self, name):
         return "regression_%s" % name
@@ -65,14 +58,14 @@ class RegressionHead(Head):
         return nn.tf.square(logits - features["label_ids"])
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        return {"score": outputs["values"]}
+        return served.Score(outputs["values"])._asdict()
 
     def words(self) -> str:
         return "scores"
 
 
-class RegressionScorer(Scorer):
-    """A prediction, a decision and the truth are a float32."""
+class RegressionScorer(contract.Scorer):
+    """A prediction, a decision and a gold label are a float32."""
     default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     lower_is_better = frozenset({"mse", "mae"})
@@ -80,11 +73,11 @@ class RegressionScorer(Scorer):
     column = "score"
 
     def baseline(self, truth: Any) -> dict:
-        """Of the mean score."""
-        return constant_baseline(self, np.mean(truth), truth)
+        """The mean score."""
+        return contract.constant_baseline(self, np.mean(truth), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """Scores of next to no spread, while the true ones differ."""
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """Scores of almost no spread."""
         if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
             return None
         return "all scores are about %.2f" % np.mean(values)
@@ -98,12 +91,8 @@ class RegressionScorer(Scorer):
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """Floats."""
-        return checked(self, values, len(rows)).tolist()
+        return contract.checked(self, values, len(rows)).tolist()
 
 
-def _asked_for(settings: Any) -> bool:
-    return settings.is_regression
-
-
-REGRESSION = TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
-                      verb="score", is_asked_for=_asked_for)
+REGRESSION = contract.TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
+                               verb="score", asked_by="is_regression")

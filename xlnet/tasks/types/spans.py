@@ -1,10 +1,10 @@
-"""Questions whose answer is a span of a text, or that have none: SQuAD, CMRC and files like theirs.
+"""Questions with a span of a text as their answer, or without answer, as in SQuAD and CMRC.
 
-`question_windows` makes records of questions, `span_answers` finds the
-best spans over all windows, `span_scoring` says how good they are, `squad_files` reads them.
+`squad_files` reads questions, `question_windows` makes records of them, `span_answers` finds the
+best spans over all windows, `span_metrics` compares them with the answers.
 
-Shape letters: n rows (questions), m records (windows), B records of a batch, T tokens, S and E the
-starts and, for each start, the ends that are looked at, D width.
+Shape letters: n rows (questions), m records (windows), B records of a batch, T tokens, S starts and
+E ends for each start in the beam, D width.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
@@ -26,22 +27,13 @@ from xlnet.tasks.files.row_store import Mapped, Names, kept
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import served_spans, span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Head,
-    LossOptions,
-    Predictions,
-    Reader,
-    Scorer,
-    TaskType,
-    mean_over_windows,
-    refuse_nan,
-)
+from xlnet.tasks.types import contract
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
-_HIDDEN = -1e30          # the logit of a place where no answer can be
+_HIDDEN = -1e30          # the logit of a position without answer
 
 # Questions, answered and scored together. rule: a key of `span_metrics.RULES`.
 Truth = collections.namedtuple("Truth", "rows rule")
@@ -51,19 +43,19 @@ Truth = collections.namedtuple("Truth", "rows rule")
 class SpanOptions:
     """How questions are read, answered and scored."""
     doc_stride: int = 128            # pieces from one window of a paragraph to the next
-    max_query_length: int = 64       # pieces of a question that are kept
-    max_answer_length: int = 64      # pieces of an answer
+    max_query_length: int = 64       # pieces
+    max_answer_length: int = 64      # pieces
     start_n_top: int = 5             # S
     end_n_top: int = 5               # E
-    n_best_size: int = 5             # answers that are written of each question
+    n_best_size: int = 5             # answers written for each question
     max_segments: int = 1            # segments of a record: the window, and the text before it
     span_head: str = "joint"         # or "separate"
-    scoring: Optional[str] = None    # key of `span_metrics.RULES`; None: as the file's version has
+    scoring: Optional[str] = None    # key of `span_metrics.RULES`; None: as the file's version
 
 
-class SpanReader(Reader):
-    """A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, ()
-    where there is none."""
+class SpanReader(contract.Reader):
+    """A row's pair is (context, question), its label the answers, `squad_files.Answer`s, () where
+    there is none."""
     unit = "questions"
     plain_form = "json"
     forms = squad_files.FORMS
@@ -95,8 +87,11 @@ class SpanReader(Reader):
         return None
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
-        """All but those whose answer has no place; `read` has named them."""
+        """All but those whose answer has no position; `read` has named them."""
         has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        if not any(has_place):
+            raise UserError("data_dir: no answer of the train file in %s has a known position in "
+                            "its context, expected some to train on" % data_dir)
         return rows if all(has_place) else kept(itertools.compress(rows, has_place))
 
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
@@ -119,13 +114,13 @@ class SpanReader(Reader):
                                  max_query_length=self.options.max_query_length)
 
 
-class SpanHead(Head):
-    """The answer is where its first and last token are, or that there is none.
+class SpanHead(contract.Head):
+    """The positions of the first and last token of the answer, or that there is none.
 
-    The joint head: logits of the start; of the end beside a start, the true one in training; and
-    whether there is an answer, of the mean of all tokens weighted by how likely they are the start,
-    and of <cls>. Variables are named as the original's. The separate one: logits of start and end
-    from one dense layer; where <cls> is both, there is no answer.
+    The joint head has logits of the start; of the end given a start, the true one in training; and
+    of no answer, from <cls> and the mean of all tokens weighted by the probability of the start.
+    Its variables have the names of the original. The separate head has logits of start and end from
+    one dense layer; if both are <cls>, there is no answer.
     """
     token_features = question_windows.TOKEN_FEATURES
     targets = ("start_positions", "end_positions", "is_impossible")
@@ -147,18 +142,20 @@ class SpanHead(Head):
 
     def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
               true_start: Any) -> dict:
-        """What the output layer computes of `nn.sequence` [B,T,D].
+        """The output layer on `nn.sequence` [B,T,D].
 
         Args:
-          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int [B].
+          is_hidden: float32 [B,T], 1 where no answer can be.
+          cls_index: int [B], the position of <cls>.
           num_starts: S; None: no beam, only the true start.
+          true_start: int [B].
 
         Returns:
-          A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], beside the true start; and
+          A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
           `cls_logits` [B], the higher the less likely an answer. With a beam also
           `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
-          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` with a
-          beam alone.
+          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` only
+          with a beam.
         """
         if self.options.span_head == "separate":
             return self._separate_head(nn, is_hidden, cls_index, num_starts)
@@ -166,8 +163,8 @@ class SpanHead(Head):
             return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
 
     def _separate_head(self, nn, is_hidden, cls_index, num_starts):
-        """Ends are looked at where an answer that begins at the start may end. `cls_logits` is the
-        logarithm of how much likelier no answer is than the best one."""
+        """The beam has ends within `max_answer_length` of the start. `cls_logits` is the logarithm
+        of the ratio of the probabilities of no answer and of the best one."""
         tf = nn.tf
         both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
         start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
@@ -205,7 +202,7 @@ class SpanHead(Head):
         return outputs
 
     def _end_logits(self, nn, starts):
-        """The logits of all ends beside each start: int [B,k] -> [B,k,T]."""
+        """The logits of all ends given each start: int [B,k] -> [B,k,T]."""
         tf, sequence = nn.tf, nn.sequence
         width = sequence.shape.as_list()[-1]
         last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
@@ -225,8 +222,8 @@ class SpanHead(Head):
             return nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
 
     def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
-        """The mean of start and end, and half of that of answerability, as in the original; of the
-        separate head, to which no answer is a place, the mean alone."""
+        """The mean of the losses of start and end; with the joint head, as in the original, plus
+        half of that of answerability."""
         where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
                                  features[name + "_positions"][:, None])[:, 0, 0]
                  for name in ("start", "end")]
@@ -236,7 +233,7 @@ class SpanHead(Head):
             logits["cls_logits"], features["is_impossible"]))
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
-        """What `span_answers.join` takes."""
+        """The arguments of `span_answers.join`."""
         tf = nn.tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
@@ -250,25 +247,24 @@ class SpanHead(Head):
         }
 
     def _is_allowed(self, features, starts, ends):
-        """Which spans are answers: in the paragraph, not too long, and of all windows the one with
-        most context; starts int32 [B,S,1], ends [B,S,E] -> bool [B,S,E]."""
+        """Whether spans may be answers: in the paragraph, not too long, and with the most context
+        in this window; starts int32 [B,S,1], ends [B,S,E] -> bool [B,S,E]."""
         size, low, high = (features[name][:, None, None] for name in
                            ("paragraph_len", "widest_start", "widest_end"))
         return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
                 & (ends - starts < self.options.max_answer_length))
 
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
+    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
         """values: n `span_answers.Found`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
-        return Predictions(span_answers.join(outputs, windows),
-                           mean_over_windows(outputs["loss"], windows))
+        return contract.Predictions(span_answers.join(outputs, windows),
+                                    contract.mean_over_windows(outputs["loss"], windows))
 
     def graph_join(self, tf: Any, outputs: dict, row: Any) -> dict:
         return served_spans.join(tf, outputs, row)
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """Of raw text what `served_spans.answers` says of each question; of records a dict of
-        arrays by window, as `outputs` has it."""
+        """For raw text `served_spans.answers`; for records `outputs`, by window."""
         if "context" not in features:
             return outputs
         return served_spans.answers(tf, outputs, features["context"], self.options.n_best_size,
@@ -279,7 +275,7 @@ class SpanHead(Head):
             self.options.max_answer_length, self.options.doc_stride)
 
 
-class SpanScorer(Scorer):
+class SpanScorer(contract.Scorer):
     """Exact match and F1 of the texts of answers."""
     default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
@@ -290,11 +286,10 @@ class SpanScorer(Scorer):
         return Truth(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
 
     def evaluate(self, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
-        """The official script's numbers: those of the answers as predicted; where some questions
-        have none also of those with and without an answer, and the best that a threshold could
-        do."""
+        """The official script's numbers. Where some questions have no answer, also those of the
+        questions with and without one, and the best over all thresholds."""
         null = span_answers.null_probabilities(values)
-        refuse_nan(self.task, null)
+        contract.refuse_nan(self.task, null)
         texts = span_answers.texts(truth.rows, values)
         scores = span_metrics.score(truth.rule, texts,
                                     list(map(squad_files.as_in_context, truth.rows)))
@@ -308,7 +303,7 @@ class SpanScorer(Scorer):
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
     def baseline(self, truth: Truth) -> dict:
-        """Of a sentence for every question: thresholds say nothing."""
+        """The sentence most like the question, without the numbers over thresholds."""
         result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
                                 for row in truth.rows], truth)
         return {name: value for name, value in result.items()
@@ -321,8 +316,7 @@ class SpanScorer(Scorer):
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The official forms: the answers, the n best of each question, and the probabilities that
-        there is none."""
+        """The official forms: answers, n best answers, and probabilities of no answer."""
         names = (("json", None), ("nbest.json", "n best answers"),
                  ("na_prob.json", "probabilities of no answer"))
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
@@ -334,12 +328,8 @@ class SpanScorer(Scorer):
 
 # ---- from the command line to a task
 
-def _asked_for(settings: Any) -> bool:
-    return isinstance(settings, SpanSettings)
-
-
 def _own_columns(settings: SpanSettings) -> dict:
-    """Questions on one paragraph belong together: they are held out together."""
+    """With `query`, the questions on a paragraph are held out together."""
     label = (settings.answer_column, settings.answer_start_column)
     return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
                 label=tuple(filter(None, label)), id=settings.id_column,
@@ -356,29 +346,28 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
     if settings.long_document != "memory":
         options["max_segments"] = 1
     options["scoring"] = settings.scoring or task.options.scoring
-    # Whatever is predicted, a run resumes with the questions that it began with.
+    # A run resumes with its training questions, whatever it predicts.
     holds_out = "train" in files and not settings.named_file
     return dataclasses.replace(task, files=files, dev_share=task.dev_share if holds_out else 0.0) \
         .with_options(**options)
 
 
 def _evaluated_file(task, settings):
-    """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at
-    where that matters."""
+    """`predict_file`, or None if it has no answers, where that matters."""
     path = settings.named_file
     if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
         return path
     if settings.do_eval and not settings.data_dir:
-        return path         # nothing else is there: reading it will name what it lacks
+        return path         # there is nothing else: reading it reports missing answers
     if squad_files.has_answers(task, path, settings.predict_form):
         return path
     _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
     return None
 
 
-SPANS = TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
-                 program="run_squad.py", is_asked_for=_asked_for, own_columns=_own_columns,
-                 configured=_configured)
+SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
+                          program="run_squad.py", asked_by="task_name", own_columns=_own_columns,
+                          configured=_configured)
 
 
 def _example(row):
@@ -391,7 +380,6 @@ def _hide(logits, is_hidden):
 
 
 def _top(tf, log_probs, count):
-    """The best of the last axis, as many as asked for even where there are fewer: then some places
-    beyond the end."""
+    """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
     padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
     return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)

@@ -1,4 +1,4 @@
-"""Tagging: a tag for each word of a sentence, which say where entities are."""
+"""Tagging: a tag for each word of a sentence; the tags mark entities."""
 
 from __future__ import annotations
 
@@ -17,37 +17,29 @@ from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import faults, schemes, tagged_files
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import weights_of
-from xlnet.tasks.types.contract import (
-    THRESHOLD,
-    Head,
-    LossOptions,
-    Predictions,
-    Reader,
-    Scorer,
-    TaskType,
-    mean_over_windows,
-)
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Asked, Row, Task
 from xlnet.tokenization.tokenizer import is_unspaced
 
 _log = logging.getLogger(__name__)
 
-# A file in which more of the tags but O are illegal is not of the scheme that is expected.
+# Maximum fraction of illegal tags among those that are not O; with more, a file has another scheme.
 _MOST_ILLEGAL = 0.01
 
 
 def _entity_metric(name):
-    """Precision, recall or F1 of entities: the same in both of seqeval's modes, as tags are
-    legal."""
+    """Precision, recall or F1 of entities; tags are legal, so both modes of seqeval agree."""
     def metric(task, decisions, truth, values):
         return getattr(entity_metrics.total(_counts(decisions, truth)), name)
     return metric
 
 
 def _counts(decisions, rows):
-    """Entities by label; true ones of a text are where its file has them, even inside of words."""
+    """Entities by label; those of a text are where its file has them, even inside of words."""
     return entity_metrics.by_label(
         [tagged_files.located(row.source, schemes.spans(tags))
          for row, tags in zip(rows, decisions)],
@@ -62,10 +54,10 @@ def _accuracy(task, decisions, truth, values):
 
 @dataclasses.dataclass(frozen=True)
 class TaggingOptions:
-    """Of files, and of the loss."""
+    """Options of files and of the loss."""
     scheme: str = "auto"             # of the files; "auto" until the train file is read
-    is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
-    is_spaced: bool = True           # words of files without spaces stand between spaces
+    is_scheme_given: bool = False    # by the user: files are repaired, not refused
+    is_spaced: bool = True           # put spaces between the words of files without any
     all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
 
     @property
@@ -74,15 +66,15 @@ class TaggingOptions:
         return schemes.learned(self.scheme)
 
 
-class TaggingReader(Reader):
-    """Sentences. The labels of a task are all tags of the scheme that is learned, O first; the
-    label of a row is its tags."""
+class TaggingReader(contract.Reader):
+    """Sentences. The labels of a task are all tags of the learned scheme, O first; the label of a
+    row is its tags."""
     unit = "sentences"
     plain_form = ""                 # recognized by the content
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
-        """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
+        """With the tags, their scheme and column, and whether there are spaces between words."""
         task = self.task
         given = self.options.scheme if self.options.is_scheme_given else None
         found = faults.Found()
@@ -109,7 +101,7 @@ class TaggingReader(Reader):
             .with_options(scheme=scheme, is_spaced=_is_spaced(sentences))
 
     def _sentences(self, path, form, need_tags):
-        """The sentences; the tags of texts with entities are of the files' scheme, too."""
+        """The sentences; the tags of texts with entities get the files' scheme."""
         task, scheme = self.task, self.options.scheme
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
@@ -194,7 +186,7 @@ class TaggingReader(Reader):
         return encoder.words(text("text_a"))
 
 
-class TaggingHead(Head):
+class TaggingHead(contract.Head):
     """A softmax over the tags at the first piece of each word."""
     smooths_labels = True
 
@@ -222,7 +214,7 @@ class TaggingHead(Head):
         return (loss / tf.maximum(count, 1.))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""
+        """int32 [B,T,2]: the two tags of each word at its first piece, -1 elsewhere."""
         tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
         alone = tf.argmax(logits, axis=2, output_type=tf.int32)
         together = nn.best_path(
@@ -234,17 +226,17 @@ class TaggingHead(Head):
         tags = tf.pad(tags, padding)
         return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
 
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
+    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
         """values: the tags of each row, a list of n arrays int32 [W,2]."""
         assert windows is not None, "sentences are split where they do not fit"
         parts = np.split(outputs["values"], np.cumsum(windows)[:-1])
-        return Predictions([part[part[:, :, 0] >= 0] for part in parts],
-                           mean_over_windows(outputs["loss"], windows))
+        return contract.Predictions([part[part[:, :, 0] >= 0] for part in parts],
+                                    contract.mean_over_windows(outputs["loss"], windows))
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]. Of raw text words
-        and tags, string [B,W], and the entities: labels, string, and their characters in the text,
-        int32 [B,E]; "" and -1 where a text has fewer."""
+        """For records the tag of each word at its first piece, "" elsewhere: string [B,T]. For raw
+        text words and tags, string [B,W], and the labels, string, and offsets in characters, int32
+        [B,E], of entities; "" and -1 where a text has fewer."""
         ids = outputs["values"][:, :, 1]
         if "words" not in features:
             return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), ids + 1)}
@@ -252,9 +244,8 @@ class TaggingHead(Head):
         tags = ids.with_flat_values(tf.gather(tf.constant(self.task.class_names), ids.flat_values))
         found = schemes.graph_spans(tf, ids, self.task.class_names, self.options.learned_scheme,
                                     features["word_begins"], features["word_ends"])
-        return dict({"words": features["words"], "tags": tags.to_tensor("")}, **{
-            "entity_" + name: value.to_tensor(-1 if value.dtype == tf.int32 else "")
-            for name, value in zip(("labels", "starts", "ends"), found)})
+        return served.Tagged(features["words"], tags.to_tensor(""), *(
+            value.to_tensor(-1 if value.dtype == tf.int32 else "") for value in found))._asdict()
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -266,11 +257,10 @@ class TaggingHead(Head):
             ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme)
 
 
-class TaggingScorer(Scorer):
+class TaggingScorer(contract.Scorer):
     """A prediction is two tags' ids for each word, int32 [W,2]: the most probable tag of the word
-    alone, and its tag in the most probable legal sequence, which is the decision. So where the
-    first ones are legal together nothing is changed; where not, they are repaired. The truth is the
-    rows."""
+    alone, and its tag in the most probable legal sequence, which is the decision. The gold labels
+    are the rows."""
     default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
                    accuracy=_accuracy)
@@ -291,13 +281,13 @@ class TaggingScorer(Scorer):
                 for name in self.task.metrics}
 
     def baseline(self, truth: Any) -> dict:
-        """Of the most frequent tag."""
+        """The most frequent tag."""
         counts = collections.Counter(tag for row in truth for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
         return self.evaluate([np.full((len(row.label), 2), id) for row in truth], truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """One tag for all words, while the true ones differ."""
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """One tag for all words."""
         found, true = (set().union(*tags) for tags in (
             self.decide(values), [row.label for row in truth]))
         return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
@@ -309,7 +299,7 @@ class TaggingScorer(Scorer):
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The rows as they stand in their file, with one column or key more."""
+        """The rows of the file with one more column or key."""
         _check_lengths(values, rows)
         _log.info("%s: %s", self.task.name, _repairs(values))
         spans = Mapped(schemes.spans, self.decide(values))
@@ -327,10 +317,6 @@ class TaggingScorer(Scorer):
 
 # ---- from the command line to a task
 
-def _asked_for(settings: Any) -> bool:
-    return isinstance(settings, TaggerSettings)
-
-
 def _own_columns(settings: TaggerSettings) -> dict:
     return dict(text_a=(settings.word_column,), text_b=(), id=None,
                 label=(settings.tag_column,) if settings.tag_column else ())
@@ -341,21 +327,22 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
                              all_pieces=settings.tagged_pieces == "all")
 
 
-TAGGING = TaskType("tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(),
-                   has_labels=True, verb="tag", program="run_tagger.py", is_asked_for=_asked_for,
-                   own_columns=_own_columns, configured=_configured)
+TAGGING = contract.TaskType(
+    "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
+    verb="tag", program="run_tagger.py", asked_by="task_name", own_columns=_own_columns,
+    configured=_configured)
 
 
 def _repairs(values):
-    """How many words have another tag in the legal sequence than by themselves, in words."""
+    """The number of words with another tag in the legal sequence than alone, in words."""
     changed = sum(np.count_nonzero(ids[:, 0] != ids[:, 1]) for ids in values)
     return "repaired %s of %s tags" % tuple(
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
 def _checked(path, sentences, fault, found, skips):
-    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`.
-    skips: sentences with such tags are left out."""
+    """Yields the sentences, those with bad tags unless `skips`, and adds the errors of tags, by the
+    function `fault`, to `found`."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
             for tag, number in zip(sentence.tags, sentence.numbers):
@@ -367,7 +354,7 @@ def _checked(path, sentences, fault, found, skips):
 
 
 def _is_spaced(sentences):
-    """Whether words stand between spaces: those of most scripts do."""
+    """Whether there are spaces between words, as in most scripts."""
     unspaced = collections.Counter(
         is_unspaced(word) for sentence in sentences for word in sentence.words)
     return unspaced[True] <= unspaced[False]
@@ -376,4 +363,4 @@ def _is_spaced(sentences):
 def _check_lengths(values, rows):
     """Raises ValueError unless each row has as many tags as words."""
     if list(map(len, values)) != [len(row.source.words) for row in rows]:
-        raise ValueError("rows have other numbers of tags than of words")
+        raise ValueError("the numbers of tags are not those of the words of rows")

@@ -1,9 +1,8 @@
-"""A task as data: which files it has, what their columns mean, which metrics it is judged by.
+"""A task as data: its files, the meaning of their columns, its metrics.
 
 `parsing` reads the files; `known` lists the public tasks, `custom` makes one of a user's own
-columns. What a label, an output layer and a good prediction are, the three objects of its type say:
-`reader`, `head`, `scorer` (`contract`).
-Shape letters: n rows, L labels, C choices.
+columns. The `reader`, `head` and `scorer` of its type (`contract`) define its labels, output layer
+and scores. Shape letters: n rows, L labels, C choices.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from xlnet.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from xlnet.tasks.types.contract import Head, Reader, Scorer, TaskType
 
-# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made; () for a row to be predicted that was skipped. label: as `Reader.parse_label` returns
-# it, or None where it is not known. query: name of the query that the row, a document, is ranked
-# for; None in other tasks. source: what else a reader keeps of its file.
+# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice; () for
+# a row to predict that was skipped. label: as of `Reader.parse_label`, or None if not known. query:
+# name of the query of a document; None in tasks other than ranking. source: whatever else a reader
+# keeps of the file.
 Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
-# What is asked of a model from Python: the cells of a row without a file. text_a: a text, or a
-# tuple of words to be tagged. text_b: the second text or None. choices: the answers to choose from.
+# A row without a file, in a call from Python. text_a: a text, or a tuple of words to be tagged.
+# text_b: the second text or None. choices: the answers to choose from.
 Asked = collections.namedtuple("Asked", "text_a text_b choices", defaults=(None, ()))
 
 _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -33,12 +32,12 @@ _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Where the rows of a task are, what their columns mean, and how answers are scored.
+    """The files of a task, the meaning of their columns, and its metrics.
 
-    Columns are named as in the first line of a file, or by the keys of JSON lines; `headers` has
-    the names for files that lack this line. Several columns of one text are joined with a space.
-    A file's form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object
-    on each line); `tree` is the form of a directory.
+    Columns have the names in the first line of a file or the keys of JSON lines; `headers` has the
+    names for files without this line. Several columns of one text are joined with a space. A file's
+    form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object on each
+    line); `tree` is the form of a directory.
     """
     name: str
     text_a: tuple                    # column(s) of the text
@@ -46,37 +45,36 @@ class Task:
     label: tuple                     # column(s) of the label
     labels: Optional[tuple]          # L names, in the order of their ids; None: a score
     metrics: tuple                   # the official main one first
-    type: TaskType                   # of `registry.TASK_TYPES`, perhaps with other options
+    type: TaskType                   # of `registry.TASK_TYPES`, possibly with other options
     id: Optional[str] = "index"      # column of the row's name; the row number where there is none
     id_required: bool = False        # a file without the column `id` is refused
     choices: tuple = ()              # columns of the C answers, or one column that lists them
     query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
-    # by split: a name, or names of which the first one found is it
+    # by split: a name, or several; the first that exists is used
     tree: Optional[str] = None       # form of the directories: "folders" or "race"
-    groups: dict = dataclasses.field(default_factory=dict)        # a split that stands for others
+    groups: dict = dataclasses.field(default_factory=dict)        # a split -> its parts
     headers: dict = dataclasses.field(default_factory=dict)       # column names, by split
     renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
     only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
     replacements: tuple = ()         # (old, new) in every text
     label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
-    skipped_labels: tuple = ()       # rows that the authors of the set leave out
+    skipped_labels: tuple = ()       # labels of rows that are left out, as by the set's authors
     submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
-    submission_form: str = "tsv"     # "tsv" as GLUE's server takes it, "json" as CLUE's
+    submission_form: str = "tsv"     # "tsv" for GLUE's server, "json" for CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
-    broken_rows: bool = False            # the official train file has some: left out, with a note
-    cut_first: bool = False          # what is too long is cut off the first text
-    dev_share: float = 0.0           # share of the training rows held out where there is no dev
+    broken_rows: bool = False        # bad rows of the official train file are left out, with a note
+    cut_first: bool = False          # only the first text is truncated
+    dev_share: float = 0.0           # fraction of the training rows held out as dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
     skips_faults: bool = False       # rows that cannot be read are left out and counted
-    dev_seed: int = 0                # of what is held out
-    quoted: bool = True              # .tsv: whether quoted cells are looked for; of public sets
-    # quotation marks are characters of the text, as in the programs of their authors
+    dev_seed: int = 0                # of the sample that is held out
+    quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """`labels`, for what only tasks with labels come to."""
+        """`labels` of a task that has labels."""
         assert self.labels is not None, "task %s has scores, not labels" % self.name
         return self.labels
 
@@ -87,7 +85,7 @@ class Task:
 
     @property
     def is_regression(self) -> bool:
-        """Whether answers are scores: what the flag of this name is compared with."""
+        """Whether predictions are scores, as the flag of this name says."""
         return self.labels is None
 
     @functools.cached_property
@@ -104,7 +102,7 @@ class Task:
 
     @property
     def options(self) -> Any:
-        """Those of its type."""
+        """The options of its type."""
         return self.type.options
 
     def with_options(self, **changes: Any) -> Task:
@@ -114,12 +112,12 @@ class Task:
 
 
 def splits_of(task: Task) -> tuple[str, ...]:
-    """The names of a task's splits: of several files, of one, and what is held out."""
+    """The names of a task's splits: of several files, of one, and held out."""
     return (*task.groups, *task.files, *(("dev",) if task.dev_share else ()))
 
 
 def expand_split(task: Task, split: str) -> tuple:
-    """Returns the splits, each of one file, that `split` stands for: MNLI's dev is two of them."""
+    """Returns the parts of `split`, each of one file: MNLI's dev has two."""
     if split in task.groups:
         return task.groups[split]
     known = splits_of(task)

@@ -1,16 +1,16 @@
 "use strict";
-// A page for the model that is served: fields by its signature, predictions as text, bars and marks.
-// Texts of the model and of people are only ever set as text.
+// The page of a served model: fields by signature; predictions as text, bars and marks.
+// Texts are only set as textContent, never as HTML.
 
-const PARAMETERS = {        // of a signature, with their first values
+const PARAMETERS = {        // of a signature, with their defaults
   fill: { top: 5 },
-  generate: { max_tokens: 60, temperature: 1, top_p: 1, seed: 0 },
+  generate: { max_tokens: 60, temperature: 1, top_p: 1 },
 };
 const TITLES = {
   text_a: "text", text_b: "second text", text: "text with blanks: ___", prompt: "beginning of a text",
   choices: "choices, one on each line",
 };
-const BARS = 20;            // that are shown
+const BARS = 20;            // shown at most
 
 const get = id => document.getElementById(id);
 let model, signatures, current, abort;
@@ -107,7 +107,7 @@ function fail(error) {
   get("answer").replaceChildren(make("p", { className: "error", role: "alert", textContent: error.message }));
 }
 
-// Writes on as the text comes, a JSON object on each line.
+// Shows generated text as it arrives, a JSON object a line.
 async function generate(row, request) {
   const answer = await fetch(model.path + ":predict", request);
   if (!answer.ok) throw new Error((await answer.json()).error);
@@ -148,7 +148,7 @@ function shown(answer, row, labels) {
 const round = number => String(Number(number.toPrecision(4)));
 const percent = share => (100 * share).toFixed(1) + "\u00a0%";
 
-// Rows of [what, probability, is it chosen], the likeliest first.
+// Bars for rows of [name, probability, whether it is chosen], most probable first.
 function bars(rows) {
   return make("div", { className: "bars" }, ...rows.sort((a, b) => b[1] - a[1]).slice(0, BARS).flatMap(
     ([what, probability, chosen]) => {

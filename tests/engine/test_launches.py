@@ -1,0 +1,97 @@
+"""How many operations of a training step launch a kernel on a GPU, counted without one.
+
+The step is built as for a GPU and run on the CPU, so that what is counted is the graph as the
+session leaves it: functions inlined, equal operations merged, constants folded. Widths do not
+matter, and each layer adds the same: two small networks give the counts of Base and Large.
+"""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+import transfer_works
+import transfers
+
+from xlnet.engine import distribution, private_tf
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import XLNetConfig
+from xlnet.settings.training import OptimizationSettings
+
+pytestmark = pytest.mark.slow
+
+LAYERS = dict(base=12, large=24)
+# They only pass a tensor on.
+FREE = {"Bitcast", "Const", "ExpandDims", "Identity", "IdentityN", "NoOp", "PreventGradient",
+        "ReadVariableOp", "Reshape", "Shape", "Snapshot", "Squeeze", "StopGradient", "VarHandleOp",
+        "_Arg", "_Recv", "_Retval", "_Send"}
+
+
+@pytest.fixture
+def count(monkeypatch):
+    """Function of a work of `transfer_works` to the launches of each kind of operation, in a
+    network of 2 layers and in one more layer; XLA's cluster is one operation."""
+    def of_layers(layers, build, *arguments):
+        sizes = dict(transfer_works.CONFIG.to_dict(), n_layer=layers)
+        for name, value in (("ROWS", 2), ("CONFIG", XLNetConfig(**sizes)), (
+                "OPTIMIZATION", OptimizationSettings(train_steps=100, weight_decay=0.01))):
+            monkeypatch.setattr(transfer_works, name, value)
+        with tf.Graph().as_default():
+            return launches(build(*arguments))
+
+    def of_work(*work):
+        two, three = of_layers(2, *work), of_layers(3, *work)
+        return two, collections.Counter({kind: three[kind] - two[kind] for kind in three})
+    return of_work
+
+
+def launches(fetches):
+    """Kind of operation to how many of it one step launches."""
+    config = distribution.session_config(distribution.connect(DeviceSettings(device="cpu")), True)
+    ran = tf.RunMetadata()
+    with tf.Session(config=config) as session:
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        batch = {op.outputs[0]: np.zeros(op.outputs[0].shape, op.outputs[0].dtype.as_numpy_dtype)
+                 for op in session.graph.get_operations() if op.type == "Placeholder"}
+        session.run(fetches, batch, tf.RunOptions(output_partition_graphs=True), ran)
+    return collections.Counter(node.op.replace("_Mkl", "") for graph in ran.partition_graphs
+                               for node in graph.node if launches_kernel(node))
+
+
+def launches_kernel(node):
+    """False for what only passes on a tensor, and for what computes on the host."""
+    if node.op in FREE:
+        return False
+    kernel = transfers.kernel_of(node.op, node.attr)
+    outputs = [output.name for output in private_tf.op_definition(node.op).output_arg]
+    return kernel is None or not outputs or not set(outputs) <= set(kernel.host_memory_arg)
+
+
+def in_full(counted):
+    """The launches of Base and Large."""
+    two, more = (sum(kinds.values()) for kinds in counted)
+    return {size: two + (layers - 2) * more for size, layers in LAYERS.items()}
+
+
+@pytest.mark.parametrize("work, most", (
+    ((transfer_works.pretraining, {}, {}), dict(base=5380, large=10756)),
+    ((transfer_works.pretraining, dict(precision="bf16"), {}), dict(base=5906, large=11798)),
+    ((transfer_works.finetuning, "classification", {}, {}, True), dict(base=3101, large=6053)),
+    ((transfer_works.finetuning, "classification", dict(precision="bf16"), {}, True),
+     dict(base=3473, large=6785))))
+def test_a_step_launches_no_more_than_it_did(count, work, most):
+    counted = count(*work)
+    found = in_full(counted)
+    assert all(found[size] <= most[size] for size in most), (
+        "%s; a layer has %s" % (found, counted[1].most_common()))
+
+
+def test_xla_leaves_the_update_alone(count, monkeypatch):
+    """The gradients are one cluster; the norm, clipping and Adam are outside."""
+    monkeypatch.setattr(transfer_works.pretraining_model, "PretrainingModel", functools.partial(
+        transfer_works.pretraining_model.PretrainingModel, xla=True))
+    counted = count(transfer_works.pretraining, {}, {})
+    found = in_full(counted)
+    assert counted[0]["StatefulPartitionedCall"] == 1
+    assert found["base"] <= 702 and found["large"] <= 1338, (found, counted[1].most_common())

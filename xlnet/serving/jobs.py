@@ -1,0 +1,93 @@
+"""Lists of items: results in the order of the items, errors item by item, progress bars."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+from tqdm import tqdm
+
+from xlnet.errors import UserError
+
+_SECONDS_WITHOUT_BAR = 2        # short calls have none
+
+
+class Job(NamedTuple):
+    """What is done with each item.
+
+    Attributes:
+      prepare: function from an item to what `compute` takes; its UserErrors are about that item.
+      compute: function from these, and from a function that is called with the number of items that
+        are done since its last call, to their results.
+    """
+    prepare: Callable[[Any], Any]
+    compute: Callable[[list, Callable[[int], object]], Sequence[Any]]
+
+
+def bar(total: Optional[int], is_wanted: bool) -> tqdm:
+    """A progress bar on standard error, for work of some seconds and only on a terminal."""
+    return tqdm(total=total, unit=" texts", leave=False, delay=_SECONDS_WITHOUT_BAR,
+                disable=None if is_wanted else True)
+
+
+def by_fraction(count: int, update: Callable[[int], object]) -> Callable[..., None]:
+    """A function that reports progress in fractions of `count` items to `update`, as integers.
+
+    It takes where a part of the items begins, how large it is, and how much of the part is done:
+    three fractions.
+    """
+    shown = 0
+
+    def advance(start: float, width: float, done: float) -> None:
+        nonlocal shown
+        now = int(count * (start + width * done) + 1e-6)
+        update(now - shown)
+        shown = now
+    return advance
+
+
+def results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
+    """The results of items, in their order.
+
+    Args:
+      errors: "raise", or "return": the result of a bad item is its UserError.
+
+    Raises:
+      UserError: an item is bad; it is named by its number, from 0 on.
+    """
+    found: list[Any] = []
+    for number, item in enumerate(items):
+        try:
+            found.append(job.prepare(item))
+        except UserError as e:
+            if errors == "raise":
+                raise _numbered(number, e) from None
+            found.append(e)
+    good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
+    update(len(items) - len(good))
+    if good:
+        for number, result in zip(good, job.compute([found[number] for number in good], update)):
+            found[number] = result
+    return found
+
+
+def pipe(job: Job, items: Iterable[Any], errors: str, at_once: int,
+         shows_bar: bool) -> Iterator[Any]:
+    """Yields what `results` returns, and reads `at_once` items at a time."""
+    total = len(items) if isinstance(items, Sequence) else None
+    iterator, first = iter(items), 0
+    with bar(total, shows_bar) as progress:
+        while True:
+            some = list(itertools.islice(iterator, at_once))
+            if not some:
+                return
+            for number, result in enumerate(results(job, some, "return", progress.update), first):
+                if errors == "raise" and isinstance(result, UserError):
+                    raise _numbered(number, result)
+                yield result
+            first += len(some)
+
+
+def _numbered(number, error):
+    return UserError("text %d: %s" % (number, error))

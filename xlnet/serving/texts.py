@@ -1,0 +1,130 @@
+"""What a loaded model is given, as rows: one text or several, pairs, questions, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlnet.errors import UserError
+from xlnet.tasks.output import results
+from xlnet.tasks.types import ranking
+from xlnet.tasks.types.task import Asked
+from xlnet.tokenization.tokenizer import is_text
+
+
+def listed(texts: Any) -> tuple[list, bool]:
+    """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
+    text."""
+    if hasattr(texts, "tolist"):                    # arrays, and columns of tables
+        texts = texts.tolist()
+    return (texts, False) if isinstance(texts, list) else ([texts], True)
+
+
+def as_text(item: Any) -> str:
+    """A text.
+
+    Raises:
+      UserError: it is not one.
+    """
+    if not isinstance(item, str):
+        raise UserError("found %s, expected a text: str" % type(item).__name__)
+    if not is_text(item):
+        raise UserError("found %r, expected a text: it has code points that are no characters"
+                        % item[:40])
+    return str(item)                                # not NumPy's
+
+
+def pair(item: Any) -> tuple:
+    """(text, second text or None)."""
+    if isinstance(item, (tuple, list)):
+        if len(item) != 2:
+            raise UserError("found %d texts together, expected one text or a pair" % len(item))
+        return as_text(item[0]), as_text(item[1])
+    return as_text(item), None
+
+
+def several(name: str, values: Any) -> Sequence:
+    """The list, tuple or array `values`.
+
+    Raises:
+      UserError: it is of another type.
+    """
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, (list, tuple)):
+        raise UserError("%s is %.80r, expected a list" % (name, values))
+    return values
+
+
+def together(**lists: Any) -> list[tuple]:
+    """Tuples of what belongs together, of lists of equal length."""
+    listed = [several(name, values) for name, values in lists.items()]
+    sizes = list(map(len, listed))
+    if len(set(sizes)) != 1:
+        raise UserError("found lists of %s, expected as many of each"
+                        % " and ".join(map(str, sizes)))
+    return list(zip(*listed))
+
+
+# ---- the item of each method
+
+def _parts(item, *forms):
+    """The parts of an item that is a tuple; forms: the names of its parts."""
+    if not isinstance(item, (tuple, list)) or len(item) not in map(len, forms):
+        raise UserError("found %.80r, expected %s" % (item, " or ".join(
+            "(%s)" % ", ".join(names) for names in forms)))
+    return item
+
+
+def _of_pair(item):
+    return [Asked(*pair(item))]
+
+
+def _of_choices(item):
+    parts = _parts(item, ("text", "choices"), ("text", "choices", "question"))
+    asked = parts[2] if len(parts) > 2 else None
+    return [Asked(as_text(parts[0]), None if asked is None else as_text(asked),
+                  tuple(map(as_text, several("choices", parts[1]))))]
+
+
+def _of_query(item):
+    query, documents = _parts(item, ("query", "documents"))
+    return [Asked(as_text(query), as_text(each)) for each in several("documents", documents)]
+
+
+def _of_question(item):
+    question, context = _parts(item, ("question", "context"))
+    return [Asked(as_text(context), as_text(question))]
+
+
+def _of_words(item):
+    if hasattr(item, "tolist"):
+        item = item.tolist()
+    return [Asked(tuple(map(as_text, item)) if isinstance(item, (list, tuple)) else as_text(item))]
+
+
+def _only(found):
+    return found[0]
+
+
+def _ranked(found):
+    scores = np.array(found)
+    return [results.Ranked(int(index), float(scores[index]))
+            for index in ranking.best_first(scores, np.arange(len(scores)))]
+
+
+class Verb(NamedTuple):
+    """A method that asks a fine-tuned model.
+
+    Attributes:
+      rows: function from an item to its rows.
+      result: function from the results of these rows to that of the item.
+    """
+    rows: Callable[[Any], list[Asked]]
+    result: Callable[[list], Any] = _only
+
+
+VERBS = {"classify": Verb(_of_pair), "score": Verb(_of_pair), "choose": Verb(_of_choices),
+         "rank": Verb(_of_query, _ranked), "answer": Verb(_of_question), "tag": Verb(_of_words)}
