@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network import ops
 from xlnet.network.kernels import Keys, Mask, mask_of
-from xlnet.network.noise import fold_in_each
+from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import Network, Weights, get_initializer, get_weight, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -252,13 +252,11 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
                                  "bi" if has_targets else attn_type, direction)
         weights, new_mems = layer_weights(net, seg_ids is not None), []
         run_layer = _layer_function(config, net.run)
-        seeds = [None] * config.n_layer if seed is None else fold_in_each(
-            seed, range(-1, -1 - config.n_layer, -1))
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
             streams = run_layer(
-                seeds[i], first_row, weights(i),
+                None if seed is None else fold_in(seed, -1 - i), first_row, weights(i),
                 LayerInputs(h, g, memory, sinusoids, key_segments, content, query_stream),
                 i == config.n_layer - 1)
             h, g = streams[0], None if g is None else streams[-1]

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
@@ -34,18 +33,8 @@ def seed_of(low: Any, high: Any) -> tf.Tensor:
 
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     """A new seed uint64 [1], a function of both. number: of 32 bits, an int or a scalar tensor."""
-    return _folded(seed) | _in_high_half(number)
-
-
-def fold_in_each(seed: tf.Tensor, numbers: Sequence[int]) -> list[tf.Tensor]:
-    """`fold_in` of each of these numbers, by two operations for all of them."""
-    high = np.array([(number & _LOW_HALF) << 32 for number in numbers], np.uint64)
-    return tf.split(_folded(seed) | tf.constant(high), len(numbers))
-
-
-def _folded(seed):
-    """The low half of the seeds derived from this one."""
-    return _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+    low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+    return low | _in_high_half(number)
 
 
 def _in_low_half(number):

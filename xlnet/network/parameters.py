@@ -7,7 +7,7 @@ Shape letters as in `modeling`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
@@ -15,11 +15,10 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
-from xlnet.network.noise import fold_in_each
+from xlnet.network.noise import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 LOOPS_FROM = 1024           # d_inner from which loops save more time than compiling them takes
-MOST_DROPOUTS = 8           # of a `Network`: those of a layer, four in each stream
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
@@ -44,7 +43,7 @@ class Network:
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
         self.kernels = choose(device, run.is_training, run.recompute, config.d_inner)
-        self._seeds: Optional[Iterator[tf.Tensor]] = None
+        self._dropouts = 0
 
     def variable(self, name: str, shape: Sequence[int],
                  initializer: Optional[tf.initializers.Initializer] = None) -> tf.Tensor:
@@ -64,9 +63,8 @@ class Network:
         if not self.run.is_training or not rate:
             return NO_DROPOUT
         assert self.seed is not None, "dropout in training needs a seed"
-        if self._seeds is None:
-            self._seeds = iter(fold_in_each(self.seed, range(1, 1 + MOST_DROPOUTS)))
-        return Dropout(rate, next(self._seeds), self.first_row)
+        self._dropouts += 1
+        return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
 
 
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> kernels.Kernels:
