@@ -149,6 +149,11 @@ def test_each_habit_leads_to_a_flag_that_exists():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
 
 
+def test_a_habit_leads_to_a_flag_that_has_an_effect():
+    done = command.run("train_gpu.py", "--max_len=5")
+    assert done.returncode == 2 and "it is called --seq_len here" in done.stderr
+
+
 # Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.
 NO_PATHS = """
 allowed_hosts answer_column answer_start_column beam_options blank books choice_columns

@@ -251,7 +251,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
     ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
     ([TRAIN], dict(dropout=1.5), "dropout is 1.5"),
-    ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, which 8 replicas of 1 micro"),
+    ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, expected a multiple of replicas"),
     ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
     ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
     ([EVAL], {}, "no checkpoint in refused"),
@@ -396,5 +396,5 @@ def test_flags_without_a_meaning_are_noted(place):
     done = place.run("--shuffle_buffer=2048", "--iterations=500", "--high_only", "--mixout=0.7")
     for name in ("high_only", "mixout"):
         assert "note: --%s is not used: " % name in done.stderr
-    assert "note: --shuffle_buffer is not used: the training rows are shuffled" in done.stderr
+    assert "note: --shuffle_buffer is not used: all training examples are shuffled" in done.stderr
     assert "note: --iterations is not used" in done.stderr

@@ -132,7 +132,8 @@ def _run(main, groups, no_longer_needed, console):
         stray = FLAGS(sys.argv)[1:]
     except flags.UnrecognizedFlagError as e:
         ours = next((name for name in _HABITS.get(e.flagname, "").split()
-                     if name.split("=")[0] in FLAGS), None)
+                     if name.split("=")[0] in FLAGS
+                     and name.split("=")[0] not in no_longer_needed), None)
         if not ours:
             raise
         raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
@@ -249,10 +250,14 @@ def _take_preset(fields, no_longer_needed):
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
-    for name, value in files.read_json(path, "config").items():
-        if name == "about":
+    seen: dict[str, str] = {}
+    for given_name, value in files.read_json(path, "config").items():
+        if given_name == "about":
             continue
-        name = aliases.get(name, name)
+        name = aliases.get(given_name, given_name)
+        if seen.setdefault(name, given_name) != given_name:
+            raise UserError("config %s: %s and %s are the same setting; give one of them"
+                            % (FLAGS.config, seen[name], given_name))
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])

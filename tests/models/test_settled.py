@@ -105,6 +105,14 @@ def test_an_older_model_says_what_it_has(tmp_path):
     assert (found.max_seq_length, found.multi_label, found.metric) == (64, True, None)
 
 
+def test_thresholds_that_had_no_effect_are_left_out(model):
+    path = model / "task.json"
+    described = json.loads(path.read_text())
+    described["settings"].update(label_thresholds="a:0.3", multi_label=False)
+    path.write_text(json.dumps(described))
+    assert settled.settled(*settings_of(model)).label_thresholds is None
+
+
 @pytest.mark.parametrize("metric, found", [
     (None, "ndcg@5,map,err@5"), ("mrr@3", "mrr@3,ndcg@5,map,err@5")])
 def test_an_older_ranking_is_judged_at_its_cutoff(tmp_path, metric, found):

@@ -106,6 +106,13 @@ def test_bad_texts_are_named_and_left_out(place, model):
                                model.vectors(["kamat telok", "rokmi"]), atol=1e-6)
 
 
+def test_blank_rows_of_a_table_are_no_texts(place):
+    (place / "blank.csv").write_text("text_a,x\nkamat,1\n,\nsol,2\n")
+    extract(place, "blank.jsonl", texts="blank.csv", text_a_column="text_a")
+    lines = [json.loads(line) for line in (place / "blank.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "1"]
+
+
 @pytest.mark.parametrize("flags, said", [
     (dict(output="v.csv"), "output: v.csv"),
     (dict(output="n.npy", pooling="none"), "with pooling none each text has as many as"),

@@ -56,6 +56,14 @@ def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
     assert (tmp_path / "afqmc_predict.json").read_text() == '{"id": 0, "label": "1"}\n'
 
 
+def test_a_submission_without_some_rows_is_not_written(tmp_path, caplog):
+    """Its server expects all of them; their predictions would be those of other rows."""
+    path = write(tmp_path, GLUE["cola"], [ROWS[0], Row("x", (), None), ROWS[1]],
+                 np.array([[.8, .2], [.6, .4]]), is_official=True)
+    assert path.exists() and not (tmp_path / "CoLA.tsv").exists()
+    assert "CoLA.tsv is not written" in caplog.text
+
+
 def test_a_row_too_many_is_not_written(tmp_path):
     with pytest.raises(ValueError, match=r"\(3, 2\), expected \(2, 2\)"):
         write(tmp_path, GLUE["rte"], ROWS, np.zeros((3, 2)))

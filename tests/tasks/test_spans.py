@@ -340,6 +340,17 @@ def test_official_files():
         rows, values)[1].lines[0])["q1"]) == 2
 
 
+def test_a_skipped_question_is_in_no_file(caplog):
+    """Its row has no texts; the others keep their predictions."""
+    skipped = row(id="bad")._replace(pairs=())
+    rows = [row(answers=(("The dog", 13),)), skipped, row(answers=(), id="q2")]
+    squad_files.note_places("dev.json", rows)
+    answers, n_best, null = (json.loads("".join(file.lines)) for file in (
+        SQUAD.scorer.prediction_files(rows, SQUAD.head.join(WINDOWS, np.array([2, 1])).values)))
+    assert answers == {"q1": "The dog", "q2": ""}
+    assert list(n_best) == list(null) == ["q1", "q2"]
+
+
 def test_evaluation_is_that_of_the_files_written():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
             row(answers=(("the cat", 0),), id="q3")]

@@ -144,6 +144,12 @@ def test_what_is_only_predicted_needs_no_tags(tmp_path):
 
 # --- From records to answers
 
+def test_a_file_without_a_sentence_is_refused(tmp_path):
+    (tmp_path / "new.json").write_text("[]")
+    with pytest.raises(UserError, match="no sentences"):
+        parsing.read_to_predict(make_task(tmp_path), str(tmp_path / "new.json"))
+
+
 def answers_of(task, arrays, counts):
     """The `Answers` of a network that says what the records say."""
     tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)

@@ -355,6 +355,17 @@ def test_text_edited_to_the_same_size_is_other_text(editable):
     assert_as_made_at_once(settings)
 
 
+def test_records_of_sentences_found_by_older_rules_are_other_records(settings):
+    settings = dataclasses.replace(settings, text_format="paragraphs")
+    preparation.make_records(settings)
+    path = os.path.join(settings.save_dir, "manifest.json")
+    manifest = files.read_json(path, "manifest")
+    assert manifest["made_from"].pop("sentence_rules") == preparation.token_store.RULES
+    files.write_json(path, manifest)
+    with pytest.raises(UserError, match="of other settings or input: sentence_rules "):
+        preparation.make_records(settings)
+
+
 def test_text_edited_while_a_run_is_unfinished_is_read_again(editable, small_pieces, monkeypatch):
     settings, edit = editable
     make_one_stream(settings, monkeypatch)

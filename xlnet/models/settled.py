@@ -135,6 +135,8 @@ def _kept(settings, described):
         kept = dict(described["settings"])
         if kept.get("query_id_column"):     # once True in own rankings, now refused
             kept["is_regression"] = False
+        if not kept.get("multi_label"):     # kept by earlier versions, without effect
+            kept.pop("label_thresholds", None)
         cutoff = kept.get("ranking_cutoff", 10)     # a setting of earlier versions
         if described.get("kind") == "ranking" and cutoff != 10:
             kept["metric"] = ",".join(filter(None, (

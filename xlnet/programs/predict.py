@@ -47,7 +47,8 @@ def main(settings: PredictionSettings) -> None:
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
-    paths = readers.each_path(asking.input_of(settings.input))
+    paths = (settings.input,) if os.path.isdir(settings.input) else readers.each_path(
+        asking.input_of(settings.input))
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(paths, settings.output, is_directory)
     for path in paths:

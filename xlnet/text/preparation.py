@@ -30,6 +30,7 @@ from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_t
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
+from xlnet.text.recognition import TEXT
 from xlnet.text.token_store import Made, TokenStore
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
@@ -169,6 +170,8 @@ def _describe(settings, tokenizer, paths, chunks):
     if not all(reading.form_is_in_name(chunk) for chunk in chunks):
         # Versions that went by the name alone made other records of such files.
         described["input_forms"] = reading.in_words(chunks, settings)
+    if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
+        described["sentence_rules"] = token_store.RULES     # of sentences found in running text
     return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
                 keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 

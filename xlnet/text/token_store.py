@@ -27,7 +27,7 @@ from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization.tokenizer import Tokenizer
 
-_RULES = 3                   # version of the rules that make tokens from text
+RULES = 3                    # version of the rules that make tokens from text
 _SETTINGS = [field.name for field in dataclasses.fields(InputSettings)
              if field.name != "input_glob"] + ["from_raw_text", "use_eod"]
 _BLOCK = 1 << 20             # [bytes]
@@ -57,7 +57,7 @@ class TokenStore:
         self._settings = settings
         self._tokenizer = tokenizer
         self._depends_on = repr((
-            _RULES, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
+            RULES, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
             [(name, getattr(settings, name)) for name in _SETTINGS]))
 
     def tokenize(self, chunk: Chunk) -> Made:

@@ -289,7 +289,7 @@ def note_places(path: str, rows: Sequence[Row]) -> None:
         place = place_of(row)
         if place.fault:
             (moved if place.is_known else lost).append("%s (%s)" % (row.id, place.fault))
-    empty = [row.id for row in rows if not row.pairs[0][1].strip()]
+    empty = [row.id for row in rows if row.pairs and not row.pairs[0][1].strip()]
     for names, what in ((empty, "are empty"),
                         (moved, "have a wrong answer_start, and their answer was found elsewhere"),
                         (lost, "have an answer without a place, and are not trained on")):

@@ -54,9 +54,14 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             _say_predicted(task, split, step, rows, path)
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
+        server = "CLUE" if task.submission_form == "json" else "GLUE"
+        skipped = sum(not row.pairs for row in rows)
+        if skipped:
+            _log.warning("note: %s is not written: the %s server expects all %d rows, and %d were "
+                         "skipped", path, server, len(rows), skipped)
+            return
         files.write_lines(path, _submission(task, rows, values, threshold))
-        _log.info("for the %s server: %s", "CLUE" if task.submission_form == "json" else "GLUE",
-                  path)
+        _log.info("for the %s server: %s", server, path)
 
 
 def _submission(task, rows, values, threshold):

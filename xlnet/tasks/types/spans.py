@@ -319,6 +319,7 @@ class SpanScorer(contract.Scorer):
         """The official forms: answers, n best answers, and probabilities of no answer."""
         names = (("json", None), ("nbest.json", "n best answers"),
                  ("na_prob.json", "probabilities of no answer"))
+        rows = kept(row for row in rows if row.pairs)
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
             names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
 

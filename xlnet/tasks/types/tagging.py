@@ -146,6 +146,8 @@ class TaggingReader(contract.Reader):
         rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(
             checked() if need_labels else sentences))
         found.end(path, task.skips_faults and bool(rows))
+        if not rows:
+            raise UserError("%s: no sentences" % path)
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
             illegal.refuse()
         if illegal:
