@@ -63,6 +63,15 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
+def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
+    """As the test set of IMDb and RACE is."""
+    from xlnet.finetuning import program
+    asked = []
+    monkeypatch.setattr(program, "run", lambda settings, *more: asked.append(settings.predict_file))
+    command.succeed("xlnet predict", model_dir=model_of("regression"), input=str(tmp_path))
+    assert asked == [str(tmp_path)]
+
+
 @pytest.mark.parametrize("given, output, said", [
     ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
     ("?.txt", "-", "output: '-', expected a directory"),
