@@ -5,6 +5,7 @@ The extension of the output sets its form: .jsonl (an object a line: id, vector)
 the same command again to resume a stopped run. Bad texts are named and left out.
 """
 
+import contextlib
 import dataclasses
 from typing import Optional
 
@@ -84,6 +85,9 @@ def _rows(settings):
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
+    if path != "-":             # without errors blank rows of tables are no texts
+        with contextlib.suppress(UserError):
+            return parsing.read_to_predict(task, path)
     return parsing.read_to_predict(task, path, skips=True)
 
 

@@ -285,7 +285,7 @@ def _quoted_rows(path, lines, dialect, skips):
 def _table(task, path, header, rows, skips):
     """The `Table` of rows (line, cells); the first one has the columns' names unless `header` does.
     Rows without text, as spreadsheets leave them at the end, do not count."""
-    rows = _without_blank(path, rows, skips and task.skips_faults)
+    rows = _without_blank(path, rows, skips)
     line, cells = next(rows, (1, [""]))
     if isinstance(cells, str):
         faults.refuse([("%s:%d" % (path, line), cells)])
