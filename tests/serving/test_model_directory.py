@@ -117,10 +117,24 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
 @pytest.mark.parametrize("parameters, said", [
     (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
     (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
+    (dict(stop=["a", 3]), "stop is .*expected texts"), (dict(stop={}), "stop is"),
     (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000")])
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
         language_model.call("generate", parameters)
+
+
+@pytest.mark.parametrize("as_given", [json.dumps, list])
+def test_texts_that_end_generation(language_model, as_given):
+    asked = dict(max_tokens=20, seed=3)
+    text, = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
+    stops = [text[9], text[6]]
+    call = language_model.call("generate", dict(asked, stop=as_given(stops)))
+    arrays = saved_model.arrays(language_model.inputs("generate"), ["the cat"])
+    found, = language_model.run(call, arrays)
+    assert found["ended"] == ["stop"] and found["texts"] == [text[:min(map(text.find, stops))]]
+    parts = list(language_model.stream(call, arrays))
+    assert "".join(part["text"] for part in parts) == found["texts"][0]
 
 
 def test_over_http(language_model):
