@@ -289,6 +289,8 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     assert text_of([1, 2, 3, 7]) == (["", "", "€", " of"], "")
     assert text_of([1, 2, 8]) == (["", "", "�e"], "") and text_of([1, 2]) == (["", ""], "�")
     assert text_of([8, 6, 7, 7]) == (["e", "\n", "of", " of"], "")
+    assert text_of([6, 1, 2, 3, 7]) == (["\n", "", "", "€", " of"], "")
+    assert text_of([6, 1, 7]) == (["\n", "", "� of"], "")
     assert text_of([7, 8, 7, 7, 8], stops=(" ofe of e",)) == (
         ["", "", "", " ofe of", ""], " ofe")
 
