@@ -302,6 +302,9 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
     (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
     (dict(temperature=0.), "temperature is 0.0, expected 0 < temperature"),
+    (dict(temperature=10 ** 400), "temperature is 10+, expected"),
+    (dict(length_penalty=500.), "length_penalty is 500.0, expected"),
+    (dict(context=10 ** 30), "context is 10+, expected"),
     (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
     (dict(method="gready"), "did you mean 'greedy'"),
 ])
