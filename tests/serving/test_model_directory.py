@@ -137,6 +137,20 @@ def test_texts_that_end_generation(language_model, as_given):
     assert "".join(part["text"] for part in parts) == found["texts"][0]
 
 
+@pytest.mark.parametrize("signature, text, parameters, expected", [
+    ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5), 23 * 5 ** .5),
+    ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5), 82 * 5 ** .5),
+    ("generate", "the cat " * 100, dict(context=20, samples=4), 40),
+    ("generate", "", dict(max_tokens=9, samples=4), 18),
+    ("generate", "", dict(max_tokens=9, method="beam", beams=9), 27), ("vectors", "a", {}, 0)])
+def test_what_counts_for_the_budget(language_model, signature, text, parameters, expected):
+    if signature == "fill":
+        parameters = dict(parameters, top=1)
+    arrays = saved_model.arrays(language_model.inputs(signature), [text, text])
+    found = language_model.tokens(language_model.call(signature, parameters), arrays)
+    assert found.tolist() == [np.ceil(expected)] * 2
+
+
 def test_over_http(language_model):
     with running(language_model, "m", Limits(budget=50 * 40 ** 2)) as server:
         status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___"],
@@ -149,7 +163,7 @@ def test_over_http(language_model):
         for stream in (False, True):
             assert ask(server, body={
                 "signature_name": "generate", "instances": ["the cat"], "stream": stream,
-                "parameters": {"max_tokens": 1, "context": 8, "samples": 5000}})[0] == 413
+                "parameters": {"max_tokens": 1, "context": 8, "samples": 10_000}})[0] == 413
         asked = {"signature_name": "generate", "instances": ["the cat"], "stream": True,
                  "parameters": {"max_tokens": 6, "seed": 1, "context": 8}}
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

@@ -120,17 +120,23 @@ class ModelDirectory:
 
     def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """As of `SavedModel`: 0, as the model itself makes batches within the budget; of `fill` and
-        `generate` those of the text, times the root of its beams or samples."""
-        count = len(next(iter(arrays.values())))
-        settings, found = call.settings, np.zeros(count, int)
-        if call.signature == "fill":
-            sizes = [len(self._model.tokenizer.ids(text.decode(errors="replace")))
-                     for text in arrays["text"]]
-            found = np.array(sizes) * settings.beams ** .5
-        elif call.signature == "generate":
-            copies = settings.beams if settings.method == "beam" else settings.samples
-            found += int(np.ceil(settings.context * copies ** .5))
-        return np.ceil(found).astype(int)
+        `generate` the tokens that are kept, times the root of the beams or samples."""
+        texts, settings = next(iter(arrays.values())), call.settings
+        if call.signature not in _OF_LANGUAGE_MODELS:
+            return np.zeros(len(texts), int)
+        copies = settings.samples if getattr(settings, "method", "beam") != "beam" \
+            else settings.beams
+        sizes = [self._kept(settings, text.decode(errors="replace")) for text in texts]
+        return np.ceil(np.array(sizes) * copies ** .5).astype(int)
+
+    def _kept(self, settings, text):
+        """The tokens that the network keeps for a text, at most."""
+        known = self._model.tokenizer.ids
+        if isinstance(settings, GenerationSettings):
+            return min(settings.context, len(known(text)) + settings.max_tokens)
+        parts = settings.split(text)
+        return min(settings.context, len(known(" ".join(parts)))) \
+            + settings.pieces_range()[-1] * (len(parts) - 1)
 
     def run(self, call: Call, arrays: Mapping[str, np.ndarray]) -> list[Any]:
         """As of `SavedModel`."""
