@@ -192,7 +192,8 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     Raises:
       UserError: a list that is not one of texts, or an empty text.
     """
-    texts: Any = [stop] if isinstance(stop, str) else stop
+    texts: Any = [stop] if isinstance(stop, str) else \
+        stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
         if stop.startswith("["):
             try:
