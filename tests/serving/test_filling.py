@@ -120,6 +120,13 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     assert first == again and first != other
 
 
+def test_a_number_of_orders_that_is_too_large_to_write(caplog):
+    caplog.set_level(logging.INFO)
+    settings = FillingSettings(order="all", pieces="1")
+    assert len(filling._orders([1] * 2000, settings)) == 120
+    assert "2000 pieces have over 10^5735 orders" in caplog.text
+
+
 @pytest.mark.parametrize("text, settings, message", [
     ("no blank here", {}, "no blank ___ in 'no blank here'"),
     ("the [MASK] sat", {}, "write ___ for .MASK., or give --blank="),
@@ -129,6 +136,11 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
     (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
     ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
+    ("the" + " ___" * 10_000, {}, "10000 blanks have too many forms"),
+    (TEXT, dict(pieces="9" * 5000), "pieces is '9+', expected .* at most 64"),
+    (TEXT, dict(pieces="65"), "pieces is '65', expected .* at most 64"),
+    (TEXT, dict(order="9" * 5000), "order is '9+', expected"),
+    (TEXT, dict(context=10 ** 30), "context is 10+, expected"),
     (TEXT, dict(blank=" "), "blank is ' ', expected"),
     ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),

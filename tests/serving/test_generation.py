@@ -289,6 +289,8 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     assert text_of([1, 2, 3, 7]) == (["", "", "€", " of"], "")
     assert text_of([1, 2, 8]) == (["", "", "�e"], "") and text_of([1, 2]) == (["", ""], "�")
     assert text_of([8, 6, 7, 7]) == (["e", "\n", "of", " of"], "")
+    assert text_of([6, 1, 2, 3, 7]) == (["\n", "", "", "€", " of"], "")
+    assert text_of([6, 1, 7]) == (["\n", "", "� of"], "")
     assert text_of([7, 8, 7, 7, 8], stops=(" ofe of e",)) == (
         ["", "", "", " ofe of", ""], " ofe")
 
@@ -300,6 +302,9 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
     (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
     (dict(temperature=0.), "temperature is 0.0, expected 0 < temperature"),
+    (dict(temperature=10 ** 400), "temperature is 10+, expected"),
+    (dict(length_penalty=500.), "length_penalty is 500.0, expected"),
+    (dict(context=10 ** 30), "context is 10+, expected"),
     (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
     (dict(method="gready"), "did you mean 'greedy'"),
 ])

@@ -80,6 +80,30 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
         np.testing.assert_allclose(three[row], alone(*ids), atol=1e-5)
 
 
+@pytest.mark.parametrize("interrupted", ("kept", "clear"))
+def test_an_interrupted_change_of_readings_loses_nothing(causal, monkeypatch, interrupted):
+    """One reading waits while the first step of another one, of another size, fails."""
+    model, part = causal.model, causal.model._part
+
+    def fail(names, features):
+        found = part(names, features)
+        if names == interrupted:
+            raise KeyboardInterrupt
+        return found
+    with model.reading(8) as reading:
+        reading.read(TEXT[None, :3], range(3))
+        expected = reading.read(TEXT[None, [3]], [3])
+    with model.reading(8) as waiting, model.reading(6) as other:
+        waiting.read(TEXT[None, :3], range(3))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(model, "_part", fail)
+            other.read(TEXT[None, :3], range(3))
+        np.testing.assert_allclose(waiting.read(TEXT[None, [3]], [3]), expected, atol=1e-6)
+    with model.reading(6) as other:
+        other.read(TEXT[None, :3], range(3))
+        np.testing.assert_allclose(other.read(TEXT[None, [3]], [3]), expected, atol=1e-5)
+
+
 def test_tokens_that_do_not_fit_side_by_side_are_a_mistake(causal):
     with causal.model.reading(4) as reading:
         reading.read(TEXT[None, :3], range(3))

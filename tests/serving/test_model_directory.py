@@ -117,10 +117,38 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
 @pytest.mark.parametrize("parameters, said", [
     (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
     (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
+    (dict(stop=["a", 3]), "stop is .*expected texts"), (dict(stop={}), "stop is"),
     (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000")])
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
         language_model.call("generate", parameters)
+
+
+@pytest.mark.parametrize("as_given", [json.dumps, list])
+def test_texts_that_end_generation(language_model, as_given):
+    asked = dict(max_tokens=20, seed=3)
+    text, = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
+    stops = [text[9], text[6]]
+    call = language_model.call("generate", dict(asked, stop=as_given(stops)))
+    arrays = saved_model.arrays(language_model.inputs("generate"), ["the cat"])
+    found, = language_model.run(call, arrays)
+    assert found["ended"] == ["stop"] and found["texts"] == [text[:min(map(text.find, stops))]]
+    parts = list(language_model.stream(call, arrays))
+    assert "".join(part["text"] for part in parts) == found["texts"][0]
+
+
+@pytest.mark.parametrize("signature, text, parameters, expected", [
+    ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5), 23 * 5 ** .5),
+    ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5), 82 * 5 ** .5),
+    ("generate", "the cat " * 100, dict(context=20, samples=4), 40),
+    ("generate", "", dict(max_tokens=9, samples=4), 18),
+    ("generate", "", dict(max_tokens=9, method="beam", beams=9), 27), ("vectors", "a", {}, 0)])
+def test_what_counts_for_the_budget(language_model, signature, text, parameters, expected):
+    if signature == "fill":
+        parameters = dict(parameters, top=1)
+    arrays = saved_model.arrays(language_model.inputs(signature), [text, text])
+    found = language_model.tokens(language_model.call(signature, parameters), arrays)
+    assert found.tolist() == [np.ceil(expected)] * 2
 
 
 def test_over_http(language_model):
@@ -135,7 +163,7 @@ def test_over_http(language_model):
         for stream in (False, True):
             assert ask(server, body={
                 "signature_name": "generate", "instances": ["the cat"], "stream": stream,
-                "parameters": {"max_tokens": 1, "context": 8, "samples": 5000}})[0] == 413
+                "parameters": {"max_tokens": 1, "context": 8, "samples": 10_000}})[0] == 413
         asked = {"signature_name": "generate", "instances": ["the cat"], "stream": True,
                  "parameters": {"max_tokens": 6, "seed": 1, "context": 8}}
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MOST_ORDERS = 120          # all orders of five pieces
+_ALL_ORDERED = 5            # pieces, at most, of which all orders are averaged
+_MOST_ORDERS = math.factorial(_ALL_ORDERED)
 _MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
 _SHOWN = 80                 # characters of a text in an error
 
@@ -121,10 +122,12 @@ class Blanks:
 
     def _forms(self):
         numbers = self._settings.pieces_range()
-        if len(numbers) ** self.count > _MOST_FORMS:
-            raise UserError("pieces is %s: %d blanks have %d forms, expected at most %d; give "
-                            "pieces=%d" % (self._settings.pieces, self.count,
-                                           len(numbers) ** self.count, _MOST_FORMS, numbers[0]))
+        if len(numbers) ** min(self.count, 20) > _MOST_FORMS:
+            raise UserError("pieces is %s: %d blanks have %s forms, expected at most %d; give "
+                            "pieces=%d" % (
+                                self._settings.pieces, self.count,
+                                len(numbers) ** self.count if self.count <= 20 else "too many",
+                                _MOST_FORMS, numbers[0]))
         return list(itertools.product(numbers, repeat=self.count))
 
     def layout(self, widths):
@@ -216,10 +219,11 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
     if settings.order == "random":
         return [random.permutation(count).tolist()]
     if settings.order == "all":
-        if math.factorial(count) <= _MOST_ORDERS:
+        if count <= _ALL_ORDERED:
             return [list(order) for order in itertools.permutations(places)]
         _log.info("note: %d pieces have %s orders; %d of them are averaged, sampled with the seed",
-                  count, "{:,}".format(math.factorial(count)), _MOST_ORDERS)
+                  count, "{:,}".format(math.factorial(count)) if count <= 20 else "over 10^%d" % (
+                      math.lgamma(count + 1) / math.log(10)), _MOST_ORDERS)
         return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
     begins = np.cumsum([0, *widths])
     return [[place for blank in settings.blanks_in_order()

@@ -84,6 +84,7 @@ class _Text:
     def _characters(self, id):
         byte = self._pieces.byte_of.get(id)
         if byte is not None:
+            self._at_line_start = False
             self._bytes += bytes([byte])
             try:
                 text, self._bytes = self._bytes.decode("utf-8"), b""

@@ -85,10 +85,12 @@ class LanguageModel:
         """The outputs of these names (`Part`), computed with the keys and values of a reading."""
         with self.turn, errors.explained():
             if self._reading is not reading:
-                other, self._reading = self._reading, None
+                other = self._reading           # until its keys are fetched, which may fail
                 if other is not None and not other.is_over:
                     other.kept = self._part("kept", {})
+                self._reading = None
                 if reading.kept is None or reading.size != self._size:
+                    self._size = 0          # unknown until it is cleared
                     self._part("clear", {"size": reading.size})
                     self._size = reading.size
                 if reading.kept is not None:

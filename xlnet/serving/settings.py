@@ -17,6 +17,8 @@ from xlnet.settings.network import NetworkSettings
 Chosen = TypeVar("Chosen", bound=Settings)
 
 POOLINGS = ("mean", "first", "last", "none")
+_MOST_CONTEXT = 1_000_000        # tokens
+_MOST_PIECES = 64               # of a blank
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
 
@@ -50,7 +52,7 @@ class FillingSettings(Settings):
     beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1,
                          maximum=10_000)
     context: int = setting(512, "known tokens that are read around the blanks, at most [tokens]",
-                           minimum=2)
+                           minimum=2, maximum=_MOST_CONTEXT)
     seed: int = setting(0, "seed of random orders", minimum=0)
 
     def check(self) -> None:
@@ -71,15 +73,16 @@ class FillingSettings(Settings):
     def pieces_range(self) -> range:
         """The numbers of pieces that a blank may have."""
         ends = self.pieces.split("-")
-        if len(ends) > 2 or not all(end.isdecimal() for end in ends) or not (
-                1 <= int(ends[0]) <= int(ends[-1])):
-            raise UserError("pieces is '%s', expected a number, or two as in 1-3" % self.pieces)
+        if len(ends) > 2 or not all(map(_is_number, ends)) or not (
+                1 <= int(ends[0]) <= int(ends[-1]) <= _MOST_PIECES):
+            raise UserError("pieces is '%.80s', expected a number, or two as in 1-3, at most %d"
+                            % (self.pieces, _MOST_PIECES))
         return range(int(ends[0]), int(ends[-1]) + 1)
 
     def blanks_in_order(self) -> list[int]:
         """The numbers of the blanks, from 0 on, of an order that names them."""
         numbers = self.order.split(",")
-        if not all(number.strip().isdecimal() for number in numbers) or sorted(
+        if not all(_is_number(number.strip()) for number in numbers) or sorted(
                 map(int, numbers)) != list(range(1, len(numbers) + 1)):
             raise UserError("order is '%s', expected %s, or the numbers of the blanks as in 2,1,3%s"
                             % (self.order, ", ".join(ORDERS), did_you_mean(self.order, ORDERS)))
@@ -92,18 +95,20 @@ class GenerationSettings(Settings):
     method: str = setting("sample", "sample: sample each token; greedy: take the likeliest one; "
                           "beam: beam search", choices=("sample", "greedy", "beam"))
     max_tokens: int = setting(100, "generated tokens, at most", minimum=1)
-    temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
+    temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.,
+                                 maximum=1e6)
     top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
                            "probability together", above=0., maximum=1.)
     beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
     length_penalty: float = setting(1., "of beams: the score of a text is its log probability over "
-                                    "its number of tokens to this power", minimum=0.)
+                                    "its number of tokens to this power", minimum=0., maximum=10.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
                            maximum=10_000)
     stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
                                   "list")
-    context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2)
+    context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2,
+                           maximum=_MOST_CONTEXT)
     seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0)
 
     def check(self) -> None:
@@ -153,6 +158,10 @@ class ErrorSettings(Settings):
                           choices=("raise", "return"))
 
 
+def _is_number(text):
+    return text.isdecimal() and len(text) < 10
+
+
 def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
     """The settings with these values, checked; NumPy's numbers are taken as Python's.
 
@@ -183,7 +192,8 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     Raises:
       UserError: a list that is not one of texts, or an empty text.
     """
-    texts: Any = [stop] if isinstance(stop, str) else stop
+    texts: Any = [stop] if isinstance(stop, str) else \
+        stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
         if stop.startswith("["):
             try:

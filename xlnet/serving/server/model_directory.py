@@ -7,6 +7,7 @@ Shape letters: B examples, C choices.
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from xlnet.serving import loaded
 from xlnet.serving.export import readme
 from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
-from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords
+from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.output import served
 
@@ -88,6 +89,9 @@ class ModelDirectory:
         if not group:
             refuse_parameters(signature, parameters)
             return Call(signature)
+        stop = parameters.get("stop")
+        if isinstance(stop, list):
+            parameters = {**parameters, "stop": json.dumps(stop_texts(stop))}
         settings = from_keywords(group, parameters, "parameters")
         if getattr(settings, "max_tokens", 0) > _MOST_TOKENS:
             raise BadRequest("parameters: max_tokens is %d, expected at most %d" % (
@@ -116,17 +120,23 @@ class ModelDirectory:
 
     def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """As of `SavedModel`: 0, as the model itself makes batches within the budget; of `fill` and
-        `generate` those of the text, times the root of its beams or samples."""
-        count = len(next(iter(arrays.values())))
-        settings, found = call.settings, np.zeros(count, int)
-        if call.signature == "fill":
-            sizes = [len(self._model.tokenizer.ids(text.decode(errors="replace")))
-                     for text in arrays["text"]]
-            found = np.array(sizes) * settings.beams ** .5
-        elif call.signature == "generate":
-            copies = settings.beams if settings.method == "beam" else settings.samples
-            found += int(np.ceil(settings.context * copies ** .5))
-        return np.ceil(found).astype(int)
+        `generate` the tokens that are kept, times the root of the beams or samples."""
+        texts, settings = next(iter(arrays.values())), call.settings
+        if call.signature not in _OF_LANGUAGE_MODELS:
+            return np.zeros(len(texts), int)
+        copies = settings.samples if getattr(settings, "method", "beam") != "beam" \
+            else settings.beams
+        sizes = [self._kept(settings, text.decode(errors="replace")) for text in texts]
+        return np.ceil(np.array(sizes) * copies ** .5).astype(int)
+
+    def _kept(self, settings, text):
+        """The tokens that the network keeps for a text, at most."""
+        known = self._model.tokenizer.ids
+        if isinstance(settings, GenerationSettings):
+            return min(settings.context, len(known(text)) + settings.max_tokens)
+        parts = settings.split(text)
+        return min(settings.context, len(known(" ".join(parts)))) \
+            + settings.pieces_range()[-1] * (len(parts) - 1)
 
     def run(self, call: Call, arrays: Mapping[str, np.ndarray]) -> list[Any]:
         """As of `SavedModel`."""
@@ -143,8 +153,8 @@ class ModelDirectory:
                          "words": [each.words for each in one],
                          "probabilities": [each.probability for each in one]} for one in found]
             if call.signature == "generate":
-                settings = dataclasses.asdict(call.settings)
-                return [_written(model.stream(prompt, **settings)) for prompt in texts["prompt"]]
+                return [_written(model.stream(prompt, **_keywords(call.settings)))
+                        for prompt in texts["prompt"]]
             return [_short(served.of(one, self.labels)._asdict())
                     for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
@@ -160,13 +170,18 @@ class ModelDirectory:
         if call.signature != "generate" or len(prompts) != 1:
             raise BadRequest("expected signature generate with one prompt, found %s with %d" % (
                 call.signature, len(prompts)))
-        parts: Any = self._model.stream(prompts[0], **dataclasses.asdict(call.settings))
+        parts: Any = self._model.stream(prompts[0], **_keywords(call.settings))
         try:
             for part in parts:
                 yield {"number": part.number, "text": part.text,
                        **({"ended": part.whole.ended} if part.whole else {})}
         finally:
             parts.close()
+
+
+def _keywords(settings):
+    """The arguments of `Model.stream` for `GenerationSettings`."""
+    return {**dataclasses.asdict(settings), "stop": stop_texts(settings.stop)}
 
 
 def _texts(arrays):
