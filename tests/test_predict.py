@@ -67,6 +67,7 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
     ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
     ("?.txt", "-", "output: '-', expected a directory"),
     ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
+    ("a.txt", "./a.txt", "output: ./a.txt is an input, too"),
     ("none.*", "out/", "input: no such file: none.*"),
     ("a.txt,none", "out/", "input: no such file: none")])
 def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkeypatch, model_of):
