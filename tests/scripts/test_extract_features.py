@@ -106,6 +106,12 @@ def test_bad_texts_are_named_and_left_out(place, model):
                                model.vectors(["kamat telok", "rokmi"]), atol=1e-6)
 
 
+def test_a_wrong_layer_does_not_block_the_right_one(place):
+    assert "layers: 9, expected 0" in extract(
+        place, "layer.npy", layers="0,9", run=command.run).stderr
+    extract(place, "layer.npy", layers="0")
+
+
 @pytest.mark.parametrize("flags, said", [
     (dict(output="v.csv"), "output: v.csv"),
     (dict(output="n.npy", pooling="none"), "with pooling none each text has as many as"),
