@@ -72,10 +72,25 @@ def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
     assert asked == [str(tmp_path)]
 
 
+def test_a_bad_file_does_not_end_the_run(tmp_path, monkeypatch, model_of):
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("a.txt", b""), ("b.txt", b"rokmi\n"), ("c.csv", b"other\nka,mi,\xff\n"),
+                          ("d.txt", b"kamat\n")):
+        (tmp_path / name).write_bytes(content)
+    done = command.run("xlnet predict", model_dir=model_of("regression"), input="?.*",
+                       output="out/")
+    first, second, last = done.errors
+    assert done.returncode == 1 and "a.txt" in first and "c.csv" in second
+    assert last == "xlnet predict: input: 2 of 4 files are bad and have no predictions"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "predictions_custom_b.tsv", "predictions_custom_d.tsv"]
+
+
 @pytest.mark.parametrize("given, output, said", [
     ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
     ("?.txt", "-", "output: '-', expected a directory"),
     ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
+    ("a.txt", "./a.txt", "output: ./a.txt is an input, too"),
     ("none.*", "out/", "input: no such file: none.*"),
     ("a.txt,none", "out/", "input: no such file: none")])
 def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkeypatch, model_of):

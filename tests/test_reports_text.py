@@ -5,7 +5,10 @@ The files in tests/reports/ are small ones that have the property that a report 
 
 import collections
 import dataclasses
+import gzip
+import io
 import json
+import os
 import re
 
 import pytest
@@ -167,3 +170,38 @@ def test_texts_to_be_asked_of_another_encoding(tmp_path):
     assert re.search("line 1: not UTF-8: .*--encoding=cp1252", str(error))
     settings = dataclasses.replace(settings, encoding="cp1252")
     assert [text for _, text in settings.texts()] == ["für", "schön"]
+
+
+@pytest.mark.parametrize("encoding, given", [
+    ("utf-16", "utf-16"), ("utf-16", None), ("utf-16-be", None), ("utf-8-sig", None),
+    ("utf-8-sig", "utf-8"), ("cp037", "cp037")])
+@pytest.mark.parametrize("is_input", [False, True])
+def test_texts_to_be_asked_are_decoded_as_those_of_tables(
+        tmp_path, monkeypatch, encoding, given, is_input):
+    """\u010a has the byte of a line feed in UTF-16, and cp037 another one for it."""
+    lines = ["f\u010ar" if "16" in encoding else "f\xfcr", "", "sch\xf6n"]
+    content = "\n".join(lines).encode(encoding)
+    path = tmp_path / "texts.txt"
+    path.write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    name = "-" if is_input else str(path)
+    assert list(asking.lines_of(name, given)) == [
+        ("input %s, line %d" % (name, number), lines[number - 1]) for number in (1, 3)]
+
+
+def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
+    path = tmp_path / "texts.txt.gz"
+    path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
+    first, second, error, last = (text for _, text in asking.lines_of(str(path)))
+    assert (first, second, last) == ("a", "f\xfcr", "b")
+    assert "%s, line 3: not UTF-8: byte 0xff at column 1" % path in str(error)
+
+
+def test_a_text_is_asked_before_the_next_one_comes(monkeypatch):
+    reading, writing = os.pipe()
+    with open(reading, "rb") as file, open(writing, "wb", 0) as typed:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        texts = asking.lines_of("-")
+        for number in (1, 2):
+            typed.write(b"text %d\n" % number)
+            assert next(texts) == ("input -, line %d" % number, "text %d" % number)

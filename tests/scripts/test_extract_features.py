@@ -113,6 +113,12 @@ def test_blank_rows_of_a_table_are_no_texts(place):
     assert [line["id"] for line in lines] == ["0", "1"]
 
 
+def test_a_wrong_layer_does_not_block_the_right_one(place):
+    assert "layers: 9, expected 0" in extract(
+        place, "layer.npy", layers="0,9", run=command.run).stderr
+    extract(place, "layer.npy", layers="0")
+
+
 @pytest.mark.parametrize("flags, said", [
     (dict(output="v.csv"), "output: v.csv"),
     (dict(output="n.npy", pooling="none"), "with pooling none each text has as many as"),

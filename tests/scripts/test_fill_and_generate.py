@@ -107,6 +107,27 @@ def test_wrong_flags_are_named(runs, flags, message):
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("program", ["fill", "generate"])
+@pytest.mark.parametrize("given, output, message", [
+    ("in", ".", "output: . is a directory, expected a file"),
+    ("in", "new/", "output: new/ is a directory"),
+    ("in", "link", "output: link is an input, too"),
+    ("i*,more", "more", "output: more is an input"),
+    ("none", "out", "input: no such file: none"), ("i*,none", "-", "input: no such file: none"),
+    (".", "-", "input: . is a directory")])
+def test_files_are_looked_at_before_the_model_is_loaded(
+        runs, tmp_path, monkeypatch, program, given, output, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("xlnet.serving.load.load", None)
+    for name in ("in", "more"):
+        (tmp_path / name).write_text(TEXT)
+    (tmp_path / "link").symlink_to("in")
+    done = runs(program, "--input=" + given, "--output=" + output)
+    line, = done.errors
+    assert done.returncode == 1 and line.startswith("xlnet %s: %s" % (program, message))
+    assert (tmp_path / "in").read_text() == (tmp_path / "more").read_text() == TEXT
+
+
 @pytest.mark.parametrize("has_output", [True, False])
 def test_bad_lines_are_named_and_the_others_filled(runs, tmp_path, has_output):
     path, out = tmp_path / "in", tmp_path / "out"

@@ -3,11 +3,13 @@
 import collections
 import contextlib
 import dataclasses
+import io
+import itertools
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Optional, Union
 
 import xlnet
 from xlnet import encodings, files
@@ -63,29 +65,61 @@ def input_of(patterns: str) -> str:
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
 
+def check_output(output: Optional[str], paths: Iterable[str]) -> None:
+    """Raises UserError if the output is a directory, or one of the input files."""
+    if output and (output.endswith(os.sep) or os.path.isdir(output)):
+        raise UserError("output: %s is a directory, expected a file" % output)
+    if output and os.path.exists(output) and any(
+            os.path.exists(path) and os.path.samefile(path, output) for path in paths):
+        raise UserError("output: %s is an input, too; give another name" % output)
+
+
+def check_files(settings: AskingSettings) -> None:
+    """As `check_output`; raises UserError if an input does not exist, too."""
+    from xlnet.tasks.files.readers import each_path
+    check_output(settings.output, each_path(input_of(settings.input)) if settings.input else ())
+
+
 def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
         tuple[str, Union[str, UserError]]]:
     """Yields where each line that is not blank is, and its text or what is wrong with it.
 
     Args:
       patterns: as of `input_of`.
-      encoding: None: UTF-8.
+      encoding: None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
 
     Raises:
-      UserError: as `input_of`.
+      UserError: as `input_of`; or a file in UTF-16 or UTF-32 is damaged.
     """
-    from xlnet.tasks.files.readers import each_path
-    for path in each_path(input_of(patterns)):
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
-            for number, line in enumerate(f, 1):
+    from xlnet.tasks.files import readers
+    for path in readers.each_path(input_of(patterns)):
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else readers.opened(
+                path, "input") as file:
+            for number, line in enumerate(_split(path, file, encoding), 1):
                 place = "input %s, line %d" % (path, number)
                 try:
-                    text = files.utf8(line, place, encoding=encoding).strip()
+                    text = line if isinstance(line, str) else files.utf8(
+                        line, place, encoding=encoding)
                 except UserError as e:
                     yield place, e
                     continue
+                text = (text.lstrip("\ufeff") if number == 1 else text).strip()
                 if text:
                     yield place, text
+
+
+def _split(path: str, file: IO[bytes], encoding: Optional[str]) -> Iterable[Union[str, bytes]]:
+    """The lines as bytes, each to be decoded by itself; or as text, in encodings such as UTF-16, in
+    which a line feed is not the byte 0x0A."""
+    from xlnet.tasks.files import decoding
+    start = file.readline() if path == "-" else file.read(decoding.LOOKED_AT)
+    encoding = encoding or decoding.shown(path, start)
+    is_bytes = encoding is None or "\n".encode(encoding) == b"\n"
+    if path == "-":         # cannot be read twice, and its lines come one after another
+        return itertools.chain([start], file) if is_bytes else decoding.Lines(
+            path, io.BytesIO(start + file.read()), encoding)
+    file.seek(0)
+    return file if is_bytes else decoding.Lines(path, file, encoding)
 
 
 def texts_of(patterns: str) -> Iterator[str]:

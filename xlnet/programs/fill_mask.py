@@ -12,6 +12,7 @@ from xlnet.serving.settings import FillingSettings, LoadSettings
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: FillingSettings) -> None:
+    asking.check_files(settings)
     with asking.load(model_settings) as model:
         def query(texts):
             return model.pipe(texts, "fill", errors="return", **vars(how))

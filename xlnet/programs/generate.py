@@ -10,6 +10,7 @@ from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: GenerationSettings) -> None:
+    asking.check_files(settings)
     chosen = dict(vars(how), stop=stop_texts(how.stop))
     with asking.load(model_settings) as model:
         def query(texts):

@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
+import sys
 from collections.abc import Sequence
 from typing import Optional, get_args
 
 from xlnet import cli
-from xlnet.errors import UserError
+from xlnet.errors import UserError, visible
 from xlnet.programs import asking
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
@@ -51,6 +52,7 @@ def main(settings: PredictionSettings) -> None:
         asking.input_of(settings.input))
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(paths, settings.output, is_directory)
+    bad = 0
     for path in paths:
         given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
                  "predict_dir" if is_directory else "predict_output": settings.output,
@@ -59,16 +61,28 @@ def main(settings: PredictionSettings) -> None:
         given = {name: value for name, value in given.items() if value is not None}
         chosen = group(**given)
         chosen.check()
-        program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
-                    DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
+        try:
+            program.run(chosen, NetworkSettings(precision=settings.precision),
+                        OptimizationSettings(), DeviceSettings(device=settings.device),
+                        frozenset(given), lambda name: None)
+        except UserError as e:
+            if len(paths) == 1:
+                raise
+            bad += 1
+            print(visible(str(e) if path in str(e) else "%s: %s" % (path, e)), file=sys.stderr,
+                  flush=True)
+    if bad:
+        raise UserError("input: %d of %d files are bad and have no predictions" % (bad, len(paths)))
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:
-    """Raises UserError where predictions of one file would replace those of another."""
+    """Raises UserError where predictions of a file would replace it, or those of another."""
     from xlnet.tasks.files import readers
     if len(paths) > 1 and not is_directory:
         raise UserError("output: '%s', expected a directory (a name that ends in /) for the "
                         "predictions of %d files" % (output, len(paths)))
+    if not is_directory:
+        asking.check_output(output, paths)
     seen: dict[str, str] = {}
     for path in paths:
         name = readers.stem(os.path.basename(path))

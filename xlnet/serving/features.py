@@ -24,6 +24,7 @@ from xlnet import files
 from xlnet.engine import progress
 from xlnet.errors import UserError
 from xlnet.records import tfrecord
+from xlnet.serving import vectors
 from xlnet.serving.model import Model
 from xlnet.tasks.types.task import Row
 
@@ -155,9 +156,11 @@ def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling
       rows_per_part: texts of a part.
 
     Raises:
-      UserError: as of `check_output`; or there are parts with other texts or settings.
+      UserError: as of `check_output`; there is no such layer; or there are parts with other
+        texts or settings.
     """
     check_output(output, pooling)
+    vectors.wanted(layers, pooling, model.n_layer)      # before something is kept
     extension = os.path.splitext(output)[1]
     directory = output + ".parts"
     count = -(-len(rows) // rows_per_part)

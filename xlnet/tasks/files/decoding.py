@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 # The first bytes of a file, and the encoding that they show.
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_LOOKED_AT = 4096       # [bytes] of a file without a mark
+LOOKED_AT = 4096        # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [bytes]
 
 
@@ -47,7 +47,7 @@ class Lines:
         self._file = file
         if encoding and codecs.lookup(encoding).name == "utf-8":
             encoding = None
-        self._encoding = encoding or _shown(path, self._read(0))
+        self._encoding = encoding or shown(path, self._read(0))
         self._on_error = "strict"
         self.ends_in_returns = False
         try:
@@ -136,13 +136,13 @@ class Lines:
             _log.warning("note: %s: not UTF-8%s", self._path, hint)
 
 
-def _shown(path, content):
-    """The encoding that the file itself shows; None where it does not."""
+def shown(path: str, content: bytes) -> Optional[str]:
+    """The encoding that the first bytes of a file show; None where they do not."""
     found = next((name for mark, name in _MARKS if content.startswith(mark)), None)
     if found is None:
         # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
         for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-            half = content[start:_LOOKED_AT:2]
+            half = content[start:LOOKED_AT:2]
             if len(half) > 1 and half.count(0) > 0.4 * len(half):
                 found = name
     if found is not None:

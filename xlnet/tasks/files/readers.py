@@ -19,7 +19,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import IO, Any, NamedTuple, Optional
 
 from xlnet import files, tables
 from xlnet.errors import UserError
@@ -147,7 +147,7 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     if path != "-" and os.path.isdir(path) and task.tree:
         return {**TREES, **task.reader.trees}[task.tree](task, path)
     form = form or extension(path)
-    file = _opened(path, "task %s" % task.name)
+    file = opened(path, "task %s" % task.name)
     form = _STARTS.get(file.read(4), form)
     if form in FOREIGN:
         raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
@@ -169,7 +169,7 @@ def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding
       what: its role in errors.
       encoding: of its text; None: UTF-8, or as the file shows.
     """
-    return _lines(path, _opened(path, what), encoding)
+    return _lines(path, opened(path, what), encoding)
 
 
 def _lines(path, file, encoding=None, skips=False):
@@ -184,7 +184,7 @@ def _lines(path, file, encoding=None, skips=False):
     return lines
 
 
-def _opened(path, what):
+def opened(path: str, what: str) -> IO[bytes]:
     """A file that can be read several times: a temporary one for the standard input and for the
     content of a compressed file."""
     if path == "-":
