@@ -15,6 +15,14 @@ def model(permuted):
         yield model
 
 
+class Table:
+    """As of pandas: iteration gives the names of the columns."""
+    columns = ["text"]
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
 @pytest.mark.parametrize("call, name", [
     (lambda model: model.generate("the", temperature="1"), "temperature"),
     (lambda model: model.generate("the", top_k=2.0), "top_k"),
@@ -45,6 +53,14 @@ def model(permuted):
     (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
     (lambda model: model.pipe("the", "vectors"), "texts"),
     (lambda model: model.pipe(3, "vectors"), "texts"),
+    (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
+    (lambda model: model.pipe(Table(), "vectors"), "texts"),
+    (lambda model: model.pipe(np.array("the"), "vectors"), "texts"),
+    (lambda model: model.pipe(["the"], verb="predikt"), "did you mean 'predict"),
+    (lambda model: model.vectors("the", layers=[[0], [1, 2]]), "layers"),
+    (lambda model: model.similarity("the", layers=[[0], [1, 2]]), "layers"),
+    (lambda model: model.similarity("the", pooling=np.array(["mean", "last"])), "pooling"),
+    (lambda model: model.generate("the", stop=np.array(["a", ""])), "stop"),
     (lambda model: model.pipe(["the"], "vectors", poling="mean"), "poling"),
     (lambda model: model.pipe(["the"], "vectors", errors=1), "errors"),
     (lambda model: model.pipe(["the"], "fill", top="1"), "top"),
@@ -52,8 +68,18 @@ def model(permuted):
     (lambda model: model.fill(["a ___", "a"]), "text 1"),
 ])
 def test_it_is_named(model, call, name):
-    with pytest.raises(xlnet.UserError, match=r"\b%s\b" % name):
+    with pytest.raises(xlnet.UserError, match=r"\b%s\b" % name) as raised:
         call(model)
+    assert "\n" not in str(raised.value)
+
+
+def test_arrays_are_taken_as_lists(model):
+    texts = np.array(["the cat", "on"])
+    expected = model.vectors(["the cat", "on"])
+    assert np.array_equal(list(model.pipe(texts, verb="vectors")), expected)
+    written = [model.generate("the cat", stop=stop, max_tokens=20, seed=3).text
+               for stop in (None, ["a", "e"], np.array(["a", "e"]))]
+    assert written[0] != written[1] == written[2]
 
 
 @pytest.mark.parametrize("given, name", [

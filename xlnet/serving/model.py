@@ -35,7 +35,7 @@ from xlnet.serving.settings import (
     from_keywords,
     stop_texts,
 )
-from xlnet.serving.texts import VERBS, as_text, listed, pair, several, together
+from xlnet.serving.texts import VERBS, as_text, in_order, listed, pair, several, together
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.types.task import Row
@@ -145,13 +145,13 @@ class Model:
         """
         return self._all(self._predicting(threshold=threshold), texts, errors)
 
-    def pipe(self, texts: Iterable[Any], verb: str = "predict", /, errors: str = "raise",
+    def pipe(self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise",
              **settings: Any) -> Iterator[Any]:
         """Yields the results of `predict`, `vectors`, `fill` or `generate` for texts, in order.
 
         Args:
-          texts: a list or a generator, which is read as far as results are asked for, and some
-            batches ahead.
+          texts: a list, an array or a generator, which is read as far as results are asked for,
+            and some batches ahead.
           verb: name of one of these methods.
           errors: "raise", or "return".
           settings: those of this method.
@@ -159,8 +159,7 @@ class Model:
         if verb not in tuple(_PIPED):
             raise UserError("verb is %r, expected one of %s%s" % (
                 verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise UserError("texts is %.80r, expected a list or a generator of texts" % (texts,))
+        texts = in_order(texts)
         from_keywords(ErrorSettings, {"errors": errors})
         return jobs.pipe(_PIPED[verb](self, **settings), texts, errors,
                          _BATCHES_AT_ONCE * self._batch_size, self._shows_progress)
@@ -221,7 +220,8 @@ class Model:
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
         """
-        if pooling == "none" or np.ndim(layers):
+        is_one = not isinstance(layers, Sequence) and not getattr(layers, "ndim", False)
+        if str(pooling) == "none" or not is_one:
             raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
                             "one vector of each text" % (layers, pooling))
         vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,20 @@ def listed(texts: Any) -> tuple[list, bool]:
     if hasattr(texts, "tolist"):                    # arrays, and columns of tables
         texts = texts.tolist()
     return (texts, False) if isinstance(texts, list) else ([texts], True)
+
+
+def in_order(texts: Any) -> Iterable[Any]:
+    """The items of a list, an array, a column of a table, or a generator.
+
+    Raises:
+      UserError: it is of another type, such as a table or a dict: iteration gives their names.
+    """
+    found = texts.tolist() if hasattr(texts, "tolist") else texts
+    if isinstance(found, (str, bytes, Mapping)) or hasattr(found, "columns") or not isinstance(
+            found, Iterable):
+        raise UserError("texts is %s, expected a list or a generator of texts"
+                        % " ".join(("%.80r" % (texts,)).split()))
+    return found
 
 
 def as_text(item: Any) -> str:

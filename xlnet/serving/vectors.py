@@ -52,7 +52,10 @@ def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> lis
     Raises:
       UserError: there is no such layer.
     """
-    listed: list = np.atleast_1d(layers).tolist() if np.ndim(layers) < 2 else [layers]
+    try:
+        listed: list = np.atleast_1d(layers).tolist() if np.ndim(layers) < 2 else [layers]
+    except ValueError:          # lists of different lengths
+        listed = [layers]
     for layer in listed:
         if type(layer) is not int or not -n_layer - 1 <= layer <= n_layer:
             raise UserError("layers: %s, expected 0 (embeddings) to %d, or -1 (the last one) down "
