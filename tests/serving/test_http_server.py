@@ -169,7 +169,10 @@ def test_a_page_of_another_site_may_not_ask(server):
     ("127.0.0.1", (), "LOCALHOST.:80", 200), ("127.0.0.1", (), socket.gethostname(), 200),
     ("127.0.0.1", (), "evil.example:8501", 421), ("127.0.0.1", (), "[", 421),
     ("localhost", (), "evil.example", 421),
-    ("127.0.0.1", ("Own.Example",), "own.example", 200),
+    ("127.0.0.1", ("Own.Example:8501",), "own.example", 200),
+    ("127.0.0.1", ("a.b.",), "a.b", 200), ("127.0.0.1", ("fe80::2",), "[fe80::2]", 200),
+    ("127.0.0.1", ("[fe80::2]",), "[fe80::2]:80", 200),
+    ("127.0.0.1", ("fe80::2",), "fe80", 421),
     ("0.0.0.0", (), "evil.example", 200), ("0.0.0.0", ("own.example",), "evil.example", 421),
     ("0.0.0.0", ("own.example",), "localhost:8501", 200)])
 def test_a_site_whose_name_leads_here_may_not_ask(saved, bound, hosts, host, status):

@@ -311,6 +311,18 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):
     assert isinstance(found[37], xlnet.UserError) and found[38] == found[3]
 
 
+@pytest.mark.parametrize("count", [0, 3, 16])
+def test_a_generator_that_fails_gives_the_results_before(kept, count):
+    model, found = kept("multi_label").model, []
+
+    def failing():
+        yield from ["kamat"] * count
+        raise OSError("the disk")
+    with pytest.raises(OSError, match="the disk"):
+        found.extend(model.pipe(failing()))
+    assert found == model.predict(["kamat"] * count)
+
+
 def test_errors_on_request_stay_with_their_texts(kept):
     model = kept("multi_label").model
     found = model.vectors(["kamat", None, "sol"], layers=[0, 1], errors="return")

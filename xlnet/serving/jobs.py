@@ -74,19 +74,30 @@ def results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int],
 
 def pipe(job: Job, items: Iterable[Any], errors: str, at_once: int,
          shows_bar: bool) -> Iterator[Any]:
-    """Yields what `results` returns, and reads `at_once` items at a time."""
+    """Yields what `results` returns, and reads `at_once` items at a time.
+
+    If `items` raises, the results of the items before it are yielded first.
+    """
     total = len(items) if isinstance(items, Sequence) else None
     iterator, first = iter(items), 0
+    failure: Optional[Exception] = None
     with bar(total, shows_bar) as progress:
-        while True:
-            some = list(itertools.islice(iterator, at_once))
+        while failure is None:
+            some: list[Any] = []
+            try:
+                for item in itertools.islice(iterator, at_once):
+                    some.append(item)       # one by one: what was read before a failure is kept
+            except Exception as e:
+                failure = e
             if not some:
-                return
+                break
             for number, result in enumerate(results(job, some, "return", progress.update), first):
                 if errors == "raise" and isinstance(result, UserError):
                     raise _numbered(number, result)
                 yield result
             first += len(some)
+    if failure is not None:
+        raise failure
 
 
 def _numbered(number, error):

@@ -220,8 +220,8 @@ class Model:
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
         """
-        is_several = isinstance(layers, Sequence) or getattr(layers, "ndim", 0)
-        if str(pooling) == "none" or is_several:
+        is_one = not isinstance(layers, Sequence) and not getattr(layers, "ndim", False)
+        if str(pooling) == "none" or not is_one:
             raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
                             "one vector of each text" % (layers, pooling))
         vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)

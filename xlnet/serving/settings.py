@@ -187,13 +187,14 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     """The texts that end generation.
 
     Args:
-      stop: a text, a JSON list of texts, or a sequence of texts.
+      stop: a text, a JSON list of texts, or a list, tuple or array of texts.
 
     Raises:
       UserError: a list that is not one of texts, or an empty text.
     """
-    texts: Any = [stop] if isinstance(stop, str) else \
-        stop.tolist() if hasattr(stop, "tolist") else stop
+    texts: Any = [stop] if isinstance(stop, str) else stop
+    if hasattr(texts, "tolist"):
+        texts = texts.tolist()
     if isinstance(stop, str):
         if stop.startswith("["):
             try:

@@ -290,12 +290,13 @@ def _accepted_hosts(given: str, bound: str, hosts: Sequence[str]) -> frozenset[s
     """
     if not hosts and not ipaddress.ip_address(bound).is_loopback:
         return frozenset()
-    return frozenset(map(str.lower, (
-        given, bound, "localhost", "127.0.0.1", "::1", socket.gethostname(), *hosts)))
+    return frozenset(_host_name("[%s]" % host if host.count(":") > 1 and "[" not in host else host)
+                     for host in (given, bound, "localhost", "127.0.0.1", "::1",
+                                  socket.gethostname(), *hosts))
 
 
 def _host_name(header: str) -> str:
-    """The name or address in a Host header, without port: "[::1]:80" -> "::1"."""
+    """The name or address in a Host header, in small letters, without port: "[::1]:80" -> "::1"."""
     try:
         return (urllib.parse.urlsplit("//" + header).hostname or "").rstrip(".")
     except ValueError:
