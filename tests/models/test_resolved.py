@@ -6,7 +6,7 @@ import json
 import pytest
 
 from xlnet.errors import MissingFlag, UserError
-from xlnet.models import settled
+from xlnet.models import resolved
 from xlnet.settings.finetuning import ClassifierSettings
 
 PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
@@ -31,12 +31,12 @@ def make_model(directory, described):
 def model(tmp_path):
     """A model that keeps `PAIRS`."""
     trained, _ = settings_of(tmp_path / "model", **PAIRS)
-    make_model(tmp_path / "model", dict(task="custom", settings=settled.kept_by_model(trained)))
+    make_model(tmp_path / "model", dict(task="custom", settings=resolved.kept_by_model(trained)))
     return tmp_path / "model"
 
 
 def test_what_is_left_out_is_the_models(model):
-    found = settled.settled(*settings_of(model))
+    found = resolved.resolve(*settings_of(model))
     assert {name: getattr(found, name) for name in PAIRS} == PAIRS
     assert found.spiece_model_file == str(model / "spiece.model")
     assert found.model_config_path == str(model / "xlnet_config.json")
@@ -47,12 +47,12 @@ def test_a_model_of_another_program_is_refused(model):
     described = json.loads((model / "task.json").read_text())
     (model / "task.json").write_text(json.dumps(dict(described, kind="tagging")))
     with pytest.raises(UserError, match="task.json was trained with run_tagger.py"):
-        settled.settled(*settings_of(model))
+        resolved.resolve(*settings_of(model))
 
 
 @pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
 def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
-    found = settled.settled(*settings_of(
+    found = resolved.resolve(*settings_of(
         tmp_path / "new", task_name="rte", do_train=True, do_predict=False, data_dir="d",
         output_dir="o", init_checkpoint=str(model / named)))
     assert found.spiece_model_file == str(model / "spiece.model")
@@ -63,9 +63,9 @@ def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model,
 def test_best_alone_is_a_model_too(model, tmp_path):
     (tmp_path / "all").mkdir()
     model.rename(tmp_path / "all" / "best")
-    assert settled.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
-    assert settled.settled(*settings_of(tmp_path / "all")).max_seq_length == 256
-    assert settled.home_of(str(tmp_path)) is None
+    assert resolved.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
+    assert resolved.resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
+    assert resolved.home_of(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("name, value, said", [
@@ -81,17 +81,17 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
     asked = settings_of(model, **{name: value}, **what)
     path = str(model / "task.json")
     with pytest.raises(UserError) as raised:
-        settled.settled(*asked)
+        resolved.resolve(*asked)
     assert str(raised.value) == said % path + (
         "; leave out what the model keeps, or give --allow_changes=True")
     caplog.set_level("INFO", "xlnet")
-    found = settled.settled(dataclasses.replace(asked[0], allow_changes=True), asked[1])
+    found = resolved.resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
     assert getattr(found, name) == value and found.text_a_column == "first"
     assert caplog.messages == ["note: " + said.replace("but ", "") % path]
 
 
 def test_what_is_said_again_is_no_contradiction(model):
-    assert settled.settled(*settings_of(model, **PAIRS)).max_seq_length == 256
+    assert resolved.resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
 
 
 def test_an_older_model_says_what_it_has(tmp_path):
@@ -99,7 +99,7 @@ def test_an_older_model_says_what_it_has(tmp_path):
         task="custom", labels=["a", "b"], is_regression=False, max_seq_length=64,
         kind="multi_label", metric="accuracy",
         columns=dict(text_a=["t", "u"], text_b=[], label=["l"], id=None)))
-    found = settled.settled(*settings_of(tmp_path / "old"))
+    found = resolved.resolve(*settings_of(tmp_path / "old"))
     assert (found.task_name, found.text_a_column, found.text_b_column, found.label_column) == (
         "custom", "t,u", None, "l")
     assert (found.max_seq_length, found.multi_label, found.metric) == (64, True, None)
@@ -110,7 +110,7 @@ def test_thresholds_that_had_no_effect_are_left_out(model):
     described = json.loads(path.read_text())
     described["settings"].update(label_thresholds="a:0.3", multi_label=False)
     path.write_text(json.dumps(described))
-    assert settled.settled(*settings_of(model)).label_thresholds is None
+    assert resolved.resolve(*settings_of(model)).label_thresholds is None
 
 
 @pytest.mark.parametrize("metric, found", [
@@ -120,17 +120,17 @@ def test_an_older_ranking_is_judged_at_its_cutoff(tmp_path, metric, found):
     make_model(tmp_path / "old", dict(
         task="custom", labels=None, is_regression=True, kind="ranking", settings=dict(
             task_name="custom", query_id_column="query", ranking_cutoff=5, metric=metric)))
-    assert settled.settled(*settings_of(tmp_path / "old")).metric == found
+    assert resolved.resolve(*settings_of(tmp_path / "old")).metric == found
 
 
 def test_another_task_is_left_to_be_refused_where_tasks_are_compared(model):
     """But AX is answered by a model of MNLI."""
-    assert settled.settled(*settings_of(
+    assert resolved.resolve(*settings_of(
         model, task_name="rte", spiece_model_file="x", model_config_path="y")).text_b_column is None
     described = json.loads((model / "task.json").read_text())
     described["settings"]["task_name"] = described["task"] = "mnli"
     (model / "task.json").write_text(json.dumps(described))
-    found = settled.settled(*settings_of(model, task_name="AX"))
+    found = resolved.resolve(*settings_of(model, task_name="AX"))
     assert (found.task_name, found.max_seq_length) == ("AX", 256)
 
 
@@ -139,7 +139,7 @@ def test_whether_a_known_task_has_scores_says_the_task(model):
     described = json.loads((model / "task.json").read_text())
     described["settings"].update(task_name="sts-b", is_regression=True)
     (model / "task.json").write_text(json.dumps(dict(described, task="sts-b")))
-    found = settled.settled(*settings_of(model, task_name="sts-b", is_regression=False))
+    found = resolved.resolve(*settings_of(model, task_name="sts-b", is_regression=False))
     assert found.max_seq_length == 256
 
 
@@ -148,11 +148,11 @@ def test_whether_a_known_task_has_scores_says_the_task(model):
     (dict(do_train=True), "data_dir"), (dict(do_train=True, data_dir="x"), "output_dir")])
 def test_what_no_model_keeps_has_to_be_given(model, what, missing):
     with pytest.raises(MissingFlag, match="^flag --%s is required: directory" % missing):
-        settled.settled(*settings_of(model, **what))
+        resolved.resolve(*settings_of(model, **what))
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
     with pytest.raises(UserError, match="no checkpoint in"):
-        settled.settled(*settings_of(tmp_path))
+        resolved.resolve(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
-        settled.settled(*settings_of(tmp_path, do_train=True))
+        resolved.resolve(*settings_of(tmp_path, do_train=True))

@@ -14,7 +14,7 @@ from helpers import command, vocabulary
 
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
-from xlnet.plots import inspection, pictures
+from xlnet.plots import figures, inspection
 from xlnet.programs import inspect_records
 from xlnet.records.manifest import Manifest
 from xlnet.settings.pretraining import PretrainingSettings
@@ -278,7 +278,7 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
     excerpt = dataclasses.replace(sentence(place, "ka 机器 \U0001f9ff"), title="ka 机器 \U0001f9ff")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        unshown = pictures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
+        unshown = figures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
     families, shown = fonts.choose("".join(excerpt.pieces))
     assert families[0] == "DejaVu Sans" and "k" in shown
     assert {piece for _, piece in unshown} == {p for p in excerpt.pieces if not set(p) <= shown}

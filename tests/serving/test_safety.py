@@ -11,7 +11,7 @@ from helpers.models import make_model
 from helpers.paths import ROOT
 
 from xlnet.errors import UserError
-from xlnet.models import settled
+from xlnet.models import resolved
 from xlnet.serving import loaded
 from xlnet.serving.export import exporter
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -66,7 +66,7 @@ def tree(directory):
 
 def test_no_setting_that_a_model_keeps_is_a_path():
     for group in (ClassifierSettings, TaggerSettings, SpanSettings):
-        kept = settled.kept_by_model(group(model_dir="m"))
+        kept = resolved.kept_by_model(group(model_dir="m"))
         assert len(kept) > 5
         paths = [field.name for field in dataclasses.fields(group)
                  if field.name.endswith(("_dir", "_file", "_path", "_output", "_checkpoint"))]

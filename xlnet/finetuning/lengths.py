@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection
 
 from xlnet import files
-from xlnet.models.settled import AnySettings, weights_in
+from xlnet.models.resolved import AnySettings, weights_in
 from xlnet.settings.training import OptimizationSettings
 
 SETTINGS_NAME = "finetuning"    # .json: all settings of a run

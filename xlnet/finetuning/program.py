@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from xlnet import files, quiet
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
-from xlnet.models import settled
+from xlnet.models import resolved
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -35,14 +35,14 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
       network: dropout, precision and the like.
       optimization: learning rate and optimizer.
       device: where to run.
-      given: names of the settings on the command line or in a preset; see `settled`.
+      given: names of the settings on the command line or in a preset; see `resolved`.
       check_task: raises UserError for flags that contradict the task of the given name.
 
     Raises:
       UserError: a setting, a file or a directory is wrong.
     """
     device = device.on_one_machine()
-    settings = settled.settled(settings, given)
+    settings = resolved.resolve(settings, given)
     settings, optimization = lengths.with_length(settings, optimization, given)
     check(settings)
     with _keeping_records(settings) as settings:
@@ -61,7 +61,7 @@ def _keeping_records(settings):
 
 def _run(settings, network, optimization, device, check_task):
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = settled.read_vocabulary(settings, config)
+    tokenizer = resolved.read_vocabulary(settings, config)
     check_task(settings.task_name)
     quiet.import_tensorflow()
     from xlnet.engine import distribution
@@ -105,7 +105,7 @@ def _check_splits(settings, task, rows):
 def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     """Makes the records of the files for training, evaluation and prediction that exist; arguments
     and errors as for `run`."""
-    settled.require(settings, "spiece_model_file", "output_dir")
+    resolved.require(settings, "spiece_model_file", "output_dir")
     check(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
     check_task(settings.task_name)

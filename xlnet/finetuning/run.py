@@ -18,7 +18,7 @@ from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
-from xlnet.models import settled, task_json
+from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FineTuningSettings
@@ -129,7 +129,7 @@ class Run:
 
     def _check_start(self, start):
         """Compares the labels with those of the initial output layer, if any."""
-        path = os.path.join(settled.directory_of(start), task_json.TASK_NAME)
+        path = os.path.join(resolved.directory_of(start), task_json.TASK_NAME)
         if not self._settings.do_train or not os.path.exists(path):
             return
         stored, wanted = files.read_json(path, "init_checkpoint"), self._description

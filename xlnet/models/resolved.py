@@ -33,7 +33,7 @@ _OF_FILES = ("_column", "_columns", "_separator")       # ends of names of setti
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 
-def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
+def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     """The settings of a run.
 
     If `model_dir` has a model, settings that are not given are those of its training, and its

@@ -9,8 +9,8 @@ import os
 from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.models import settled
-from xlnet.models.settled import TASK_NAME
+from xlnet.models import resolved
+from xlnet.models.resolved import TASK_NAME
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
@@ -34,7 +34,7 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
         "kind": task.type.name,
         "kind_options": dataclasses.asdict(task.options),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
-        "settings": dict(settled.kept_by_model(settings), is_regression=(
+        "settings": dict(resolved.kept_by_model(settings), is_regression=(
             settings.is_regression if task.name == known.CUSTOM else task.is_regression)),
     }
 
@@ -42,7 +42,7 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
 # The weights do not depend on these: the network has no absolute positions, so it takes any length
-# and any number of windows. `settled` compares the settings.
+# and any number of windows. `resolved` compares the settings.
 _MAY_DIFFER = ("kind_options", "columns", "settings")
 
 
@@ -91,7 +91,7 @@ def find_task(settings: FineTuningSettings) -> Task:
     Without training, own files have the labels of the model: its directory and one file are enough
     to predict.
     """
-    home = settled.home_of(settings.model_dir)
+    home = resolved.home_of(settings.model_dir)
     if settings.do_train or not home or not custom.find_type(settings).has_labels:
         return custom.get_task(settings)
     path = os.path.join(home, TASK_NAME)

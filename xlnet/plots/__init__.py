@@ -1,2 +1,2 @@
-"""Plots: pretraining records (`inspection` as text and counts, `pictures` as figures), attention,
+"""Plots: pretraining records (`inspection` as text and counts, `figures` as figures), attention,
 curves, embeddings."""

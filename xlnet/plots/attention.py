@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xlnet import files, fonts
-from xlnet.plots import pictures
+from xlnet.plots import figures
 
 if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
@@ -40,8 +40,8 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
                 fontsize=10, weight="bold")
     if attention.places is not None:
         figure.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
-                    ha="center", va="top", fontsize=6, color=pictures.NOTES)
-    small: Any = dict(fontsize=6, color=pictures.NOTES)
+                    ha="center", va="top", fontsize=6, color=figures.NOTES)
+    small: Any = dict(fontsize=6, color=figures.NOTES)
     for y, (stream, index) in enumerate(rows):
         values = attention.streams[stream][index, np.array(heads) - 1]
         bottom = 1 - (0.72 + y * (panel + 0.3) + panel) / height
@@ -60,12 +60,12 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_ylabel("" if x else "query", **small)
             axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)
-            axes.spines[:].set_color(pictures.LINES)
+            axes.spines[:].set_color(figures.LINES)
         scale = figure.colorbar(image, cax=figure.add_axes(
             (lefts[-1], bottom, 0.08 / width, panel / height)))
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
-    pictures.save(figure, path)
+    figures.save(figure, path)
 
 
 def _names(attention):

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.plots import pictures
+from xlnet.plots import figures
 
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm")
 _COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#9d755d", "#e45756", "#72b7b2", "#7f7f7f")
@@ -91,12 +91,12 @@ def draw(path: str, runs: Mapping[str, Curves], smoothing: int = 1) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     if not any(len(curves.held_out[0]) for curves in runs.values()):
         held_out.text(0.5, 0.5, "not evaluated", ha="center", transform=held_out.transAxes,
-                      color=pictures.NOTES)
+                      color=figures.NOTES)
     if len(runs) > 1:
         # The name of a run is not a formula.
         for text in losses.legend(frameon=False, fontsize=9).get_texts():
             text.set_parse_math(False)
-    pictures.save(figure, path)
+    figures.save(figure, path)
 
 
 def running_mean(values: Union[Sequence[float], np.ndarray], count: int) -> np.ndarray:

@@ -142,7 +142,7 @@ class Inspection:
                 width=columns()))
 
     def _show_counts(self):
-        from xlnet.plots import inspection, pictures
+        from xlnet.plots import figures, inspection
         settings, manifest = self._settings, self._manifest
         count = min(-(-settings.count_windows // manifest.num_streams),
                     manifest.windows_per_stream)
@@ -155,7 +155,7 @@ class Inspection:
         for histogram in found:
             print(inspection.histogram_text(histogram, columns()))
         if settings.histograms_png:
-            pictures.draw_histograms(settings.histograms_png, title, lines, found)
+            figures.draw_histograms(settings.histograms_png, title, lines, found)
             print("histograms: %s" % settings.histograms_png)
 
     def _excerpt(self):
@@ -172,9 +172,9 @@ class Inspection:
                 inspection.DIRECTIONS[windows.direction[0]]))
 
     def _draw_masks(self, excerpt):
-        from xlnet.plots import pictures
+        from xlnet.plots import figures
         path = self._settings.output or ""
-        unshown = pictures.draw_masks(path, excerpt, self._settings.picture_memory)
+        unshown = figures.draw_masks(path, excerpt, self._settings.picture_memory)
         print("masks: %s" % path)
         for id, piece in sorted(unshown):
             print("  #%d is %s" % (id, piece))

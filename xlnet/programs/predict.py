@@ -37,14 +37,14 @@ class PredictionSettings(Settings):
 def main(settings: PredictionSettings) -> None:
     from xlnet import files
     from xlnet.finetuning import program
-    from xlnet.models import settled
+    from xlnet.models import resolved
     from xlnet.tasks.files import readers
     from xlnet.tasks.types.registry import TASK_TYPES
-    home = settled.home_of(settings.model_dir)
+    home = resolved.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
-                        "wrote" % (settled.TASK_NAME, settings.model_dir))
-    stored = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir")
+                        "wrote" % (resolved.TASK_NAME, settings.model_dir))
+    stored = files.read_json(os.path.join(home, resolved.TASK_NAME), "model_dir")
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]

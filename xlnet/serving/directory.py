@@ -13,14 +13,14 @@ from typing import NamedTuple, Optional
 
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.models import settled
+from xlnet.models import resolved
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _READ = re.compile("|".join((*map(re.escape, (
-    settled.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
+    resolved.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
     PRETRAINING_NAME + ".json", BEST)), r".*\.ckpt.*")))
 
 
@@ -53,7 +53,7 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
         return ModelFiles(prefix, os.path.dirname(prefix) or ".", False)
     check_inside(path)
     check_inside(os.path.join(path, BEST), path)
-    home = settled.home_of(path)
+    home = resolved.home_of(path)
     chosen = best_checkpoint.chosen(path, use_checkpoint)
     prefix = chosen[1] if chosen else checkpoint.resolve(path, "model_dir")
     return ModelFiles(prefix, home or path, home is not None)

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.models import settled, task_json
+from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
 from xlnet.serving.settings import LoadSettings
@@ -95,7 +95,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
         settings = _settings(task_path, given) if found.is_tuned else TaskSettings(**given)
     settings = _beside(settings, found.home)
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = settled.read_vocabulary(settings, config)
+    tokenizer = resolved.read_vocabulary(settings, config)
     checkpoint.check_config(found.prefix, config)
     if found.is_tuned:
         with _as_written(task_path):
@@ -129,7 +129,7 @@ def _settings(path, given):
     if its_type.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
         raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
-    return settled.settled(settings, [name for name, value in given.items() if value])
+    return resolved.resolve(settings, [name for name, value in given.items() if value])
 
 
 def _of_pretraining(home):

@@ -5,8 +5,8 @@ Annotations are types here, not strings: flags need them. TensorFlow is not impo
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TypeVar, Union
+from collections.abc import Mapping
+from typing import Any, Optional, TypeVar
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
@@ -183,7 +183,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     return made
 
 
-def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
+def stop_texts(stop: Any) -> tuple[str, ...]:
     """The texts that end generation.
 
     Args:
@@ -192,16 +192,13 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     Raises:
       UserError: a list that is not one of texts, or an empty text.
     """
-    texts: Any = [stop] if isinstance(stop, str) else stop
-    if hasattr(texts, "tolist"):
-        texts = texts.tolist()
+    texts = stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
-        if stop.startswith("["):
-            try:
-                texts = files.parse_json(stop)
-            except ValueError as e:
-                if not re.match(r'\[\s*"', stop):        # a plain text: [END]
-                    return (stop,)
+        texts = [stop]
+        try:
+            texts = files.parse_json(stop) if stop.startswith("[") else texts
+        except ValueError as e:
+            if re.match(r'\[\s*"', stop):        # not a plain text: [END]
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None
     if not isinstance(texts, (type(None), list, tuple)) or not all(

@@ -14,11 +14,15 @@ from xlnet.tasks.types.task import Asked
 from xlnet.tokenization.tokenizer import is_text
 
 
+def _plain(values):
+    """Arrays and columns of tables as lists; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
 def listed(texts: Any) -> tuple[list, bool]:
     """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
     text."""
-    if hasattr(texts, "tolist"):                    # arrays, and columns of tables
-        texts = texts.tolist()
+    texts = _plain(texts)
     return (texts, False) if isinstance(texts, list) else ([texts], True)
 
 
@@ -28,7 +32,7 @@ def in_order(texts: Any) -> Iterable[Any]:
     Raises:
       UserError: it is of another type, such as a table or a dict: iteration gives their names.
     """
-    found = texts.tolist() if hasattr(texts, "tolist") else texts
+    found = _plain(texts)
     if isinstance(found, (str, bytes, Mapping)) or hasattr(found, "columns") or not isinstance(
             found, Iterable):
         raise UserError("texts is %s, expected a list or a generator of texts"
@@ -65,8 +69,7 @@ def several(name: str, values: Any) -> Sequence:
     Raises:
       UserError: it is of another type.
     """
-    if hasattr(values, "tolist"):
-        values = values.tolist()
+    values = _plain(values)
     if not isinstance(values, (list, tuple)):
         raise UserError("%s is %.80r, expected a list" % (name, values))
     return values
@@ -114,8 +117,7 @@ def _of_question(item):
 
 
 def _of_words(item):
-    if hasattr(item, "tolist"):
-        item = item.tolist()
+    item = _plain(item)
     return [Asked(tuple(map(as_text, item)) if isinstance(item, (list, tuple)) else as_text(item))]
 
 

@@ -18,7 +18,7 @@ from xlnet import files
 from xlnet.engine import distribution, private_tf, train_step
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
-from xlnet.models.settled import TASK_NAME
+from xlnet.models.resolved import TASK_NAME
 from xlnet.serving import loaded
 from xlnet.serving.export import readme, signatures, warm_up
 from xlnet.serving.server import saved_model
