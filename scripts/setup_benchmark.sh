@@ -4,7 +4,7 @@
 #   bash scripts/setup_benchmark.sh huggingface kerashub  both
 #
 # huggingface: .venv-benchmark, for --huggingface of benchmarks/run.py and from_python.py and the test
-# tests/convert/test_in_transformers.py: PyTorch for the CPU, the last transformers 4 (it has XLNet),
+# tests/convert/test_in_transformers.py: PyTorch for the CPU, transformers 5 (it has XLNet),
 # and what its tokenizers read vocabularies with. TORCH_INDEX=... chooses the package index of torch;
 # PyTorch's own has builds without CUDA, which the default index may lack; TORCH_INDEX= (empty) takes
 # pip's default.
@@ -22,8 +22,8 @@ environment() {  # DIRECTORY: makes it; afterwards pip installs into it
 huggingface() {
     local index=${TORCH_INDEX-https://download.pytorch.org/whl/cpu}
     environment .venv-benchmark
-    "${pip[@]}" ${index:+--index-url "$index"} torch==2.13.0
-    "${pip[@]}" 'numpy<3' transformers==4.57.3 sentencepiece protobuf
+    "${pip[@]}" ${index:+--index-url "$index"} torch==2.14.1
+    "${pip[@]}" 'numpy<3' transformers==5.24.0 sentencepiece protobuf
 }
 
 kerashub() {
