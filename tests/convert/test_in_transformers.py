@@ -180,13 +180,14 @@ def test_their_simple_form_answers_here_as_there(python, tmp_path):
         {"title": "", "paragraphs": [{"context": context, "qas": [
             {"id": str(id), "question": question, "answers": []}]}]}
         for id, (context, question) in enumerate(QUESTIONS)]}))
-    for program, flags in (
-            ("xlnet convert", ["--source=theirs", "--target=ours"]),
-            ("run_squad.py", ["--model_dir=ours", "--do_predict", "--start_n_top=20",
-                              "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
-                              "--predict_file=questions.json"])):
-        done = subprocess.run([sys.executable, str(ROOT / program), *flags], cwd=tmp_path,
-                              capture_output=True, text=True)
+    for command in (
+            ["-m", "xlnet", "convert", "--source=theirs", "--target=ours"],
+            [str(ROOT / "run_squad.py"), "--model_dir=ours", "--do_predict", "--start_n_top=20",
+             "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
+             "--predict_file=questions.json"]):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True,
+            env=dict(os.environ, PYTHONPATH=str(ROOT)))
         assert done.returncode == 0, done.stderr
     answers, null = (json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end))
                                 .read_text()) for end in (".json", ".na_prob.json"))
