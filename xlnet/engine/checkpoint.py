@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.engine import distribution
+from xlnet.engine import devices
 from xlnet.errors import UserError
 from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 
@@ -311,7 +311,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shapes[place] for name, place in places_of(shapes).items()}
-    wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
+    wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
         raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
@@ -345,7 +345,7 @@ def warm_start(prefix: str, config: XLNetConfig,
     Logs the counts and names of matched, missing and unexpected variables.
     """
     check_config(prefix, config)
-    by_name = {distribution.base_name(v): v for v in tf.global_variables()}
+    by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
     comparison = compare(prefix, variables)
     places = places_of(names(prefix))
@@ -369,7 +369,7 @@ class Restoring:
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
-        self._names = [distribution.base_name(variable) for variable in self._variables]
+        self._names = [devices.base_name(variable) for variable in self._variables]
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])
             self._stored = tf.placeholder(tf.string, [len(self._variables)])
@@ -381,7 +381,7 @@ class Restoring:
         self._restore = tf.group(*[
             part.assign(tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False)
             for variable, value in zip(self._variables, values)
-            for part in distribution.local_parts(variable)])
+            for part in devices.local_parts(variable)])
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
         """Reads the checkpoint `prefix`.

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.distribution import base_name, zeros
+from xlnet.engine.devices import base_name, zeros
 from xlnet.network import ops
 from xlnet.settings.training import OptimizationSettings
 

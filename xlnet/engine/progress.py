@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, gpus, train_step
+from xlnet.engine import checkpoint, train_step
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class Progress(tf.train.SessionRunHook):
 
 def memory_gib() -> float:
     """Peak memory so far [GiB]: of the first GPU, or of this process if there is no GPU."""
-    if gpus.found():
+    if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
 

@@ -1,17 +1,14 @@
 """The training engine of pretraining and fine-tuning: Estimator, start, one step.
 
-It serves any number of devices (see `distribution`). A step is one update with the gradient of the
+It serves any number of devices (see `devices`). A step is one update with the gradient of the
 global batch, for any number of replicas and micro-batches (gradient accumulation).
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
 import re
-import sys
-import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -20,7 +17,8 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
+from xlnet.engine import checkpoint, multi_host, optimizer
+from xlnet.engine.devices import Devices, gradients_forgotten, mean_over_replicas
 from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
@@ -32,55 +30,27 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
-_M_ARENA_MAX = -8          # of malloc.h
-_CORES_OF_A_HEAP = 32
 
 
 # ---- Estimator ----
 
 def make_estimator(model_fn: Callable[..., EstimatorSpec], *, model_dir: str, seed: int,
-                   devices: distribution.Devices) -> Estimator:
-    """Returns an Estimator. It saves nothing itself: see `saving`."""
-    set_up_process()
+                   devices: Devices) -> Estimator:
+    """Returns an Estimator. It saves nothing itself: see `trainer.Saving`."""
     return Estimator(model_fn, model_dir, RunConfig(
         tf_random_seed=seed, train_distribute=devices.strategy,
-        session_config=distribution.session_config(devices, is_training=True)))
-
-
-def set_up_process() -> None:
-    """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
-    share_one_heap()
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
-
-
-def share_one_heap() -> None:
-    """Makes all threads allocate from one heap, or from a few on a machine with many cores.
-
-    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
-    used by another: benchmarks/HISTORY.md has the figures, also of threads that wait for each other
-    at one heap. On other systems this does nothing.
-    """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option:
-            set_option(_M_ARENA_MAX, heaps_for(os.cpu_count() or 1))
-
-
-def heaps_for(cores: int) -> int:
-    """The number of heaps that the threads of a machine share."""
-    return max(1, cores // _CORES_OF_A_HEAP)
+        session_config=devices.session_config(is_training=True)))
 
 
 def train(estimator: Estimator, input_fn: Callable[[], tf.data.Dataset], *,
-          max_steps: int, hooks: list, devices: distribution.Devices) -> None:
+          max_steps: int, hooks: list, devices: Devices) -> None:
     """Trains to step `max_steps`; on several hosts, together with them.
 
     Raises:
       UserError: the checkpoint to resume from lacks a variable that these settings need, a host is
         lost, or the data is bad.
     """
-    with errors.explained(), private_tf.gradients_forgotten():
+    with errors.explained(), gradients_forgotten():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 
@@ -125,17 +95,6 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
     """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`."""
     config.to_json(os.path.join(model_dir, CONFIG_NAME))
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
-
-
-def precision_in_words(network: NetworkSettings, devices: distribution.Devices) -> str:
-    """The precision of the run for the banner, and whether a GPU lacks it."""
-    precision = network.run_config(is_training=True).precision
-    lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
-    has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
-    return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
-                         ", recomputing" * network.recompute,
-                         "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                         if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -305,7 +264,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
     if gradients is None:
         gradients = optimizer.gradients_of(loss)
     stop_asked = _stop_variable()
-    *gradients, loss, stop = distribution.mean_over_replicas(
+    *gradients, loss, stop = mean_over_replicas(
         gradients + [loss, stop_asked.read_value()])
     train_op, scalars = optimizer.minimize(
         loss, optimization_settings, tf.train.get_global_step(),

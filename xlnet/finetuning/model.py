@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, train_step
+from xlnet.engine import devices, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.models.task_model import TaskModel
@@ -34,7 +34,7 @@ class TrainedModel:
     def model_fn(self, features: dict) -> EstimatorSpec:
         """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
         settings = self.model.settings
-        first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
+        first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
         scale = train_step.loss_scale(self.model.network, settings.model_dir)
         loss, gradients, _ = train_step.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}),

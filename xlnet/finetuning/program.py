@@ -64,14 +64,14 @@ def _run(settings, network, optimization, device, check_task):
     tokenizer = resolved.read_vocabulary(settings, config)
     check_task(settings.task_name)
     quiet.import_tensorflow()
-    from xlnet.engine import distribution
+    from xlnet.engine.devices import connect
     from xlnet.finetuning import trials
     from xlnet.finetuning.rows import Rows
     from xlnet.finetuning.run import Run
     from xlnet.models import task_json
     task = task_json.find_task(settings)
     _check_splits(settings, task, Rows(settings, task, tokenizer))
-    devices = distribution.connect(device)
+    devices = connect(device)
 
     def make_run(settings, optimization):
         return Run(settings, config, network, optimization, device, task, tokenizer, devices)

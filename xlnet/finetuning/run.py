@@ -10,7 +10,8 @@ from typing import Any, Optional
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
-from xlnet.engine import best_checkpoint, checkpoint, distribution, train_step
+from xlnet.engine import best_checkpoint, checkpoint, train_step
+from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Answering
 from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
@@ -53,7 +54,7 @@ class Run:
 
     def __init__(self, settings: FineTuningSettings, config: XLNetConfig, network: NetworkSettings,
                  optimization: OptimizationSettings, device_settings: DeviceSettings, task: Task,
-                 tokenizer: Tokenizer, devices: distribution.Devices):
+                 tokenizer: Tokenizer, devices: Devices):
         self._settings = settings
         self._devices = devices
         self._config = config
@@ -250,7 +251,7 @@ class Run:
         settings, task = self._settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         return {
-            "precision": train_step.precision_in_words(self._network, self._devices),
+            "precision": self._devices.precision_in_words(self._network),
             "task": "%s: %s %s, %s%s" % (
                 task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
                 task.head.words(), held_out if task.dev_share else ""),

@@ -15,7 +15,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, progress
+from xlnet.engine import progress
+from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Answering
 from xlnet.pretraining import filled_window
 from xlnet.pretraining.model import PretrainingModel
@@ -40,7 +41,7 @@ class HeldOut:
 
     def __init__(self, model: PretrainingModel,
                  make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
-                 rows: int, devices: distribution.Devices, keeps: bool = True):
+                 rows: int, devices: Devices, keeps: bool = True):
         self._model = model
         self._keeps = keeps
         used = devices.here(_largest_divisor(num_streams, devices.per_host))

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, recurrent_memory, train_step
+from xlnet.engine import devices, recurrent_memory, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import filled_window, objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -81,9 +81,9 @@ class PretrainingModel:
     def _training(self, batch, store):
         settings = self.settings
         rows = batch["ids"].shape.as_list()[0]
-        first_row = distribution.replica_index() * rows
+        first_row = devices.replica_index() * rows
         # Each target of the global batch has the same weight, in any micro-batch.
-        targets, = distribution.mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        targets, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
         targets /= settings.grad_accum_steps
 
         def compute(part, row):

@@ -7,8 +7,9 @@ import os
 from typing import Optional
 
 from xlnet.batches import input_pipeline
-from xlnet.engine import checkpoint, distribution, recurrent_memory, train_step
+from xlnet.engine import checkpoint, recurrent_memory, train_step
 from xlnet.engine.best_checkpoint import Selection
+from xlnet.engine.devices import Devices
 from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
@@ -42,7 +43,7 @@ class Run:
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
                  network: NetworkSettings, optimization: OptimizationSettings,
                  device_settings: DeviceSettings, manifest: sources.AnyManifest,
-                 devices: distribution.Devices):
+                 devices: Devices):
         self._settings = settings
         self._config = config
         self._network = network
@@ -177,7 +178,7 @@ class Run:
     def _banner(self):
         settings, manifest = self._settings, self._manifest
         return {
-            "precision": train_step.precision_in_words(self._network, self._devices),
+            "precision": self._devices.precision_in_words(self._network),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),

@@ -60,8 +60,8 @@ class CastSettings(StripSettings):
 
 def library() -> tuple[Any, Any]:
     quiet.import_tensorflow()
-    from xlnet.engine import checkpoint, checkpoint_tools, train_step
-    train_step.set_up_process()
+    from xlnet.engine import checkpoint, checkpoint_tools, devices
+    devices.set_up_process()
     return checkpoint, checkpoint_tools
 
 
