@@ -77,7 +77,21 @@ def test_why_there_is_no_gpu(machine, there, why):
         assert str(e.value).endswith(why + "; --device=cpu trains on the CPU all the same")
 
 
-def test_without_a_tpu_the_devices_are_named(machine, monkeypatch, caplog):
+@pytest.fixture
+def tpu(monkeypatch):
+    """Function that says what comes of asking TensorFlow for a TPU."""
+    def make(initialize):
+        for owner, name, stand_in in (
+                (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
+                (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
+                (tf2.tpu.experimental, "initialize_tpu_system", initialize),
+                (tf2.distribute, "TPUStrategy", lambda resolver: types.SimpleNamespace(
+                    num_replicas_in_sync=8))):
+            monkeypatch.setattr(owner, name, stand_in)
+    return make
+
+
+def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
     machine(found=[A100])
     with caplog.at_level("INFO"), pytest.raises(UserError) as e:
         connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
@@ -90,35 +104,54 @@ def test_without_a_tpu_the_devices_are_named(machine, monkeypatch, caplog):
 
     def none(resolver):
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in ...")
-    for owner, name, stand_in in (
-            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
-            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
-            (tf2.tpu.experimental, "initialize_tpu_system", none)):
-        monkeypatch.setattr(owner, name, stand_in)
+    tpu(none)
     with pytest.raises(UserError, match="'local': TPUs not found in the cluster; without --use_tpu "
                        r"this runs on CPU, \d+ cores; no GPU: there is no /dev/nvidia0"):
         connect(DeviceSettings(use_tpu=True))
 
 
-def test_beside_a_tpu_the_other_devices_are_named(machine, monkeypatch):
+def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
     machine(found=[A100])
-    for owner, name, stand_in in (
-            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
-            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
-            (tf2.tpu.experimental, "initialize_tpu_system", lambda resolver: None),
-            (tf2.distribute, "TPUStrategy", lambda resolver: types.SimpleNamespace(
-                num_replicas_in_sync=8))):
-        monkeypatch.setattr(owner, name, stand_in)
+    tpu(lambda resolver: None)
     assert connect(DeviceSettings(use_tpu=True)).words == (
         "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)")
 
 
-def test_device_files_are_looked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_devices, "_DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
-    assert engine_devices.device_files() == []
-    for name in ("nvidia0", "nvidiactl"):
-        (tmp_path / name).touch()
-    assert engine_devices.device_files() == [str(tmp_path / "nvidia0")]
+@pytest.mark.parametrize("found, flags, words", (
+    ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
+    ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas")))
+def test_devices_are_named(machine, found, flags, words):
+    """GPUs are hidden where replicas on the CPU are asked for."""
+    machine(found=found)
+    devices = connect(DeviceSettings(**flags))
+    is_cpu = "device" in flags
+    assert devices.words == (words % os.cpu_count() if is_cpu else words)
+    assert devices.gpus == (() if is_cpu else (V100,)) and devices.on_accelerator != is_cpu
+    assert (os.environ.get("CUDA_VISIBLE_DEVICES") == "-1") == is_cpu
+
+
+def test_too_many_gpus_are_refused(machine):
+    machine(found=[V100, V100])
+    with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
+                       r"\(Tesla V100-SXM2-16GB\)$"):
+        connect(DeviceSettings(num_core_per_host=3))
+
+
+@pytest.mark.parametrize("found, flags, precision, words", (
+    ([A100], {}, "fp32", "fp32, matmuls in TF32"), ([A100], dict(tf32=False), "fp32", "fp32"),
+    ([A100], dict(deterministic=True), "fp32", "fp32"),
+    ([A100], dict(deterministic=True, tf32=True), "fp32", "fp32, matmuls in TF32"),
+    ([A100], {}, "bf16", "bf16"), ([V100], {}, "fp32", "fp32"), ([V100], {}, "fp16", "fp16"),
+    ([V100], {}, "bf16", "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
+                         "arithmetic, --precision=fp16 is for it"), ([], {}, "fp32", "fp32")))
+def test_the_precision_is_that_of_the_gpu(machine, found, flags, precision, words):
+    done = machine(found=found)
+    devices = connect(DeviceSettings(**flags))
+    assert devices.precision_in_words(NetworkSettings(precision=precision)) == words
+    uses_tf32 = bool(found) and flags.get("tf32", not flags.get("deterministic"))
+    assert devices.tf32 == uses_tf32
+    assert [call[1] for call in done if "tensor_float" in call[0]] == [uses_tf32] * len(found)
+    assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
 
 
 def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
@@ -127,25 +160,6 @@ def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert caplog.messages[0].startswith(
         "note: training on the CPU: this machine has /dev/nvidia0, ")
-
-
-def test_replicas_on_the_cpu_are_asked_for_by_name(machine):
-    """GPUs are hidden then, too."""
-    machine(found=[A100, A100])
-    devices = connect(DeviceSettings(device="cpu", num_core_per_host=2))
-    assert devices.replicas == 2 and not devices.gpus and "as 2 replicas" in devices.words
-    assert not devices.on_accelerator
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
-
-
-def test_gpus_are_named(machine):
-    machine(found=[V100, V100])
-    devices = connect(DeviceSettings())
-    assert devices.words == "1 GPU (Tesla V100-SXM2-16GB)" and devices.gpus == (V100,)
-    assert devices.on_accelerator
-    with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
-                       r"\(Tesla V100-SXM2-16GB\)$"):
-        connect(DeviceSettings(num_core_per_host=3))
 
 
 def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
@@ -172,38 +186,6 @@ def test_gpus_that_are_in_use_stay_as_they_are(machine, monkeypatch, caplog):
     assert caplog.messages == ["note: TensorFlow already uses GPUs; its settings stay"]
 
 
-@pytest.mark.parametrize("flags, tf32", (
-    ({}, True), (dict(tf32=False), False), (dict(deterministic=True), False),
-    (dict(deterministic=True, tf32=True), True)))
-def test_tf32_is_a_choice(machine, flags, tf32):
-    done = machine(found=[A100])
-    devices = connect(DeviceSettings(**flags))
-    assert ("enable_tensor_float_32_execution", tf32) in done and devices.tf32 == tf32
-    assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
-    words = devices.precision_in_words(NetworkSettings())
-    assert words == "fp32" + ", matmuls in TF32" * tf32
-    assert devices.precision_in_words(NetworkSettings(precision="bf16")) == "bf16"
-
-
-def test_an_older_gpu_and_the_cpu_have_no_tf32(machine):
-    machine(found=[V100])
-    old = connect(DeviceSettings())
-    assert old.precision_in_words(NetworkSettings()) == "fp32"
-    done = machine()
-    cpu = connect(DeviceSettings())
-    assert not cpu.tf32 and not any("tensor_float" in call[0] for call in done[4:])
-
-
-@pytest.mark.parametrize("gpu, precision, words", (
-    (V100, "bf16", "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
-                   "arithmetic, --precision=fp16 is for it"),
-    (V100, "fp16", "fp16"), (A100, "bf16", "bf16")))
-def test_bfloat16_on_a_gpu_without_it_is_said(machine, gpu, precision, words):
-    machine(found=[gpu])
-    devices = connect(DeviceSettings())
-    assert devices.precision_in_words(NetworkSettings(precision=precision)) == words
-
-
 @pytest.mark.slow
 def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     """A step that needs more than there are addresses for."""
@@ -219,19 +201,6 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: ")
     for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
         assert "--" + flag in done.stderr
-
-
-@pytest.mark.slow
-def test_tests_for_a_gpu_do_not_run_without_one():
-    if engine_devices.device_files():
-        pytest.skip("this machine has a GPU")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_files.py"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-        env=dict({name: value for name, value in os.environ.items()
-                  if name != "CUDA_VISIBLE_DEVICES"}, XLNET_TEST_GPU="1"))
-    assert done.returncode == 1 and "passed" not in done.stdout
-    assert "XLNET_TEST_GPU=1: no GPU: " in done.stdout + done.stderr
 
 
 # ---- the process
@@ -264,11 +233,6 @@ def test_threads_share_a_heap(shared):
     assert done.returncode == 0, done.stderr
     heaps = done.stderr.count("Arena ")
     assert heaps == 1 if shared else heaps > 1
-
-
-@pytest.mark.parametrize("cores, heaps", ((1, 1), (31, 1), (63, 1), (64, 2), (256, 8)))
-def test_many_cores_have_several(cores, heaps):
-    assert engine_devices.heaps_for(cores) == heaps
 
 
 @tf.custom_gradient

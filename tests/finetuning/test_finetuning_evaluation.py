@@ -82,7 +82,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
     prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
-    best_checkpoint.export(prefix, best, best_checkpoint.sidecar_files(place.path("on_the_way")))
+    best_checkpoint.export(prefix, best)
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))

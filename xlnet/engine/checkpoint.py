@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import errors, files
 from xlnet.engine import devices
 from xlnet.errors import UserError
-from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 
 # Sorted lists of names: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
@@ -185,18 +185,13 @@ def note_newest(directory: str) -> None:
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint to a temporary directory, then moves it into place.
-
-    Raises:
-      UserError: it cannot be written.
-    """
+    """Writes a checkpoint to a temporary directory, then moves it into place."""
     aside = os.path.join(directory, _UNFINISHED)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
     try:
-        with errors.explained():
-            saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
-                       write_meta_graph=False, write_state=False)
+        saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+                   write_meta_graph=False, write_state=False)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.put(os.path.join(aside, name), os.path.join(directory, name))  # index last
     finally:
@@ -286,8 +281,7 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
-            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
-                            "xlnet checkpoints cast --dtype=float32 makes it so"
+            raise UserError("checkpoint %s: %s is of type %s, expected float32"
                             % (prefix, name, types[name].name))
 
 
@@ -324,16 +318,14 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
-    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network."""
+    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network; names
+    each key that differs."""
     path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
-    if os.path.exists(path):
-        check_same_architecture(XLNetConfig(json_path=path), config, path)
-
-
-def check_same_architecture(stored: XLNetConfig, config: XLNetConfig, path: str) -> None:
-    """Raises UserError naming each key in which `config` differs from `stored`, found at `path`."""
-    different = ["%s %s, not %s" % (key, getattr(stored, key), getattr(config, key))
-                 for key in ARCHITECTURE_KEYS if getattr(stored, key) != getattr(config, key)]
+    if not os.path.exists(path):
+        return
+    stored = XLNetConfig(json_path=path).to_dict()
+    different = ["%s %s, not %s" % (key, stored[key], now)
+                 for key, now in config.to_dict().items() if stored[key] != now]
     if different:
         raise UserError("%s has %s" % (path, "; ".join(different)))
 

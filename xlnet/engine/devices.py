@@ -309,12 +309,7 @@ def share_one_heap() -> None:
     if sys.platform == "linux":
         set_option = getattr(ctypes.CDLL(None), "mallopt", None)
         if set_option:
-            set_option(_M_ARENA_MAX, heaps_for(os.cpu_count() or 1))
-
-
-def heaps_for(cores: int) -> int:
-    """The number of heaps that the threads of a machine share."""
-    return max(1, cores // _CORES_OF_A_HEAP)
+            set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def cluster(num_hosts: int) -> tuple[int, int]:
         raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
                         % (num_hosts, len(names), "" if len(names) == 1 else "s",
                            _TF_CONFIG))
-    task = _tf_config().get("task", {})
+    _, task = _tf_config()
     this = _TASK % (task.get("type"), task.get("index"))
     if names and this not in names:
         raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
@@ -64,30 +64,22 @@ def cluster(num_hosts: int) -> tuple[int, int]:
 
 def all_hosts() -> list[tuple[str, str]]:
     """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
-    jobs = _tf_config().get("cluster", {})
+    jobs, _ = _tf_config()
     return [(_TASK % (job, index), address) for job in ("chief", "worker")
             for index, address in enumerate(jobs.get(job, []))]
 
 
 def _tf_config():
+    """(the jobs of TF_CONFIG, its task)."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         found = json.loads(text)
-    except ValueError as e:
+        jobs = tf.train.ClusterSpec(found.get("cluster", {})).as_dict()     # checks its form
+        return jobs, dict(found.get("task", {}))
+    except json.JSONDecodeError as e:
         raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
-    if not _is_tf_config(found):
-        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG))
-    return found
-
-
-def _is_tf_config(found):
-    """Whether it has the form of one: its cluster lists addresses."""
-    if not isinstance(found, dict):
-        return False
-    cluster, task = found.get("cluster", {}), found.get("task", {})
-    return isinstance(cluster, dict) and isinstance(task, dict) and all(
-        isinstance(addresses, list) and all(isinstance(address, str) for address in addresses)
-        for addresses in cluster.values())
+    except (AttributeError, TypeError, ValueError):
+        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG)) from None
 
 
 # ---- the start
@@ -181,17 +173,21 @@ def missing() -> Optional[str]:
     return None
 
 
-class PeerMonitor:
-    """Counts how many times in a row a host did not answer."""
+def lost(is_watched: Callable[[], bool],
+         wait: Callable[[float], Optional[bool]] = time.sleep) -> Optional[str]:
+    """The name of a host that does not answer several times in a row; None if all answer.
 
-    def __init__(self):
-        self._misses = 0
-
-    def lost(self, is_watched: Callable[[], bool] = lambda: True) -> Optional[str]:
-        """Checks once more; returns the name of a host that is lost, or None."""
+    Args:
+      is_watched: function that returns whether the hosts have to answer just now.
+      wait: function that waits for some seconds; it returns True to end the checks.
+    """
+    for miss in range(_MISSES):
+        if miss and wait(_SECONDS_BETWEEN_LOOKS):
+            return None
         host = missing() if is_watched() else None
-        self._misses = self._misses + 1 if host and is_watched() else 0
-        return host if self._misses >= _MISSES else None
+        if not host or not is_watched():
+            return None
+    return host
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -200,29 +196,31 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     Raises:
       Lost: a host is.
     """
-    monitor, begun = PeerMonitor(), time.time()
-    next_look = begun + _SECONDS_BETWEEN_LOOKS
+    begun = last_look = time.time()
     while not condition():
         time.sleep(0.02)
         if time.time() > begun + seconds:
             return False
-        if time.time() > next_look:
-            lost, next_look = monitor.lost(), time.time() + _SECONDS_BETWEEN_LOOKS
-            if lost:
-                raise Lost(lost)
+        if time.time() > last_look + _SECONDS_BETWEEN_LOOKS:
+            host, last_look = lost(lambda: not condition()), time.time()
+            if host:
+                raise Lost(host)
     return True
 
 
 @contextlib.contextmanager
-def together() -> Iterator[Watch]:
-    """Yields a `Watch`, to be the first hook of the training inside.
+def together(hosts: int) -> Iterator[list[Watch]]:
+    """Yields the first hooks of the training inside: a `Watch` if there are several hosts.
 
     Raises:
       Lost: a host is.
     """
+    if hosts == 1:
+        yield []
+        return
     watch = Watch()
     try:
-        yield watch
+        yield [watch]
     except tf.errors.OpError as e:
         if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):
@@ -263,11 +261,10 @@ class Watch(tf.train.SessionRunHook):
         self.stop()
 
     def _look(self):
-        monitor = PeerMonitor()
-        while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
-            self.lost = monitor.lost(lambda: self._in_step)
-        if not self.lost:
-            return
+        while not self.lost:
+            if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+                return
+            self.lost = lost(lambda: self._in_step, self._ended.wait)
         if self._session:       # the step ends with an error; a first one may wait all the same
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):

@@ -45,18 +45,11 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     settings = resolved.resolve(settings, given)
     settings, optimization = lengths.with_length(settings, optimization, given)
     check(settings)
-    with _keeping_records(settings) as settings:
+    with contextlib.ExitStack() as stack:
+        if not settings.output_dir:
+            settings = dataclasses.replace(settings, output_dir=stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="xlnet-records-")))
         _run(settings, network, optimization, device, check_task)
-
-
-@contextlib.contextmanager
-def _keeping_records(settings):
-    """Yields the settings with a directory for records, a temporary one unless it was given."""
-    if settings.output_dir:
-        yield settings
-        return
-    with tempfile.TemporaryDirectory(prefix="xlnet-records-") as directory:
-        yield dataclasses.replace(settings, output_dir=directory)
 
 
 def _run(settings, network, optimization, device, check_task):
