@@ -22,7 +22,7 @@ from time_xlnet import build
 from work import WORKS
 
 from xlnet import cli
-from xlnet.engine import train_step
+from xlnet.engine.devices import share_one_heap
 from xlnet.errors import UserError
 from xlnet.settings.fields import setting
 from xlnet.settings.network import XLNetConfig
@@ -126,5 +126,5 @@ def total(found):
 
 if __name__ == "__main__":
     tf.disable_eager_execution()
-    train_step.share_one_heap()
+    share_one_heap()
     cli.run(main, OperatorSettings, about="shows where a step spends its time")

@@ -7,8 +7,6 @@ import repository  # finds the library
 import tensorflow.compat.v1 as tf
 from work import seconds
 
-from xlnet.engine import private_tf
-
 # A kind of matmul: dtype, shapes of the two tensors, whether each is transposed, floating-point
 # operations (a multiply-add is two).
 Product = collections.namedtuple(
@@ -20,7 +18,7 @@ def products_of(graph):
     static."""
     calls = [op for op in graph.get_operations()
              if op.type in ("PartitionedCall", "StatefulPartitionedCall")]
-    functions = private_tf.function_graphs(graph)
+    functions = function_graphs(graph)
     found = collections.Counter(_products(graph.get_operations()))
     for call in calls:
         function = functions[call.get_attr("f").name]
@@ -28,6 +26,16 @@ def products_of(graph):
         found.update(_products(ancestors([x.op for x in function.outputs] +
                                          list(function.control_outputs))))
     return found
+
+
+def function_graphs(graph):
+    """The functions of a graph: dict of name to `tf.Graph` with `inputs` and `outputs`.
+
+    Private TensorFlow (2.15.1 to 2.21.0): the graph that a function was made from has all shapes; a
+    `GraphDef` lacks those of the results of calls.
+    """
+    return {function.signature.name: graph._get_function(function.signature.name).graph
+            for function in graph.as_graph_def().library.function}
 
 
 def ancestors(ends):

@@ -107,10 +107,12 @@ def device(name):
     """What is timed on, in words, and why nothing can be there; None if it can."""
     if name == "cpu":
         return "on the CPU", None
-    from xlnet.engine import gpus  # which imports TensorFlow
-    found = gpus.found()[:1]
-    return ("on " + gpus.words(found), None) if found else (
-        "on no GPU", "no GPU: " + gpus.why_none())
+    import tensorflow as tf2
+
+    from xlnet.engine import devices
+    found = tf2.config.list_physical_devices("GPU")[:1]
+    return ("on " + devices.gpu_names(found), None) if found else (
+        "on no GPU", "no GPU: " + devices.why_no_gpu())
 
 
 def chosen_work(name, settings):

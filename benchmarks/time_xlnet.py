@@ -5,7 +5,8 @@ import repository  # finds the library
 import tensorflow.compat.v1 as tf
 import work as works
 
-from xlnet.engine import distribution, optimizer, progress, train_step
+from xlnet.engine import optimizer, progress, train_step
+from xlnet.engine.devices import connect, share_one_heap
 from xlnet.network import heads, modeling
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
@@ -56,13 +57,13 @@ def build(work, config, options):
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         device: "cpu" or "gpu" (what there is).
     """
-    devices = distribution.connect(DeviceSettings(device=options.get("device", "auto")))
+    devices = connect(DeviceSettings(device=options.get("device", "auto")))
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
     fetches = (training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
                if run.is_training else answers(config, run, train_step.on_device(inputs)))
     return (fetches, {inputs[name]: value for name, value in batch.items()},
-            distribution.session_config(devices, run.is_training))
+            devices.session_config(run.is_training))
 
 
 def answers(config, run, inputs):
@@ -109,8 +110,8 @@ def matrix_rates(dtype, rows, columns, repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
-    train_step.share_one_heap()
-    distribution.connect(DeviceSettings(device=options["device"]))
+    share_one_heap()
+    connect(DeviceSettings(device=options["device"]))
     rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
              else matrix_rates(tf.float32, 2048, 3072))
     work = works.Work(**options["work"])

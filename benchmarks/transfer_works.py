@@ -83,7 +83,7 @@ def _fetches(model, features):
     with unittest.mock.patch.object(parameters, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
     step = train_step.step_of_graph()
-    return [spec.train_op, step.stop, *step.scalars().values()]
+    return [spec.train_op, step.stop, *step.scalars.values()]
 
 
 # ---- which settings

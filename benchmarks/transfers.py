@@ -27,9 +27,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow.compat.v1 as tf
 import transfer_works
-from products import ancestors
-
-from xlnet.engine import private_tf
+from products import ancestors, function_graphs
+from tensorflow.python.framework import kernels, op_def_registry
 
 SMALL = 4096        # bytes that may go to the GPU in a step: scalars and shapes
 
@@ -73,7 +72,7 @@ class Analysis:
 def analyse(fetches, is_batch=lambda tensor: tensor.op.type in _BATCH) -> Analysis:
     """The `Analysis` of what `fetches`, operations or tensors, make run."""
     graph = fetches[0].graph
-    functions = private_tf.function_graphs(graph)
+    functions = function_graphs(graph)
     found = Analysis(0, [], [], [], [])
     waiting = [("", graph, [getattr(fetch, "op", fetch) for fetch in fetches])]
     count, seen = 0, set()
@@ -149,7 +148,7 @@ class _Part:
         if kernel is None:
             return [True] * len(tensors)
         return [argument.name in kernel.host_memory_arg
-                for argument in getattr(private_tf.op_definition(op.type), side)
+                for argument in getattr(op_def_registry.get(op.type), side)
                 for _ in range(_count(argument, attr))]
 
     def _kernel(self, op):
@@ -175,7 +174,9 @@ def kernel_of(op_type, attr):
 
 @functools.cache
 def _kernels(op_type):
-    return private_tf.registered_kernels(op_type)
+    """The `KernelDef`s of an operation, those for CUDA included, also without a GPU: no public
+    function tells which tensors a kernel expects in host memory."""
+    return list(kernels.get_registered_kernels_for_op(op_type).kernel)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ def make_model(directory, model_config_path, spiece_model_file):
     """A model directory as training leaves it, of a classifier with weights at random."""
     import tensorflow.compat.v1 as tf
 
-    from xlnet.engine import checkpoint, distribution, train_step
+    from xlnet.engine import checkpoint, devices
     from xlnet.models import task_json
     from xlnet.models.task_model import TaskModel
     from xlnet.serving import session
@@ -24,7 +24,7 @@ def make_model(directory, model_config_path, spiece_model_file):
     from xlnet.settings.network import NetworkSettings
     from xlnet.tasks.types import custom
     from xlnet.tokenization.tokenizer import Tokenizer
-    train_step.set_up_process()
+    devices.set_up_process()
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
     tokenizer = Tokenizer(spiece_model_file)
@@ -41,7 +41,7 @@ def make_model(directory, model_config_path, spiece_model_file):
             session.placeholders(tuned))
         draw = np.random.default_rng(0)
         checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
-            distribution.base_name(variable): draw.normal(
+            devices.base_name(variable): draw.normal(
                 variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
             ).astype(np.float32) for variable in tf.global_variables()})
     checkpoint.note_newest(directory)

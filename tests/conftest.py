@@ -33,18 +33,20 @@ def pytest_collection_modifyitems(items):
 def pytest_sessionstart():
     """Tests that were to run on a GPU do not pass on a CPU unnoticed."""
     if ON_GPU:
-        from xlnet.engine import gpus
-        if not gpus.found():
-            pytest.exit("XLNET_TEST_GPU=1: no GPU: %s" % gpus.why_none(), returncode=1)
+        import tensorflow as tf2
+
+        from xlnet.engine import devices
+        if not tf2.config.list_physical_devices("GPU"):
+            pytest.exit("XLNET_TEST_GPU=1: no GPU: %s" % devices.why_no_gpu(), returncode=1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def threads():
     """TensorFlow makes its threads once in a process: all tests of one have those of all cores,
     whichever comes first, also where a program would divide them."""
-    from xlnet.engine import distribution
+    from xlnet.engine import devices
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(distribution, "divide_cores", lambda config, parts: None)
+        patched.setattr(devices, "divide_cores", lambda config, parts: None)
         yield
 
 
@@ -88,15 +90,15 @@ def quick_start():
     """All sessions run their graphs as they were built, not those of training alone. TensorFlow
     rewrites a graph before it is first used, which takes as long as building it. For tests of what
     runs read, write, say and refuse; tests of numbers have the graphs that users have."""
-    from xlnet.engine import distribution
-    make = distribution.session_config
+    from xlnet.engine.devices import Devices
+    make = Devices.session_config
 
     def as_built(*given, **named):
         config = make(*given, **named)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         return config
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(distribution, "session_config", as_built)
+        patched.setattr(Devices, "session_config", as_built)
         yield
 
 

@@ -57,21 +57,6 @@ def test_output_layer_is_named_as_the_references(place, trained):
 
 
 @pytest.mark.slow
-def test_a_continued_run_equals_one_that_was_never_stopped(place):
-    stopped = dict(model_dir=place.path("stopped"), learning_rate=0.01, dropout=0.2)
-    place.succeed("--do_train=True", **stopped, train_steps=2)
-    continued = place.succeed("--do_train=True", **stopped, train_steps=4)
-    assert re.search(r"steps +2 to 4", continued) and "stopped, step 2" in continued
-    place.succeed("--do_train=True", **dict(stopped, model_dir=place.path("whole")), train_steps=4)
-    one, other = weights(place.path("stopped")), weights(place.path("whole"))
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-6, err_msg=name)
-    again = place.succeed("--do_train=True", **stopped, train_steps=4)
-    assert "has all of its 4 steps" in again
-
-
-@pytest.mark.slow
 def test_a_released_checkpoint_is_where_training_starts(place):
     out = place.succeed("--do_train=True", model_dir=place.path("warm"), learning_rate=0,
                         init_checkpoint=str(RELEASED), train_steps=1)
@@ -128,21 +113,6 @@ def test_metrics_are_those_of_the_predictions(place, trained):
     assert abs(float(re.search(r"step 2 .*loss (\S+)", out).group(1)) - loss) < 1e-4
 
 
-@pytest.mark.slow
-def test_the_model_directory_and_one_file_without_labels_suffice(place, trained):
-    (place.directory / "new").mkdir()
-    shutil.copy(place.path("own", "test.tsv"), place.path("new", "test.tsv"))
-    out = place.succeed(
-        "--do_predict=True", data_dir=place.path("new"), predict_dir=place.path("answers"),
-        spiece_model_file=place.path("model", "spiece.model"),
-        model_config_path=place.path("model", "xlnet_config.json"))
-    path = place.path("answers", "predictions_custom_test.tsv")
-    assert "predicted custom test  step 2  (5 rows): %s" % path in out
-    _, lines, probabilities = place.predictions("answers", "predictions_custom_test.tsv")
-    assert [line[0] for line in lines] == ["test-%d" % (10 * i) for i in range(5)]
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
-
-
 def use(model_dir, *arguments):
     """What run_classifier.py says that is given a model's directory and no setting of a run."""
     done = command.succeed("run_classifier.py", "--model_dir=" + model_dir, "--do_predict=True",
@@ -155,8 +125,7 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
     """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
     place.succeed("--do_predict=True", predict_file=place.path("own", "test.tsv"),
                   predict_dir=tmp_path / "expected")
-    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"),
-                           best_checkpoint.sidecar_files(place.path("model")))
+    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"))
     shutil.move(tmp_path / "best", tmp_path / "elsewhere")
     before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -325,8 +294,7 @@ def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
     """And not passed over for the newest one."""
     shutil.copytree(place.path("model"), tmp_path / "model")
     best = tmp_path / "model" / "best"
-    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(best),
-                           best_checkpoint.sidecar_files(place.path("model")))
+    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(best))
     (best / name).write_bytes((best / name).read_bytes()[:kept])
     done = place.run("--do_predict=True", model_dir=tmp_path / "model")
     assert done.returncode == 1 and len(done.errors) == 1, done

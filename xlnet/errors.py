@@ -112,6 +112,9 @@ _CASES = (
     Case(("OpError",), r"(?i); no such file or directory",
          "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
          "there"),
+    Case(("NotFoundError",), r"Key (?P<key>\S+) not found in checkpoint",
+         "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
+         "{key}; give them again, or another model_dir"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("BrokenProcessPool",), "",
          "a worker process was killed, perhaps for want of memory; {fewer}"),
@@ -134,7 +137,7 @@ def explained(**known: Known) -> Iterator[None]:
 
     Args:
       known: values for the lines of cases, or functions that find them: `records`, the path of the
-        records being read; `fewer`, how to use fewer processes.
+        records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
     """
     try:
         yield
@@ -184,7 +187,8 @@ def _classes(error):
 
 # What TensorFlow puts around the reason: the node, where the graph was made, hints.
 _AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
-                     r"|Original stack trace|From /job:|\d+ root error|\d+ (successful|derived) ")
+                     r"|Original stack trace|Restoring from checkpoint failed|From /job:"
+                     r"|\d+ root error|\d+ (successful|derived) ")
 
 
 def reason(error: Exception) -> str:

@@ -46,7 +46,7 @@ def kill_at(monkeypatch, number):
         return run
     for module, names in ((os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
                           (shutil, ("copyfile", "rmtree", "copytree")),
-                          (best_checkpoint, ("_write_weights",))):
+                          (checkpoint, ("write_arrays",))):
         for name in names:
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
 
@@ -56,21 +56,22 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     """The weights of before or the new ones, never none; the next export tidies up."""
     old = make_checkpoint(tmp_path / "old", 5, 1)
     new = make_checkpoint(tmp_path / "new", step, 2)
-    (tmp_path / "task.json").write_text("{}")
-    sidecar_files, best, found = [str(tmp_path / "task.json")], tmp_path / "best", []
+    for folder in ("old", "new"):
+        (tmp_path / folder / "task.json").write_text("{}")
+    best, found = tmp_path / "best", []
     for number in range(100):
         shutil.rmtree(best, ignore_errors=True)
-        best_checkpoint.export(old, str(best), sidecar_files)
+        best_checkpoint.export(old, str(best))
         assert value_of(best) == 1
         with monkeypatch.context() as patched:
             kill_at(patched, number)
             try:
-                best_checkpoint.export(new, str(best), sidecar_files)
+                best_checkpoint.export(new, str(best))
                 break
             except Killed:
                 pass
         found.append(value_of(best))
-        best_checkpoint.export(new, str(best), sidecar_files)
+        best_checkpoint.export(new, str(best))
         assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
             "checkpoint", "task.json", "model.ckpt-%d.index" % step,
             "model.ckpt-%d.data-00000-of-00001" % step}
@@ -103,21 +104,10 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
 
 def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
     """As the best trial's is."""
-    best_checkpoint.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"), [])
-    best_checkpoint.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"), [])
+    best_checkpoint.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"))
+    best_checkpoint.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"))
     readers = [tf.train.load_checkpoint(str(tmp_path / name)) for name in ("one", "two")]
     for name in readers[0].get_variable_to_shape_map():
         np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
     assert checkpoint.noted(str(tmp_path / "two"))[0] == 4
     assert checkpoint.noted(str(tmp_path / "nowhere")) is None
-
-
-def test_a_run_that_has_a_table_alone_goes_on(tmp_path):
-    """Before, pretraining kept held_out.tsv and nothing else."""
-    (tmp_path / "held_out.tsv").write_text("step\tloss\n0\t7.250000\n20\t6.500000\n")
-    choice = best_checkpoint.Selection(str(tmp_path), "loss", lower_is_better=True,
-                                       table="held_out.tsv")
-    assert choice.best() == {"step": 20, "loss": 6.5}
-    choice.add(40, {"loss": 6.75}, None)
-    assert (tmp_path / "held_out.tsv").read_text() == (
-        "step\tloss\n0\t7.250000\n20\t6.500000\n40\t6.750000\n")

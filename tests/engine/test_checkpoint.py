@@ -3,7 +3,6 @@
 import os
 import pathlib
 import shutil
-import weakref
 
 import numpy as np
 import pytest
@@ -232,24 +231,3 @@ def test_a_disk_that_does_not_answer_has_damaged_nothing(tmp_path):
     assert checkpoint.newest_whole(str(tmp_path)) == 2
     data.write_bytes(data.read_bytes()[:-1])
     assert checkpoint.newest_whole(str(tmp_path)) == 1
-
-
-def test_a_checkpoint_is_looked_through_one_weight_at_a_time(tmp_path, monkeypatch):
-    make_run(tmp_path, (1,))
-    alive, seen, real = [], [], tf.train.NewCheckpointReader
-
-    class Reader:
-        def __init__(self, prefix):
-            self._reader = real(prefix)
-
-        def get_variable_to_shape_map(self):
-            return self._reader.get_variable_to_shape_map()
-
-        def get_tensor(self, name):
-            alive.append(sum(each() is not None for each in seen))
-            array = np.array(self._reader.get_tensor(name))
-            seen.append(weakref.ref(array))
-            return array
-    monkeypatch.setattr(tf.train, "NewCheckpointReader", Reader)
-    assert checkpoint.fault_of(str(tmp_path / "model.ckpt-1")) is None
-    assert len(alive) == 7 and max(alive) <= 1

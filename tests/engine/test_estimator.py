@@ -8,8 +8,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.pretraining import train
 
-from xlnet.engine import train_step
-from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
+from xlnet.engine import trainer
+from xlnet.engine.devices import Devices
+from xlnet.engine.estimator import Estimator, EstimatorSpec
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
 
@@ -17,15 +18,15 @@ RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
 class TensorFlows:
     """`tf.estimator.Estimator` with the arguments and the model functions of ours."""
 
-    def __init__(self, model_fn, model_dir, config):
-        self.model_dir = model_dir
-        self._estimator = tf2.estimator.Estimator(
-            lambda features: tf2.estimator.EstimatorSpec(**model_fn(features)._asdict()), model_dir,
+    def __init__(self, model_fn, model_dir, devices, seed):
+        self.train = tf2.estimator.Estimator(
+            lambda features: tf2.estimator.EstimatorSpec(
+                tf2.estimator.ModeKeys.TRAIN, **model_fn(features)._asdict()), model_dir,
             tf2.estimator.RunConfig(
                 save_checkpoints_steps=None, save_checkpoints_secs=None, save_summary_steps=None,
-                log_step_count_steps=None, tf_random_seed=config.tf_random_seed,
-                session_config=config.session_config, train_distribute=config.train_distribute))
-        self.train = self._estimator.train
+                log_step_count_steps=None, tf_random_seed=seed,
+                session_config=devices.session_config(is_training=True),
+                train_distribute=devices.strategy)).train
 
 
 def variables(model_dir):
@@ -55,7 +56,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatc
 
     run("ours")
     interrupted("ours", "ours_then_theirs")
-    monkeypatch.setattr(train_step, "Estimator", TensorFlows)
+    monkeypatch.setattr(trainer, "Estimator", TensorFlows)
     run("theirs")
     assert "10 to 20" in run("ours_then_theirs")
     monkeypatch.undo()
@@ -88,7 +89,7 @@ def count(features):
     added = total.assign_add(tf.reduce_sum(features), read_value=False)
     with tf.control_dependencies([added]):
         step = tf.train.get_global_step().assign_add(1, read_value=False)
-    return EstimatorSpec(ModeKeys.TRAIN, loss=tf.reduce_sum(features), train_op=step)
+    return EstimatorSpec(tf.reduce_sum(features), step)
 
 
 @pytest.mark.parametrize("batches, max_steps, stop_at, last", (
@@ -97,14 +98,15 @@ def count(features):
     (9, 9, 2, 2)))          # by a hook
 def test_when_training_ends(tmp_path, batches, max_steps, stop_at, last):
     hook = Steps(stop_at)
-    Estimator(count, str(tmp_path)).train(
+    Estimator(count, str(tmp_path), Devices(None)).train(
         lambda: tf.data.Dataset.range(batches).map(float_of), max_steps=max_steps, hooks=[hook])
     assert hook.seen == list(range(1, last + 1))
 
 
 def test_a_run_that_has_all_its_steps_trains_no_more(tmp_path):
     """As TensorFlow's, which returns before it makes a session."""
-    estimator, saved, hook = Estimator(count, str(tmp_path)), Saved(tmp_path), Steps()
+    estimator = Estimator(count, str(tmp_path), Devices(None))
+    saved, hook = Saved(tmp_path), Steps()
 
     def train(max_steps, hook):
         estimator.train(lambda: tf.data.Dataset.range(9).map(float_of), max_steps=max_steps,
@@ -151,6 +153,6 @@ def test_an_error_of_the_session_ends_the_training(tmp_path, error):
     """Where TensorFlow's own would make another session."""
     hook = Failing(error)
     with pytest.raises(error, match="lost"):
-        Estimator(count, str(tmp_path), RunConfig(tf_random_seed=1)).train(
+        Estimator(count, str(tmp_path), Devices(None)).train(
             lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=[hook])
     assert hook.sessions == 1

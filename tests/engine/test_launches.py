@@ -13,8 +13,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 import transfer_works
 import transfers
+from tensorflow.python.framework import op_def_registry
 
-from xlnet.engine import distribution, private_tf
+from xlnet.engine.devices import connect
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
@@ -48,7 +49,7 @@ def count(monkeypatch):
 
 def launches(fetches):
     """Kind of operation to how many of it one step launches."""
-    config = distribution.session_config(distribution.connect(DeviceSettings(device="cpu")), True)
+    config = connect(DeviceSettings(device="cpu")).session_config(is_training=True)
     ran = tf.RunMetadata()
     with tf.Session(config=config) as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
@@ -64,7 +65,7 @@ def launches_kernel(node):
     if node.op in FREE:
         return False
     kernel = transfers.kernel_of(node.op, node.attr)
-    outputs = [output.name for output in private_tf.op_definition(node.op).output_arg]
+    outputs = [output.name for output in op_def_registry.get(node.op).output_arg]
     return kernel is None or not outputs or not set(outputs) <= set(kernel.host_memory_arg)
 
 

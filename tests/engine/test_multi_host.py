@@ -1,15 +1,23 @@
-"""Two processes as two hosts: evaluated, told to stop, damaged, killed, gone on with elsewhere."""
+"""Hosts that begin together: they wait for each other and hear signals meanwhile. Two processes as
+two hosts: evaluated, told to stop, damaged, killed, gone on with elsewhere."""
 
 import json
 import re
 import shutil
 import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
-from helpers.pretraining import curve, start_hosts, train, wait_for_step, weights
+from helpers.paths import ROOT
+from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
 
-pytestmark = pytest.mark.slow
+from xlnet.engine import multi_host
+from xlnet.errors import UserError
 
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.
 RUN = dict(train_steps=60, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
@@ -39,6 +47,7 @@ def stopped(place, run):
     return interrupt_one(start_hosts(place, "hosts", **run), 19, signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_sigterm_on_one_host_saves_and_ends_both(place, stopped):
     status, printed = stopped
     assert status == [0, 0], printed
@@ -66,6 +75,7 @@ def killed(place, run, stopped):
     return damaged, status, printed
 
 
+@pytest.mark.slow
 def test_hosts_pass_over_a_damaged_checkpoint(place, killed):
     damaged, _, (chief, _) = killed
     assert re.search("note: checkpoint .*model.ckpt-%d cannot be read: .*; the one before it is "
@@ -74,6 +84,7 @@ def test_hosts_pass_over_a_damaged_checkpoint(place, killed):
     assert damaged - 6 <= first < damaged
 
 
+@pytest.mark.slow
 def test_a_lost_host_ends_the_other(killed):
     _, status, (chief, _) = killed
     assert status == [1, -signal.SIGKILL]
@@ -82,6 +93,7 @@ def test_a_lost_host_ends_the_other(killed):
     assert "Traceback" not in chief
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     """Stopped, damaged, killed, and the run is still the uninterrupted one of one device."""
     name = shutil.copytree(place / "killed", place / "alone").name
@@ -111,6 +123,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", list(BAD))
+@pytest.mark.slow
+@pytest.mark.slow
 def test_bad_tf_config_is_one_line(place, monkeypatch, case):
     value, message = BAD[case]
     monkeypatch.setenv("TF_CONFIG", value)
@@ -120,8 +134,178 @@ def test_bad_tf_config_is_one_line(place, monkeypatch, case):
     assert errors[0].startswith("train_gpu.py: ") and message in errors[0]
 
 
+@pytest.mark.slow
 def test_a_cluster_of_one_host(place, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({
         "cluster": {"worker": ["localhost:2222"]}, "task": {"type": "worker", "index": 0}}))
     done = train(place, "only", train_steps=1, warmup_steps=0)
     assert done.returncode == 0, done.stderr
+
+
+# ---- the start, and lost hosts
+
+def begin(addresses, own, returned):
+    """A host that listens when all are there, as TensorFlow would."""
+    def wait():
+        multi_host.wait_for_all(addresses, own)
+        returned[own] = time.monotonic()
+        with socket.create_server(("", int(addresses[own].rpartition(":")[2]))):
+            while len(returned) < len(addresses):
+                time.sleep(0.02)
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def local_addresses(count):
+    return ["localhost:%d" % port for port in free_ports(count)]
+
+
+@pytest.mark.slow
+def test_all_wait_for_the_last(monkeypatch, caplog):
+    monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LINES", 0)
+    caplog.set_level("INFO")
+    addresses, returned = local_addresses(3), {}
+    first = [begin(addresses, own, returned) for own in (0, 2)]
+    time.sleep(1)
+    assert not returned
+    assert caplog.messages[-1] == (
+        "note: waiting for host 1 (%s: Connection refused)" % addresses[1])
+    came = time.monotonic()
+    for thread in [*first, begin(addresses, 1, returned)]:
+        thread.join(20)
+    assert sorted(returned) == [0, 1, 2] and min(returned.values()) > came
+
+
+def test_a_taken_port_is_one_line():
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UserError, match="^TF_CONFIG: this host is localhost:%d, but port %d is "
+                           "taken by another program; stop what" % (port, port)):
+            multi_host.wait_for_all(["localhost:%d" % port, "localhost:1"], 0)
+
+
+@pytest.mark.parametrize("address", ("host", ":2222", "host:", "host:port", "host:99999", "h:0"))
+def test_an_address_without_a_port_is_one_line(address):
+    with pytest.raises(UserError, match="^TF_CONFIG: the address of a host is '%s', expected "
+                       "name:port$" % re.escape(address)):
+        multi_host.wait_for_all(["localhost:2222", address], 0)
+
+
+def start_one(place, name, addresses, index, **changes):
+    return start(place, name, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
+        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})},
+        num_hosts=2, **changes)
+
+
+@pytest.mark.parametrize("number, status, last", (
+    (signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)))
+@pytest.mark.slow
+def test_a_waiting_host_hears_signals(place, number, status, last):
+    host = start_one(place, "waiting", local_addresses(2), 1)
+    line = host.stdout.readline()
+    assert line.endswith("waiting until all of them are there\n"), line
+    time.sleep(0.5)
+    host.send_signal(number)
+    rest = host.communicate(timeout=20)[0].strip().split("\n")
+    assert host.returncode == status
+    assert rest == [last or ""]
+
+
+@pytest.mark.slow
+def test_a_host_lost_before_the_session_ends_the_other(place):
+    """The chief cannot keep the vocabulary, behind the meeting and before there is a session."""
+    (place / "refused" / "spiece.model" / "in the way").mkdir(parents=True)
+    addresses = local_addresses(2)
+    printed = [host.communicate(timeout=120)[0] for host in [
+        start_one(place, "refused", addresses, index) for index in range(2)]]
+    assert "spiece.model" in printed[0].strip().split("\n")[-1], printed
+    assert printed[1].strip().split("\n")[-1] == (
+        "train_gpu.py: lost host 0 (%s); start the same command again on all hosts"
+        % addresses[0]), printed
+    assert "Traceback" not in "".join(printed)
+
+
+class Session:
+    """`waits` until it is told otherwise to be closed, as one does whose first step is stuck."""
+
+    def __init__(self, waits):
+        self._waits = waits
+
+    def close(self):
+        self._waits.wait(20)
+
+
+@pytest.mark.parametrize("has_session", (False, True))
+@pytest.mark.parametrize("ends", (False, True))
+@pytest.mark.slow
+def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
+    monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
+    monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
+    said, watch, waits = [], multi_host.Watch(), threading.Event()
+    monkeypatch.setattr(multi_host, "_end_program", said.append)
+    if has_session:
+        watch.after_create_session(Session(waits), None)
+        watch.before_run(None)
+    watch.begin()
+    while not watch.lost:
+        time.sleep(0.01)
+    if ends:
+        watch.stop()
+    time.sleep(0.6)
+    waits.set()
+    assert [str(error) for error in said] == ([] if ends else [
+        "lost host 0 (a:1); start the same command again on all hosts"])
+
+
+def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
+    """A thread that comes back from TensorFlow as the interpreter ends aborts the program."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        time.sleep(0.5)
+        answered.set()
+    monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(multi_host, "missing", slow)
+    watch = multi_host.Watch()
+    watch.begin()
+    assert asked.wait(20)
+    watch.stop()
+    assert answered.is_set()
+
+
+_BUSY = """
+import threading, time
+import tensorflow.compat.v1 as tf
+from xlnet import cli
+from xlnet.engine import multi_host
+
+def main():
+    with tf.Graph().as_default():
+        session, one = tf.Session(), tf.constant(1.)
+
+    def steps():
+        while True:
+            session.run(one)
+    for _ in range(8):
+        threading.Thread(target=steps, daemon=True).start()
+    time.sleep(0.5)
+    raise multi_host.Lost("host 1 (a:1)")
+
+cli.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
+    """As where one closes the session of a step that waits for that host. Half of the programs
+    that take TensorFlow down then abort."""
+    programs = [subprocess.Popen([sys.executable, "-c", _BUSY], cwd=ROOT, text=True,
+                                 stderr=subprocess.PIPE) for _ in range(4)]
+    printed = [program.communicate()[1] for program in programs]
+    assert [program.returncode for program in programs] == 4 * [1], printed
+    for text in printed:
+        assert text.strip().split("\n")[-1].endswith(
+            "lost host 1 (a:1); start the same command again on all hosts")

@@ -9,10 +9,9 @@ import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 
 import xlnet
-from xlnet.engine import checkpoint, optimizer, train_step
+from xlnet.engine import checkpoint, optimizer
 from xlnet.errors import UserError
 from xlnet.network import modeling
-from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 
 NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
@@ -200,18 +199,6 @@ def test_steps_that_overflow_are_not_counted(graph):
     assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
     assert_close(found["kernel"], [.9, 1.1], rtol=1e-5)
     np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
-
-
-@pytest.mark.parametrize("stored, is_counted", (
-    (None, True), ({checkpoint.UPDATES: np.float32(2)}, True), ({}, False)))
-def test_a_run_without_the_count_of_updates_resumes(graph, tmp_path, stored, is_counted):
-    if stored is not None:
-        checkpoint.write_arrays(str(tmp_path / "model.ckpt-3"),
-                                dict(stored, global_step=np.int64(3)))
-        checkpoint.note_newest(str(tmp_path))
-    scale = train_step.loss_scale(NetworkSettings(precision="fp16"), str(tmp_path))
-    assert (scale.updates is not None) == is_counted
-    assert (checkpoint.UPDATES in [v.op.name for v in tf.global_variables()]) == is_counted
 
 
 @pytest.mark.parametrize("name", ["clip", "adam_epsilon"])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, recurrent_memory
+from xlnet.engine import recurrent_memory
+from xlnet.engine.devices import Devices
 
 ROWS, SHAPE = 8, (2, 3, 4)      # L, M, D
 STORED = np.random.default_rng(0).normal(size=(ROWS, *SHAPE)).astype(np.float32)
@@ -24,7 +25,7 @@ def folder(tmp_path):
 
 def load(folder, hosts, host, rows=ROWS):
     """What a host of so many gets: [rows,L,M,D]."""
-    devices = distribution.Devices(None, hosts=hosts, host=host)
+    devices = Devices(None, hosts=hosts, host=host)
     with tf.Graph().as_default(), tf.Session() as session:
         variable = tf.get_variable("memory", [rows // hosts, *SHAPE], tf.float32,
                                    tf.initializers.zeros(), use_resource=True)

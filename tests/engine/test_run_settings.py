@@ -36,7 +36,7 @@ def check(directory, program, dropout=0.1, evaluates=True, kept=None, ema_decay=
     KeptSettings(str(directory), "run", (
         dataclasses.replace(RUNS[program], **changes), NetworkSettings(dropout=dropout),
         OptimizationSettings(warmup_ratio=0.1, ema_decay=ema_decay), DeviceSettings()),
-        evaluates=evaluates).check()
+        evaluates=evaluates).check(None, None)     # no list of checkpoints: no network to compare
 
 
 @pytest.mark.parametrize("program", RUNS)

@@ -58,7 +58,7 @@ MUTANTS = (
     (OPTIMIZER, "tf.clip_by_global_norm(gradients, settings.clip)",
      "(gradients, tf.global_norm(gradients))", "engine/test_optimizer"),
     ("engine/train_step", "[g / micro_batches for g in gradients]", "gradients",
-     "engine/test_train_step engine/test_distribution"),
+     "engine/test_train_step engine/test_devices"),
     (CHECKPOINT, "key=lambda name: name.endswith", "key=lambda name: not name.endswith",
      "engine/test_checkpoint engine/test_resume"),
     (CHECKPOINT, "prefixes[:-max_save] if", "prefixes[:-max_save - 1] if",

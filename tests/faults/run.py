@@ -1,13 +1,13 @@
 """The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
-`folders`, `clocks` or `long`.
+`folders` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
   --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: a fraction --share of
   each of `helpers.long_runs` (or --only one). The others: each program of `helpers.programs` (or
   --only those of such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is
-  too small, in a folder that vanishes, by a clock that jumps. --at_calls: at a call about files,
-  not at a random time; with --times=0 once at each place of the library that makes such calls (not
-  for several hosts, of which one would hold up the others).
+  too small, in a folder that vanishes. --at_calls: at a call about files, not at a random time;
+  with --times=0 once at each place of the library that makes such calls (not for several hosts, of
+  which one would hold up the others).
 
 Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
@@ -84,7 +84,7 @@ def chosen(only, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "killed", "disks", "folders", "clocks", "long"))
+        "damage", "text", "killed", "disks", "folders", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)

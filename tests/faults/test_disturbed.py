@@ -1,5 +1,5 @@
 """Disturbed programs go on to the same result. In full: `run.py killed --times=50`, and `disks`,
-`folders`, `clocks`; the first three also with `--times=0 --at_calls`.
+`folders`; also with `--times=0 --at_calls`.
 
 Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
 """

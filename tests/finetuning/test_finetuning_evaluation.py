@@ -9,7 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
-from xlnet.engine import best_checkpoint, distribution
+from xlnet.engine import best_checkpoint
+from xlnet.engine.devices import connect
 from xlnet.engine.predictor import Answering
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
@@ -81,7 +82,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
     prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
-    best_checkpoint.export(prefix, best, best_checkpoint.sidecar_files(place.path("on_the_way")))
+    best_checkpoint.export(prefix, best)
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))
@@ -117,7 +118,7 @@ def two_at_a_time(counts):
 
 
 def test_all_devices_work_and_each_example_comes_once(tmp_path):
-    counts, devices = [], distribution.connect(
+    counts, devices = [], connect(
         DeviceSettings(num_core_per_host=2, device="cpu"))
 
     def make_batches(path):
@@ -138,7 +139,7 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 
 def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     """The answers wait for each other, so that they come only where two are computed at once."""
-    counts, devices = [], distribution.connect(DeviceSettings(device="cpu"))
+    counts, devices = [], connect(DeviceSettings(device="cpu"))
     if devices.answered_at_once != 2:
         pytest.skip("one core: nothing runs side by side")
 
@@ -152,6 +153,6 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)])
 def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
-    monkeypatch.setattr(distribution, "cores", lambda: 2)
-    connected = distribution.connect(DeviceSettings(device="cpu", **devices))
+    monkeypatch.setattr("xlnet.engine.devices.cores", lambda: 2)
+    connected = connect(DeviceSettings(device="cpu", **devices))
     assert connected.answered_at_once == at_once

@@ -1,9 +1,6 @@
 """Fine-tuning that is stopped, or whose checkpoint is damaged, and goes on bit for bit."""
 
-import json
 import os
-import re
-import shutil
 import signal
 
 import numpy as np
@@ -67,36 +64,6 @@ def test_sigterm_saves_and_exits(place, monkeypatch, trials, told):
         check_same(place, name)
 
 
-def test_a_damaged_checkpoint_is_passed_over(place):
-    shutil.copytree(place.path("whole"), place.path("damaged"))
-    data = place.directory / "damaged" / "model.ckpt-5.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-100])
-    out = train(place, "damaged")
-    assert re.search("note: checkpoint .*model.ckpt-5 cannot be read: .*; the one before it is "
-                     "used", out) and "steps       4 to 5" in out
-    check_same(place, "damaged")
-
-
-def test_some_checkpoints_are_kept(place):
-    train(place, "few", max_save=2)
-    assert {path.name for path in (place.directory / "few").glob("*.index")} == {
-        "model.ckpt-4.index", "model.ckpt-5.index"}
-
-
-def test_settings_that_change_what_is_learned_are_refused(place):
-    shutil.copytree(place.path("whole"), place.path("changed"))
-    run = dict(model_dir=place.path("changed"), train_steps=6, save_steps=3, eval_steps=3,
-               learning_rate=0.01)
-    done = place.run("--do_train=True", **run, dropout=0.3, class_weights="balanced",
-                     padding="fixed")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
-    assert "has other settings: class_weights was None, is balanced; dropout was 0.2, is 0.3; " \
-        "give them" in done.stderr
-    out = place.succeed("--do_train=True", "--allow_changes=True", **run, dropout=0.3)
-    assert "note: settings changed: dropout was 0.2, is 0.3\n" in out
-    assert "steps       5 to 6" in out
-
-
 def test_what_a_run_wrote_starts_it_again(place):
     kept = place.path("whole", "finetuning.json")
     done = command.run("run_classifier.py", "--config=" + kept, "--do_predict=False")
@@ -105,14 +72,3 @@ def test_what_a_run_wrote_starts_it_again(place):
                        "--model_dir=" + place.path("again"))
     assert done.returncode == 0, done.stderr
     check_same(place, "again")
-
-
-def test_evaluations_that_a_kill_cut_off_are_made_up(place):
-    """Not only that of the newest checkpoint."""
-    shutil.copytree(place.path("whole"), place.path("cut"))
-    path = place.directory / "cut" / "evaluations.json"
-    kept = json.loads(path.read_text())
-    path.write_text(json.dumps(dict(kept, evaluations=[])))
-    out = train(place, "cut")
-    assert re.findall(r"^eval custom dev  step (\d)", out, re.MULTILINE) == ["3", "5"]
-    check_same(place, "cut")

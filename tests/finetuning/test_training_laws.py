@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.finetuning import make_workspace
+from helpers.finetuning import make_workspace, weights
 from helpers.laws import law
 from hypothesis import strategies as st
 
@@ -44,7 +44,8 @@ def test_frozen_resumed_and_kept(place, settings, cut, step):
         for path in (place.directory / "resumed").glob("model.ckpt-%d.*" % later):
             path.unlink()
     run(place, "resumed", settings)
-    found, expected = (arrays(place, folder, STEPS) for folder in ("resumed", "whole"))
+    found, expected = (weights(place.path(folder, "model.ckpt-%d" % STEPS))
+                       for folder in ("resumed", "whole"))
     assert set(found) == set(expected)
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
@@ -69,12 +70,6 @@ def run(place, folder, settings, *arguments):
         train_steps=STEPS, save_steps=1, eval_steps=1, max_save=0, log_steps=1,
         learning_rate=.01))
     return [float(loss) for loss in re.findall(r"^step +\d+/\d+  loss +(\S+)", out, re.M)]
-
-
-def arrays(place, folder, step):
-    prefix = place.path(folder, "model.ckpt-%d" % step)
-    names = sorted(checkpoint.names(prefix))
-    return dict(zip(names, checkpoint.arrays(prefix, names)))
 
 
 def check_frozen(place, settings):

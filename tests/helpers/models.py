@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
-from xlnet.engine import checkpoint, distribution
+from xlnet.engine import checkpoint, devices
 from xlnet.models import task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import session
@@ -73,7 +73,7 @@ def write_random(directory, variables):
     """A checkpoint of these variables, with random numbers."""
     random = np.random.default_rng(0)
     checkpoint.write_arrays(str(directory / "model.ckpt-1"), {
-        distribution.base_name(variable): (
+        devices.base_name(variable): (
             random.normal(variable.op.name.endswith("gamma"), .8, variable.shape.as_list())
         ).astype(np.float32) for variable in variables})
     checkpoint.note_newest(str(directory))

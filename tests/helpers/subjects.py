@@ -200,13 +200,14 @@ def _read_memory(folder):
     """The memory that a run resumes with; None if it starts empty, with a note."""
     import tensorflow.compat.v1 as tf
 
-    from xlnet.engine import distribution, recurrent_memory
+    from xlnet.engine import recurrent_memory
+    from xlnet.engine.devices import Devices
     with tf.Graph().as_default(), tf.Session() as session:
         variable = tf.get_variable("memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(),
                                    use_resource=True)
         tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
-        found = recurrent_memory.MemoryFiles(str(folder), distribution.Devices(None), 4)
+        found = recurrent_memory.MemoryFiles(str(folder), Devices(None), 4)
         found.begin()
         found.load(session, 5)
         value = session.run(variable)

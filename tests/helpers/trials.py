@@ -259,20 +259,18 @@ class Trials:
     def _printed(self):
         return self._log.read_text() if self._log.exists() else ""
 
-    def _run(self, folder, moment=None, disturb=None, before=lambda: None):
+    def _run(self, folder, moment=None, disturb=None):
         """Starts the program, disturbs it and waits; returns the status of each process.
 
         Args:
           moment: when to disturb.
           disturb: function of the list of processes; None: nothing is disturbed.
-          before: called first in each process.
         """
         for path in [self._log, *self._folder.glob("errors-*")]:
             path.unlink(missing_ok=True)
         addresses = self._addresses()
 
         def start(index):
-            before()
             if moment and index == 0:
                 moment.prepare()
             self._work(folder, addresses, index)
@@ -300,10 +298,7 @@ class Trials:
     def _moment(self, rng, number):
         if self.places:
             return Call(rng.choice(self.places[number % len(self.places)]))
-        return Seconds(self._some_seconds(rng))
-
-    def _some_seconds(self, rng):
-        return rng.uniform(0, 1.05) * self._seconds
+        return Seconds(rng.uniform(0, 1.05) * self._seconds)
 
     def _results(self, folder):
         """None where there are none yet."""
@@ -392,31 +387,6 @@ class VanishingFolders(Trials):
         return wrong
 
 
-class Clocks(Trials):
-    """The clock jumps by an hour to a day, forward or back, during a run or after a kill."""
-    about = "clocks"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        jump = rng.choice([-1, 1]) * rng.uniform(3600, 86400)
-        if number % 2:
-            self._run(folder, self._moment(rng, number), lambda children: [
-                _tell(child, signal.SIGKILL) for child in children])
-            if self._results(folder) == self._expected:
-                return None                  # killed late: some programs refuse to start again
-            moment = -1.
-        else:
-            moment = self._some_seconds(rng)
-        statuses = self._run(folder, before=lambda: _set_clock(moment, jump))
-        return self._end_in_a_line(statuses, "never")
-
-
-def _set_clock(moment, jump):
-    """`time.time` jumps in `moment` seconds."""
-    true_time = time.time
-    begin = true_time() + moment
-    time.time = lambda: true_time() + (jump if true_time() >= begin else 0.)
-
-
 def _call(*words):
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
@@ -446,7 +416,7 @@ def _fill(path):
             pass
 
 
-KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, Clocks)}
+KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders)}
 
 
 def try_all(kind, names, times, seed=0, at_calls=False):

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers.laws import law
-from helpers.pretraining import curve, train
+from helpers.pretraining import curve, train, weights
 from hypothesis import strategies as st
 
 from xlnet.engine import checkpoint
@@ -66,9 +66,7 @@ def run(place, folder, settings, **more):
 
 def arrays(place, folder, step):
     """All variables of the checkpoint of a step, by name."""
-    prefix = str(place / folder / ("model.ckpt-%d" % step))
-    names = sorted(checkpoint.names(prefix))
-    return dict(zip(names, checkpoint.arrays(prefix, names)))
+    return weights(place, "%s/model.ckpt-%d" % (folder, step))
 
 
 def check_checkpoints(place, decay):

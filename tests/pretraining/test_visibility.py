@@ -10,7 +10,7 @@ from helpers.laws import law
 from hypothesis import strategies as st
 
 from xlnet.batches import permutation as permutations
-from xlnet.engine import distribution
+from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
@@ -95,7 +95,7 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
             "permutation", config, run, dict(features, input_ids=tf.constant(rows, tf.int32)),
             mems, ids=tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1])),
             bits=objectives.NO_RANDOM_BITS, mask_id=None).losses                           # [Q+1,P]
-        as_built = distribution.session_config(distribution.Devices(None), is_training=True)
+        as_built = Devices(None).session_config(is_training=True)
         with tf.Session(graph=graph, config=as_built) as session:
             session.run(tf.global_variables_initializer())
             found = session.run(losses)

@@ -86,7 +86,7 @@ def of_unknown_size():
     (of_unknown_size, ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"])))
 def test_a_new_crossing_is_named(graph, build, expected):
     found = transfers.faults(transfers.analyse([build()]))
-    loops = [name for name in transfers.private_tf.function_graphs(graph) if "body" in name]
+    loops = [name for name in transfers.function_graphs(graph) if "body" in name]
     assert sorted(found) == sorted(fault.replace("BODY", *loops) if loops else fault
                                    for fault in expected)
 

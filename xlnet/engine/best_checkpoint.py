@@ -6,10 +6,9 @@ import contextlib
 import glob
 import math
 import os
-from collections.abc import Iterable
 from typing import Any, Optional
 
-import tensorflow.compat.v1 as tf
+import numpy as np
 
 from xlnet import errors, files
 from xlnet.engine import checkpoint
@@ -44,14 +43,6 @@ class Selection:
         self.evaluations: list[dict[str, Any]] = []   # see `add`
         if os.path.exists(self._path):
             self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
-        elif self._table and os.path.exists(self._table):
-            self.evaluations = self._read_table(self._table)
-
-    def _read_table(self, path):
-        """The evaluations of a run of an early version, which wrote the table alone."""
-        with open(path, encoding="utf-8") as f:
-            rows = [line.split("\t") for line in f][1:]
-        return [{"step": int(step), self.metric: float(value)} for step, value in rows]
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.
@@ -67,18 +58,14 @@ class Selection:
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
-        is_exported = False
-        if prefix is not None and self._best_step() == step:
-            export(prefix, os.path.join(self._model_dir, BEST), sidecar_files(self._model_dir))
-            is_exported = True
-        self._write()
-        return is_exported
-
-    def _write(self):
+        is_exported = prefix is not None and self._best_step() == step
+        if is_exported:
+            export(prefix, os.path.join(self._model_dir, BEST))
         if self._table:
             files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
                 "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
+        return is_exported
 
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
@@ -112,18 +99,6 @@ def is_due(step: int, every: int, last: int) -> bool:
     return step == last or bool(every and step and step % every == 0)
 
 
-class StopHook(tf.train.SessionRunHook):
-    """Early stopping: ends the training when a selection `is_over`."""
-
-    def __init__(self, selection: Selection):
-        self._selection = selection
-
-    def after_run(self, run_context: tf.train.SessionRunContext,
-                  run_values: tf.train.SessionRunValues) -> None:
-        if self._selection.is_over():
-            run_context.request_stop()
-
-
 # ---- the directory of the best checkpoint ----
 
 def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
@@ -143,8 +118,9 @@ def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     return own[-1] if own else None
 
 
-def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
-    """Makes `directory` hold the weights of one checkpoint, and the files needed to use them.
+def export(prefix: str, directory: str) -> None:
+    """Makes `directory` hold the weights of one checkpoint, EMA weights where the run kept them,
+    its step, and the files next to it that are needed to use them.
 
     The file `checkpoint` there always points to complete weights: the old ones, then the new ones.
     Weights that it does not point to are unfinished or obsolete.
@@ -152,14 +128,13 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
     Args:
       prefix: of the checkpoint.
       directory: is created if needed.
-      sidecar_files: paths of files to copy.
     """
     files.make_directory(directory)
-    for path in sidecar_files:
-        files.copy(path, os.path.join(directory, os.path.basename(path)))
+    copy_sidecar_files(prefix, directory)
     name = os.path.basename(prefix)
     _step_aside(directory, name)
-    _write_weights(prefix, os.path.join(directory, name))
+    checkpoint.write_arrays(os.path.join(directory, name), {
+        **checkpoint.read_weights(prefix), "global_step": np.int64(checkpoint.step_in(prefix))})
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)
@@ -192,23 +167,11 @@ def _drop_others(directory, name):
             os.remove(path)
 
 
-def _write_weights(prefix, target):
-    """Copies the weights of a checkpoint and its step; EMA weights where the run kept them."""
-    types = tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
-    stored = dict(checkpoint.weights(prefix), global_step="global_step")
-    names = sorted(stored)
-    with tf.Graph().as_default(), tf.Session() as session:
-        tensors = tf.raw_ops.RestoreV2(
-            prefix=prefix, tensor_names=[stored[name] for name in names],
-            shape_and_slices=[""] * len(names), dtypes=[types[stored[name]] for name in names])
-        session.run(tf.raw_ops.SaveV2(prefix=target, tensor_names=names,
-                                      shape_and_slices=[""] * len(names), tensors=tensors))
-
-
-def sidecar_files(model_dir: str) -> list[str]:
-    """Paths of the files that are needed to use the weights: architecture, vocabulary, text
-    cleaning; the objective of pretrained weights, the task of fine-tuned ones."""
-    paths = [os.path.join(model_dir, name) for name in (
-        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), PRETRAINING_NAME + ".json",
-        "task.json")]
-    return [path for path in paths if os.path.exists(path)]
+def copy_sidecar_files(prefix: str, directory: str) -> None:
+    """Copies the files next to a checkpoint that are needed to use the weights: architecture,
+    vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones."""
+    for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME),
+                 PRETRAINING_NAME + ".json", "task.json"):
+        path = os.path.join(os.path.dirname(prefix), name)
+        if os.path.exists(path):
+            files.copy(path, os.path.join(directory, name))

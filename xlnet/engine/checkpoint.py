@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.engine import distribution
+from xlnet.engine import devices
 from xlnet.errors import UserError
-from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 
 # Sorted lists of names: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
@@ -185,18 +185,13 @@ def note_newest(directory: str) -> None:
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint to a temporary directory, then moves it into place.
-
-    Raises:
-      UserError: it cannot be written.
-    """
+    """Writes a checkpoint to a temporary directory, then moves it into place."""
     aside = os.path.join(directory, _UNFINISHED)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
     try:
-        with errors.explained():
-            saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
-                       write_meta_graph=False, write_state=False)
+        saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+                   write_meta_graph=False, write_state=False)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.put(os.path.join(aside, name), os.path.join(directory, name))  # index last
     finally:
@@ -286,8 +281,7 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
-            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
-                            "xlnet checkpoints cast --dtype=float32 makes it so"
+            raise UserError("checkpoint %s: %s is of type %s, expected float32"
                             % (prefix, name, types[name].name))
 
 
@@ -311,7 +305,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shapes[place] for name, place in places_of(shapes).items()}
-    wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
+    wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
         raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
@@ -324,16 +318,14 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
-    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network."""
+    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network; names
+    each key that differs."""
     path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
-    if os.path.exists(path):
-        check_same_architecture(XLNetConfig(json_path=path), config, path)
-
-
-def check_same_architecture(stored: XLNetConfig, config: XLNetConfig, path: str) -> None:
-    """Raises UserError naming each key in which `config` differs from `stored`, found at `path`."""
-    different = ["%s %s, not %s" % (key, getattr(stored, key), getattr(config, key))
-                 for key in ARCHITECTURE_KEYS if getattr(stored, key) != getattr(config, key)]
+    if not os.path.exists(path):
+        return
+    stored = XLNetConfig(json_path=path).to_dict()
+    different = ["%s %s, not %s" % (key, stored[key], now)
+                 for key, now in config.to_dict().items() if stored[key] != now]
     if different:
         raise UserError("%s has %s" % (path, "; ".join(different)))
 
@@ -345,7 +337,7 @@ def warm_start(prefix: str, config: XLNetConfig,
     Logs the counts and names of matched, missing and unexpected variables.
     """
     check_config(prefix, config)
-    by_name = {distribution.base_name(v): v for v in tf.global_variables()}
+    by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
     comparison = compare(prefix, variables)
     places = places_of(names(prefix))
@@ -369,7 +361,7 @@ class Restoring:
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
-        self._names = [distribution.base_name(variable) for variable in self._variables]
+        self._names = [devices.base_name(variable) for variable in self._variables]
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])
             self._stored = tf.placeholder(tf.string, [len(self._variables)])
@@ -381,7 +373,7 @@ class Restoring:
         self._restore = tf.group(*[
             part.assign(tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False)
             for variable, value in zip(self._variables, values)
-            for part in distribution.local_parts(variable)])
+            for part in devices.local_parts(variable)])
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
         """Reads the checkpoint `prefix`.

@@ -6,60 +6,43 @@ has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint
-
-
-class ModeKeys:
-    """What a `model_fn` is called for."""
-    TRAIN = "train"
+from xlnet import errors
+from xlnet.engine import checkpoint, multi_host
+from xlnet.engine.devices import Devices, gradients_forgotten
 
 
 class EstimatorSpec(NamedTuple):
     """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
-    mode: str
     loss: tf.Tensor
     train_op: tf.Operation
 
 
-@dataclasses.dataclass(frozen=True)
-class RunConfig:
-    """How an `Estimator` trains.
-
-    Args:
-      tf_random_seed: seed of the graph.
-      session_config: settings of the session.
-      train_distribute: the `tf.distribute.Strategy`; None: one device.
-    """
-    tf_random_seed: Optional[int] = None
-    session_config: Optional[tf.ConfigProto] = None
-    train_distribute: Optional[tf2.distribute.Strategy] = None
-
-
 class Estimator:
-    """Trains what a `model_fn` builds, on each replica of a strategy.
+    """Trains what a `model_fn` builds, on each replica of a run.
 
     Args:
       model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
         each replica.
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
-      config: how to train.
+      devices: of the run.
+      seed: of the graph.
     """
 
-    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str,
-                 config: Optional[RunConfig] = None):
-        self.model_dir = model_dir
+    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str, devices: Devices,
+                 seed: int = 0):
         self._model_fn = model_fn
-        self._config = config or RunConfig()
+        self._model_dir = model_dir
+        self._devices = devices
+        self._seed = seed
 
     def train(self, input_fn: Callable[[], tf.data.Dataset], *, max_steps: int,
-              hooks: Sequence[tf.train.SessionRunHook] = ()) -> Estimator:
+              hooks: Sequence[tf.train.SessionRunHook] = ()) -> None:
         """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
 
         On several hosts each of them calls this; an error of the session ends the training.
@@ -69,12 +52,22 @@ class Estimator:
             turn.
           max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
           hooks: called in this order.
+
+        Raises:
+          UserError: the checkpoint to resume from lacks a variable that the network needs, a host
+            is lost, or the data is bad.
         """
-        if checkpoint.step_of(self.model_dir) >= max_steps:
-            return self
-        strategy = self._config.train_distribute or tf2.distribute.get_strategy()
+        if checkpoint.step_of(self._model_dir) >= max_steps:
+            return
+        with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
+                multi_host.together(self._devices.hosts) as watches:
+            self._train(input_fn, [*watches, *hooks,
+                                   tf.train.StopAtStepHook(last_step=max_steps)])
+
+    def _train(self, input_fn, hooks):
+        strategy = self._devices.strategy or tf2.distribute.get_strategy()
         with tf.Graph().as_default(), strategy.scope():
-            tf.set_random_seed(self._config.tf_random_seed)
+            tf.set_random_seed(self._seed)
             iterator = strategy.make_input_fn_iterator(lambda _: _on_cpu(input_fn))
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
             tf.train.create_global_step()
@@ -84,13 +77,11 @@ class Estimator:
             # Unlike `MonitoredSession`, this session is not created again after a host is lost:
             # interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
-                    hooks=[*hooks, tf.train.StopAtStepHook(last_step=max_steps)],
-                    master=_master(strategy), checkpoint_dir=self.model_dir,
+                    hooks=hooks, master=_master(strategy), checkpoint_dir=self._model_dir,
                     config=strategy.update_config_proto(
-                        self._config.session_config or tf.ConfigProto())) as session:
+                        self._devices.session_config(is_training=True))) as session:
                 while not session.should_stop():
                     session.run(strategy.experimental_local_results(loss))
-        return self
 
     def _step(self, features):
         """The loss, float32 [], once the step is done."""

@@ -1,32 +1,154 @@
-"""Training on several hosts: when one of them is lost, the others end too.
+"""Training on several hosts: TF_CONFIG names them, they wait for each other at the start, and when
+one of them is lost, the others end too.
 
-TensorFlow would wait for the lost host forever: interrupted sums over hosts do not recover until
-the program is restarted.
+TensorFlow would wait at the start too, but it holds Python's lock meanwhile: signals have no
+effect, and no message names the missing host. It would wait for a lost host forever: interrupted
+sums over hosts do not recover until the program is restarted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import json
 import logging
 import os
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.eager import context
 
-from xlnet.engine import distribution, private_tf
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
+_TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
+_TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
+              '"index": N}}')
+_SECONDS_FOR_A_CONNECTION = 2
+_SECONDS_BETWEEN_TRIES = 0.2
+_SECONDS_BETWEEN_LINES = 60
 _SECONDS_BETWEEN_LOOKS = 5
 _MISSES = 3             # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 _SECONDS_TO_END = 10    # for a step, when its session is closed
 
+
+# ---- TF_CONFIG
+
+def cluster(num_hosts: int) -> tuple[int, int]:
+    """(number of hosts, index of this one), as TF_CONFIG says.
+
+    Raises:
+      UserError: it is not valid, or names another number of hosts.
+    """
+    names = [name for name, _ in all_hosts()]
+    if max(len(names), 1) != num_hosts:
+        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
+                        % (num_hosts, len(names), "" if len(names) == 1 else "s",
+                           _TF_CONFIG))
+    _, task = _tf_config()
+    this = _TASK % (task.get("type"), task.get("index"))
+    if names and this not in names:
+        raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
+                        % (json.dumps(task), _TF_CONFIG))
+    if num_hosts == 1:
+        os.environ.pop("TF_CONFIG", None)       # which MirroredStrategy would read too
+    return num_hosts, names.index(this) if names else 0
+
+
+def all_hosts() -> list[tuple[str, str]]:
+    """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
+    jobs, _ = _tf_config()
+    return [(_TASK % (job, index), address) for job in ("chief", "worker")
+            for index, address in enumerate(jobs.get(job, []))]
+
+
+def _tf_config():
+    """(the jobs of TF_CONFIG, its task)."""
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        found = json.loads(text)
+        jobs = tf.train.ClusterSpec(found.get("cluster", {})).as_dict()     # checks its form
+        return jobs, dict(found.get("task", {}))
+    except json.JSONDecodeError as e:
+        raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
+    except (AttributeError, TypeError, ValueError):
+        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG)) from None
+
+
+# ---- the start
+
+def wait_for_all(addresses: Sequence[str], own: int) -> None:
+    """Waits, without a limit, until all other hosts listen at their addresses.
+
+    Meanwhile this host listens at its own address, where TensorFlow will listen. Logs every minute
+    which hosts are missing, and why.
+
+    Args:
+      addresses: "name:port" of each host.
+      own: the index of this host.
+
+    Raises:
+      UserError: an address has no port, or another program listens at this host's.
+    """
+    places = [_place(address) for address in addresses]
+    others = [index for index in range(len(addresses)) if index != own]
+    said = time.monotonic()
+    with _listening(addresses[own], places[own][1]):
+        while True:
+            silent = {index: _why_silent(places[index]) for index in others}
+            silent = {index: why for index, why in silent.items() if why}
+            if not silent:
+                return
+            if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                _log.info("note: waiting for %s", ", ".join(
+                    "host %d (%s: %s)" % (index, addresses[index], why)
+                    for index, why in silent.items()))
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _place(address):
+    name, _, port = address.rpartition(":")
+    if not name or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError("TF_CONFIG: the address of a host is '%s', expected name:port" % address)
+    return name.strip("[]"), int(port)
+
+
+@contextlib.contextmanager
+def _listening(address: str, port: int) -> Iterator[None]:
+    """Listens at all addresses of this machine, as TensorFlow's server does."""
+    both = socket.has_dualstack_ipv6()
+    try:
+        server = socket.create_server(
+            ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
+    except OSError as e:
+        why = "is taken by another program" if e.errno == errno.EADDRINUSE else str(e)
+        raise UserError("TF_CONFIG: this host is %s, but port %d %s; stop what listens there, or "
+                        "give all hosts another" % (address, port, why)) from e
+    with server:
+        yield
+
+
+def _why_silent(place):
+    """Why the host does not answer; None if it does. An unknown name may belong to a container that
+    is not up yet."""
+    try:
+        socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
+    except OSError as e:
+        return e.strerror or str(e)
+    except UnicodeError:        # of a name with an empty part
+        return "not the name of a host"
+    return None
+
+
+# ---- lost hosts
 
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
@@ -37,26 +159,35 @@ class Lost(UserError):
 
 
 def missing() -> Optional[str]:
-    """The name of a host that does not answer; None if all answer."""
-    for index, (name, address) in enumerate(distribution.all_hosts()):
+    """The name of a host that does not answer; None if all answer.
+
+    Private TensorFlow (2.15.1 to 2.21.0): only its context knows the hosts of a collective
+    operation, and no public function checks one of them.
+    """
+    for index, (name, address) in enumerate(all_hosts()):
         try:
-            private_tf.check_host_answers(name, _SECONDS_FOR_AN_ANSWER)
+            context.context().check_collective_ops_peer_health(
+                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER)
         except tf.errors.OpError:
             return "host %d (%s)" % (index, address)
     return None
 
 
-class PeerMonitor:
-    """Counts how many times in a row a host did not answer."""
+def lost(is_watched: Callable[[], bool],
+         wait: Callable[[float], Optional[bool]] = time.sleep) -> Optional[str]:
+    """The name of a host that does not answer several times in a row; None if all answer.
 
-    def __init__(self):
-        self._misses = 0
-
-    def lost(self, is_watched: Callable[[], bool] = lambda: True) -> Optional[str]:
-        """Checks once more; returns the name of a host that is lost, or None."""
+    Args:
+      is_watched: function that returns whether the hosts have to answer just now.
+      wait: function that waits for some seconds; it returns True to end the checks.
+    """
+    for miss in range(_MISSES):
+        if miss and wait(_SECONDS_BETWEEN_LOOKS):
+            return None
         host = missing() if is_watched() else None
-        self._misses = self._misses + 1 if host and is_watched() else 0
-        return host if self._misses >= _MISSES else None
+        if not host or not is_watched():
+            return None
+    return host
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -65,29 +196,31 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     Raises:
       Lost: a host is.
     """
-    monitor, begun = PeerMonitor(), time.time()
-    next_look = begun + _SECONDS_BETWEEN_LOOKS
+    begun = last_look = time.time()
     while not condition():
         time.sleep(0.02)
         if time.time() > begun + seconds:
             return False
-        if time.time() > next_look:
-            lost, next_look = monitor.lost(), time.time() + _SECONDS_BETWEEN_LOOKS
-            if lost:
-                raise Lost(lost)
+        if time.time() > last_look + _SECONDS_BETWEEN_LOOKS:
+            host, last_look = lost(lambda: not condition()), time.time()
+            if host:
+                raise Lost(host)
     return True
 
 
 @contextlib.contextmanager
-def together() -> Iterator[Watch]:
-    """Yields a `Watch`, to be the first hook of the training inside.
+def together(hosts: int) -> Iterator[list[Watch]]:
+    """Yields the first hooks of the training inside: a `Watch` if there are several hosts.
 
     Raises:
       Lost: a host is.
     """
+    if hosts == 1:
+        yield []
+        return
     watch = Watch()
     try:
-        yield watch
+        yield [watch]
     except tf.errors.OpError as e:
         if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):
@@ -128,11 +261,10 @@ class Watch(tf.train.SessionRunHook):
         self.stop()
 
     def _look(self):
-        monitor = PeerMonitor()
-        while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
-            self.lost = monitor.lost(lambda: self._in_step)
-        if not self.lost:
-            return
+        while not self.lost:
+            if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+                return
+            self.lost = lost(lambda: self._in_step, self._ended.wait)
         if self._session:       # the step ends with an error; a first one may wait all the same
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):

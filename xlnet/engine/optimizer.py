@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.distribution import base_name, zeros
+from xlnet.engine.devices import base_name, zeros
 from xlnet.network import ops
 from xlnet.settings.training import OptimizationSettings
 
@@ -161,23 +161,19 @@ class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
 
-    `value`: float32 scalar. `updates`: float32 scalar, the number of updates so far; None if they
-    are not counted. Steps whose gradients overflow make no update. All are variables of the
-    checkpoint.
-
-    Args:
-      counts_updates: False for a run that version 0.1 began, which did not count.
+    `value`: float32 scalar. `updates`: float32 scalar, the number of updates so far: steps whose
+    gradients overflow make none. All are variables of the checkpoint.
     """
 
-    def __init__(self, counts_updates: bool = True):
+    def __init__(self):
         def state(name, value):
             return tf.get_variable(
                 name, [], tf.float32, tf.initializers.constant(value), trainable=False,
                 use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
             self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
-            self._updates = state("updates", 0.) if counts_updates else None
-        self.updates = None if self._updates is None else tf.identity(self._updates.read_value())
+            self._updates = state("updates", 0.)
+        self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
@@ -187,11 +183,10 @@ class LossScale:
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
         grown = tf.where(is_due, self.value * 2., self.value)
         scale = tf.where(is_valid, grown, tf.maximum(self.value / 2., 1.))
-        counted = [] if self._updates is None else [self._updates.assign(
-            self.updates + tf.cast(is_valid, tf.float32), read_value=False)]
+        updates = self.updates + tf.cast(is_valid, tf.float32)
         return tf.group(self._scale.assign(scale, read_value=False),
                         self._good_steps.assign(tf.where(is_due, 0., good), read_value=False),
-                        *counted)
+                        self._updates.assign(updates, read_value=False))
 
 
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
@@ -235,9 +230,8 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
         gradients = [gradient / loss_scale.value for gradient in gradients]
     clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
-    updates = loss_scale.updates if loss_scale else None
     optimizer, clipped, rate = _optimizer(
-        settings, step, clipped, variables, updates=step if updates is None else updates,
+        settings, step, clipped, variables, updates=loss_scale.updates if loss_scale else step,
         is_valid=is_valid, frozen_rows=frozen_rows)
     train_op = optimizer.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:

@@ -17,8 +17,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.engine import distribution, private_tf, progress, train_step
+from xlnet.engine import devices, progress
 from xlnet.engine.checkpoint import Restoring
+from xlnet.engine.devices import Devices
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Answering:
 
     def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
                  sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
-                 devices: distribution.Devices, seed: int = 0, at_once: int = 1):
+                 devices: Devices, seed: int = 0, at_once: int = 1):
         self._seed = seed
         self._answers = answers
         self._sources = sources
@@ -100,9 +101,9 @@ class Answering:
         TensorFlow would not place variables on all devices."""
         if self._session is not None:
             return
-        train_step.set_up_process()
+        devices.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        with private_tf.gradients_forgotten(), tf.Graph().as_default() as graph, \
+        with devices.gradients_forgotten(), tf.Graph().as_default() as graph, \
                 strategy.scope():
             tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
@@ -111,7 +112,7 @@ class Answering:
                            for make_batches in self._sources]
 
             def copy():
-                source = sources[distribution.replica_index() % len(sources)]
+                source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
                 return self._answers(batch)
@@ -121,9 +122,9 @@ class Answering:
                                    *[source.initializer for source in sources])
             self._initialize = tf.global_variables_initializer()
             self._restore = Restoring()
-        config = distribution.session_config(self._devices)
+        config = self._devices.session_config()
         if self._at_once > 1:
-            distribution.divide_cores(config, self._at_once)
+            devices.divide_cores(config, self._at_once)
         self._session = tf.Session(graph=graph, config=config)
 
     def _side_by_side(self):

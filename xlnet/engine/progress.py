@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import csv
 import logging
 import math
@@ -17,7 +16,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, gpus, train_step
+from xlnet.engine import checkpoint, train_step
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -25,9 +24,6 @@ _log = logging.getLogger(__name__)
 CSV_NAME = "training.csv"
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
-_REMEDY = "try a lower learning_rate, more warmup_steps or a lower clip"
-_MEAN_STEPS = 100       # over which the watched loss is averaged
-_RISE = 1.              # above the lowest mean, for a warning [nats per token]
 
 
 class Journal:
@@ -58,17 +54,11 @@ class Journal:
         add_to_board(self._model_dir, step, values)
 
 
-def add_to_board(model_dir: str, step: int, scalars: Optional[dict[str, float]] = None,
-                 texts: Optional[dict[str, str]] = None) -> None:
-    """Adds curves and Markdown texts, dicts by tag, to TensorBoard's files in `model_dir`."""
-    kind = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name="text"))
-    values = [tf.Summary.Value(tag=tag, simple_value=value)
-              for tag, value in (scalars or {}).items()]
-    values += [tf.Summary.Value(tag=tag, metadata=kind,
-                                tensor=tf.make_tensor_proto(text, dtype=tf.string))
-               for tag, text in (texts or {}).items()]
+def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
+    """Adds a step's numbers, by name of the curve, to TensorBoard's files in `model_dir`."""
     writer = _board(model_dir)
-    writer.add_summary(tf.Summary(value=values), step)
+    writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value)
+                                         for tag, value in scalars.items()]), step)
     writer.flush()
 
 
@@ -86,21 +76,19 @@ class Progress(tf.train.SessionRunHook):
       log_steps: steps between two lines.
       per_step: units of work in one step.
       unit: their name, "tokens" or "examples".
-      model_dir: of the run; None: there is none.
-      banner: dict of the lines of the banner, without the parameters; None: no banner.
+      model_dir: of the run.
+      banner: dict of the lines of the banner, without the parameters.
       keeps_journal: whether there is a `Journal`.
-      with_perplexity: whether the loss is in nats per token; a warning is logged the first time
-        that its mean rises.
+      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
       is_chief: other hosts only check that numbers are finite.
     """
 
     def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
-                 model_dir: Optional[str] = None, banner: Optional[dict[str, Any]] = None,
-                 keeps_journal: bool = False, with_perplexity: bool = False,
-                 is_chief: bool = True):
+                 model_dir: str, banner: dict[str, Any], keeps_journal: bool = False,
+                 with_perplexity: bool = False, is_chief: bool = True):
         self._model_dir = model_dir
+        self._keeps_journal = keeps_journal
         self._journal: Optional[Journal] = None
-        self._journal_dir = model_dir if keeps_journal and is_chief else None
         self._train_steps = train_steps
         self._log_steps = log_steps
         self._per_step = per_step
@@ -108,24 +96,19 @@ class Progress(tf.train.SessionRunHook):
         self._banner = banner
         self._with_perplexity = with_perplexity
         self._is_chief = is_chief
-        self._watched: collections.deque[float] = collections.deque(maxlen=_MEAN_STEPS)
-        self._lowest, self._has_warned = math.inf, not with_perplexity
 
     def begin(self) -> None:
-        self._fetches = train_step.step_of_graph().scalars()
-        if self._banner is not None and self._is_chief:
+        self._fetches = train_step.step_of_graph().scalars
+        if self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
-            self._banner = dict(self._banner, parameters="{:,}".format(count))
-            show_banner(self._banner)
+            show_banner(dict(self._banner, parameters="{:,}".format(count)))
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         step = int(session.run(tf.train.get_global_step()))
         self._start(step)
         self._first_step_began: Optional[float] = time.time()
-        if self._journal_dir:
-            self._journal = Journal(self._journal_dir, step)
-            if self._banner is not None:
-                add_to_board(self._journal_dir, step, texts={"run": markdown(self._banner)})
+        if self._keeps_journal and self._is_chief:
+            self._journal = Journal(self._model_dir, step)
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step
@@ -142,7 +125,6 @@ class Progress(tf.train.SessionRunHook):
         self._losses.append(values["loss"])
         if not self._is_chief:
             return
-        self._watch(step, float(values["loss"]))
         if self._first_step_began is not None:
             _log.info("first step after %.1f s", time.time() - self._first_step_began)
             self._first_step_began = None
@@ -162,21 +144,9 @@ class Progress(tf.train.SessionRunHook):
             wrong = "the gradient norm is %s" % norm
         else:
             return
-        last = checkpoint.newest(self._model_dir) if self._model_dir else None
-        raise UserError("%s at step %d; last checkpoint before it: %s; %s"
-                        % (wrong, step, last or "none", _REMEDY))
-
-    def _watch(self, step, loss):
-        """Warns once if the mean loss rises, which may happen in healthy runs too."""
-        self._watched.append(loss)
-        if self._has_warned or len(self._watched) < _MEAN_STEPS:
-            return
-        mean = float(np.mean(self._watched))
-        self._lowest = min(self._lowest, mean)
-        if mean > self._lowest + _RISE:
-            self._has_warned = True
-            _log.warning("note: step %d: the loss rose from %.2f to %.2f, means of %d steps; if it "
-                         "does not fall again, %s", step, self._lowest, mean, _MEAN_STEPS, _REMEDY)
+        raise UserError("%s at step %d; last checkpoint before it: %s; try a lower learning_rate, "
+                        "more warmup_steps or a lower clip"
+                        % (wrong, step, checkpoint.newest(self._model_dir) or "none"))
 
     def _report(self, step, values):
         loss = float(np.mean(self._losses))
@@ -194,15 +164,9 @@ class Progress(tf.train.SessionRunHook):
 
 def memory_gib() -> float:
     """Peak memory so far [GiB]: of the first GPU, or of this process if there is no GPU."""
-    if gpus.found():
+    if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
-
-
-def markdown(items: dict[str, Any]) -> str:
-    """A table of two columns."""
-    return "\n".join(["| setting | value |", "|---|---|"]
-                     + ["| %s | %s |" % item for item in items.items()])
 
 
 def show_banner(items: dict[str, Any]) -> None:

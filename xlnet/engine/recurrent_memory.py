@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, distribution, multi_host
+from xlnet.engine import checkpoint, devices, multi_host
+from xlnet.engine.devices import Devices
 from xlnet.errors import UserError
 from xlnet.settings.network import XLNetConfig
 
@@ -39,7 +40,7 @@ class Memory:
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
         self._variable = tf.get_variable(
             "memory", [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
-            distribution.zeros, trainable=False, use_resource=True,
+            devices.zeros, trainable=False, use_resource=True,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
@@ -68,7 +69,7 @@ class MemoryFiles:
       batch_size: of the global batch.
     """
 
-    def __init__(self, model_dir: str, devices: distribution.Devices, batch_size: int):
+    def __init__(self, model_dir: str, devices: Devices, batch_size: int):
         self._model_dir = model_dir
         self._devices = devices
         self._batch_size = batch_size
@@ -76,7 +77,7 @@ class MemoryFiles:
     def begin(self) -> None:
         """Call it when the graph is complete."""
         found = tf.get_collection(_MEMORIES)     # the same variable from each replica
-        self._parts = list(distribution.local_parts(found[0])) if found else []
+        self._parts = list(devices.local_parts(found[0])) if found else []
         self._values = [tf.placeholder(tf.float32, part.shape) for part in self._parts]
         self._load = tf.group(*[part.assign(value, read_value=False)
                                 for part, value in zip(self._parts, self._values)])

@@ -1,4 +1,6 @@
-"""The settings of a run, in its model directory: to repeat the run, and to compare on resume."""
+"""The settings of a run, its architecture and its vocabulary, in its model directory: to repeat the
+run, and to compare on resume.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ from typing import Any, Optional
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -42,12 +46,14 @@ class KeptSettings:
         self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
                        if value is not None}
 
-    def check(self) -> None:
-        """Compares with the settings that the run in `model_dir` has so far.
+    def check(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+        """Compares with what the run in `model_dir` has so far.
 
         Raises:
-          UserError: a setting that affects training differs, and `allow_changes` is off.
+          UserError: as of `check_directory`; or a setting that affects training differs, and
+            `allow_changes` is off.
         """
+        check_directory(self._model_dir, config, tokenizer)
         if not checkpoint.all_prefixes(self._model_dir) or not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
@@ -81,8 +87,11 @@ class KeptSettings:
                 field.name == "eval_record_info_dir" and was is None)
         return field.metadata["resume"] == "same"
 
-    def keep(self) -> None:
-        """Writes the settings; moves the ones that they replace to the history."""
+    def keep(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+        """Writes `xlnet_config.json`, `spiece.model` with its description, and the settings; moves
+        the ones that they replace to the history."""
+        config.to_json(os.path.join(self._model_dir, CONFIG_NAME))
+        tokenizer.save(os.path.join(self._model_dir, SPIECE_NAME))
         if os.path.exists(self._path):
             before = files.read_json(self._path, "model_dir")
             if before == self.values:
@@ -93,3 +102,20 @@ class KeptSettings:
                 {"until": time.strftime("%Y-%m-%d %H:%M:%S"),
                  "until_step": checkpoint.step_of(self._model_dir), "settings": before}]})
         files.write_json(self._path, self.values)
+
+
+def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+    """Compares with the run in `model_dir`, if there is one.
+
+    Raises:
+      UserError: it has another architecture or vocabulary, or its text was cleaned in another way.
+    """
+    prefix, spiece = checkpoint.newest(model_dir), os.path.join(model_dir, SPIECE_NAME)
+    if not prefix:
+        return
+    checkpoint.check_config(prefix, config)
+    if os.path.exists(spiece):
+        if files.sha256(spiece) != tokenizer.sha256:
+            raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
+                            % (spiece, tokenizer.path))
+        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # raises if they differ

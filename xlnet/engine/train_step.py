@@ -1,141 +1,28 @@
-"""The training engine of pretraining and fine-tuning: Estimator, start, one step.
-
-It serves any number of devices (see `distribution`). A step is one update with the gradient of the
-global batch, for any number of replicas and micro-batches (gradient accumulation).
+"""One step of training: an update with the gradient of the global batch, for any number of replicas
+and micro-batches (gradient accumulation).
 """
 
 from __future__ import annotations
 
-import ctypes
-import dataclasses
-import os
 import re
-import sys
-import warnings
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from collections.abc import Callable
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors, files
-from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
-from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
-from xlnet.errors import UserError
+from xlnet.engine import checkpoint, optimizer
+from xlnet.engine.devices import mean_over_replicas
+from xlnet.engine.estimator import EstimatorSpec
 from xlnet.network import noise, ops, parameters
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.training import OptimizationSettings
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.training import OptimizationSettings, RunSettings
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
-_M_ARENA_MAX = -8          # of malloc.h
-_CORES_OF_A_HEAP = 32
-
-
-# ---- Estimator ----
-
-def make_estimator(model_fn: Callable[..., EstimatorSpec], *, model_dir: str, seed: int,
-                   devices: distribution.Devices) -> Estimator:
-    """Returns an Estimator. It saves nothing itself: see `saving`."""
-    set_up_process()
-    return Estimator(model_fn, model_dir, RunConfig(
-        tf_random_seed=seed, train_distribute=devices.strategy,
-        session_config=distribution.session_config(devices, is_training=True)))
-
-
-def set_up_process() -> None:
-    """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
-    share_one_heap()
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
-
-
-def share_one_heap() -> None:
-    """Makes all threads allocate from one heap, or from a few on a machine with many cores.
-
-    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
-    used by another: benchmarks/HISTORY.md has the figures, also of threads that wait for each other
-    at one heap. On other systems this does nothing.
-    """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option:
-            set_option(_M_ARENA_MAX, heaps_for(os.cpu_count() or 1))
-
-
-def heaps_for(cores: int) -> int:
-    """The number of heaps that the threads of a machine share."""
-    return max(1, cores // _CORES_OF_A_HEAP)
-
-
-def train(estimator: Estimator, input_fn: Callable[[], tf.data.Dataset], *,
-          max_steps: int, hooks: list, devices: distribution.Devices) -> None:
-    """Trains to step `max_steps`; on several hosts, together with them.
-
-    Raises:
-      UserError: the checkpoint to resume from lacks a variable that these settings need, a host is
-        lost, or the data is bad.
-    """
-    with errors.explained(), private_tf.gradients_forgotten():
-        _train(estimator, input_fn, max_steps, hooks, devices)
-
-
-def _train(estimator, input_fn, max_steps, hooks, devices):
-    try:
-        if devices.hosts == 1:
-            estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
-            return
-        with multi_host.together() as watch:
-            estimator.train(input_fn, max_steps=max_steps, hooks=[watch, *hooks])
-    except tf.errors.NotFoundError as e:
-        missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
-        if not missing:
-            raise
-        raise UserError("model_dir: the run in %s was begun with other settings, its checkpoint "
-                        "has no %s; give them again, or another model_dir"
-                        % (estimator.model_dir, missing.group(1))) from None
-
-
-# ---- start ----
-
-def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
-    """Compares with the run in `model_dir`, if there is one.
-
-    Raises:
-      UserError: it has another architecture or vocabulary, or its text was cleaned in another way.
-    """
-    path = os.path.join(model_dir, CONFIG_NAME)
-    spiece = os.path.join(model_dir, SPIECE_NAME)
-    if not checkpoint.newest(model_dir):
-        return
-    if os.path.exists(path):
-        checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
-    if os.path.exists(spiece):
-        if files.sha256(spiece) != tokenizer.sha256:
-            raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
-                            % (spiece, tokenizer.path))
-        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # raises if they differ
-
-
-def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
-    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`."""
-    config.to_json(os.path.join(model_dir, CONFIG_NAME))
-    tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
-
-
-def precision_in_words(network: NetworkSettings, devices: distribution.Devices) -> str:
-    """The precision of the run for the banner, and whether a GPU lacks it."""
-    precision = network.run_config(is_training=True).precision
-    lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
-    has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
-    return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
-                         ", recomputing" * network.recompute,
-                         "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                         if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -174,9 +61,7 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
 
 def _rounding(initializer):
     """An initializer that samples in float32, then casts to the type of the variable."""
-    def sample(shape, dtype):
-        return tf.cast(initializer(shape, tf.float32), dtype)
-    return sample
+    return lambda shape, dtype: tf.cast(initializer(shape, tf.float32), dtype)
 
 
 def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
@@ -184,21 +69,6 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
     checkpoint."""
     if init_checkpoint and not checkpoint.newest(model_dir):
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
-
-
-# ---- one step ----
-
-def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimizer.LossScale]:
-    """The `optimizer.LossScale` for fp16; None for other precisions.
-
-    Args:
-      network: has the precision.
-      model_dir: of the run; its newest checkpoint shows whether updates are counted.
-    """
-    if network.precision != "fp16":
-        return None
-    newest = checkpoint.newest(model_dir)
-    return optimizer.LossScale(not newest or checkpoint.UPDATES in checkpoint.names(newest))
 
 
 def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
@@ -260,26 +130,18 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """The tensors of a training step that hooks read, and the variable that requests a stop.
 
     Attributes:
-      loss, learning_rate, gradient_norm, gradient_scale: float32 [], of the global batch.
+      scalars: loss, learning_rate, gradient_norm and gradient_scale by name, float32 [], of the
+        global batch.
       stop: float32 [], above 0 as soon as `stop_asked` of a replica is.
       stop_asked: float32 [], a local variable of each replica.
     """
-    loss: tf.Tensor
-    learning_rate: tf.Tensor
-    gradient_norm: tf.Tensor
-    gradient_scale: tf.Tensor
+    scalars: dict[str, tf.Tensor]
     stop: tf.Tensor
     stop_asked: Any
-
-    def scalars(self) -> dict[str, tf.Tensor]:
-        """The tensors to report, by name."""
-        return {name: getattr(self, name)
-                for name in ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
 
 
 def step_of_graph() -> Step:
@@ -287,32 +149,38 @@ def step_of_graph() -> Step:
     return tf.get_collection(_STEP)[0]
 
 
-def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
-                  gradients: Optional[list[tf.Tensor]] = None,
-                  scale: Optional[optimizer.LossScale] = None,
-                  updates: Sequence[tf.Operation] = (),
-                  **more: Any) -> EstimatorSpec:
-    """The part of a training step that all tasks share; `step_of_graph` returns its scalars.
+def training_spec(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+                  features: dict[str, tf.Tensor], *, config: XLNetConfig,
+                  network: NetworkSettings, optimization: OptimizationSettings,
+                  settings: RunSettings, xla: bool,
+                  updates: Callable[[dict[str, tf.Tensor]], list[tf.Operation]] = lambda kept: [],
+                  frozen_rows: Callable[[str], int] = lambda name: 0) -> EstimatorSpec:
+    """A training step, on the replica whose graph is being built; `step_of_graph` returns its
+    scalars. The weights start from `settings.init_checkpoint` in a new run.
 
     Args:
-      loss: float32 scalar, the mean over this replica's batch.
-      optimization_settings: of the update.
-      gradients: of `loss` times `scale.value`, for `tf.trainable_variables()`; None: computed here.
-      scale: `optimizer.LossScale` of the gradients, or None.
-      updates: other operations of the step.
-      more: arguments of `optimizer.minimize`.
+      compute: as for `accumulate`; the mean of its losses over all replicas is minimized.
+      features: dict of tensors [b,...] of this replica.
+      config: of the network.
+      network: has the precision.
+      optimization: of the update.
+      settings: of the run.
+      xla: whether the gradients are compiled.
+      updates: function from the tensors that `compute` returns, for all batch elements, to other
+        operations of the step.
+      frozen_rows: see `optimizer.AdamW`.
     """
-    if gradients is None:
-        gradients = optimizer.gradients_of(loss)
+    scale = optimizer.LossScale() if network.precision == "fp16" else None
+    loss, gradients, kept = accumulate(compute, features, settings.grad_accum_steps, scale, xla)
+    start_from(settings.init_checkpoint, config, settings.model_dir)
     stop_asked = _stop_variable()
-    *gradients, loss, stop = distribution.mean_over_replicas(
-        gradients + [loss, stop_asked.read_value()])
+    *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
     train_op, scalars = optimizer.minimize(
-        loss, optimization_settings, tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())), scale, **more)
-    tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
-                                     stop_asked=stop_asked, **scalars))
-    return EstimatorSpec(ModeKeys.TRAIN, loss=loss, train_op=tf.group(train_op, *updates))
+        loss, optimization, tf.train.get_global_step(),
+        list(zip(gradients, tf.trainable_variables())), scale, frozen_rows)
+    tf.add_to_collection(_STEP, Step(
+        {"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked))
+    return EstimatorSpec(loss=loss, train_op=tf.group(train_op, *updates(kept)))
 
 
 def _stop_variable():

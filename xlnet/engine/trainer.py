@@ -8,39 +8,29 @@ import contextlib
 import dataclasses
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
-from typing import Any, Optional, Protocol, Union
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import errors, lock
-from xlnet.engine import best_checkpoint, checkpoint, distribution, progress, saving, train_step
+from xlnet import lock
+from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import Selection
-from xlnet.engine.estimator import EstimatorSpec
-from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.engine.devices import Devices
+from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.engine.predictor import Answering
+from xlnet.engine.progress import Progress
+from xlnet.engine.recurrent_memory import MemoryFiles
+from xlnet.errors import UserError
 from xlnet.settings.network import XLNetConfig
-from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
 
 _log = logging.getLogger(__name__)
 
 LOCK = "training.lock"      # in a model directory: which process trains there
-
-
-class Evaluator(Protocol):
-    """Evaluates checkpoints."""
-
-    def build(self) -> None:
-        """Makes the graph and the session of all evaluations; called before training."""
-
-    def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        """Reports and returns the metrics of a checkpoint, with the selecting metric and the loss.
-
-        Args:
-          step: of the checkpoint.
-          prefix: of the checkpoint; None: the initial weights.
-        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +49,13 @@ class Job:
       banner: function that returns the banner's lines between devices and batch; called after
         `begin`.
       begin: called before the first step of this process: writes files into the model directory.
-      evaluator: None: no evaluation during training.
+      evaluate: function of the step and the prefix of a checkpoint (None: the initial weights) that
+        reports and returns its metrics, the selecting one and the loss among them; None: no
+        evaluation during training.
+      answering: of `evaluate`; its graph and session are made before training.
       evaluates_start: whether the initial weights are evaluated.
       saves_start: whether the initial weights are saved, as step 0.
-      companions: see `saving.Saving`.
+      memories: saved with each checkpoint.
       keeps_journal: see `progress.Progress`.
       with_perplexity: see `progress.Progress`.
     """
@@ -75,16 +68,18 @@ class Job:
     epoch_steps: float
     banner: Callable[[], dict[str, str]]
     begin: Callable[[], None]
-    evaluator: Optional[Evaluator] = None
+    evaluate: Optional[Callable[[int, Optional[str]], dict[str, Any]]] = None
+    answering: Optional[Answering] = None
     evaluates_start: bool = False
     saves_start: bool = False
-    companions: tuple[saving.Companion, ...] = ()
+    memories: Optional[MemoryFiles] = None
     keeps_journal: bool = False
     with_perplexity: bool = False
 
 
-class Trainer:
-    """Trains a `Job` in its model directory.
+class Trainer(tf.train.SessionRunHook):
+    """Trains a `Job` in its model directory. It is a hook of its Estimator: it saves and evaluates
+    between steps.
 
     Args:
       job: what is trained.
@@ -94,9 +89,8 @@ class Trainer:
       selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
-                 optimization: OptimizationSettings, devices: distribution.Devices,
-                 selection: Selection):
+    def __init__(self, job: Job, settings: RunSettings, optimization: OptimizationSettings,
+                 devices: Devices, selection: Selection):
         self._job = job
         self._settings = settings
         self._optimization = optimization
@@ -104,6 +98,8 @@ class Trainer:
         self._selection = selection
         self._model_dir = settings.model_dir
         self._last = optimization.train_steps
+        self._stop = StopSignal()
+        self._has_stopped = False       # by a signal on any host
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step, or until early stopping.
@@ -115,24 +111,24 @@ class Trainer:
           UserError: another run trains in the directory, its checkpoints are damaged, or training
             failed.
         """
-        train_step.set_up_process()
+        devices.set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
-            step = self._resume()
-            if step >= self._last:
+            self._step = self._resume()
+            if self._step >= self._last:
                 _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
                 return True
             if self._selection.is_over():
-                _log.info("the run in %s was stopped early, at step %d", self._model_dir, step)
+                _log.info("the run in %s was stopped early, at step %d", self._model_dir,
+                          self._step)
                 return True
             if self._devices.is_chief:
                 self._job.begin()
-            if not step and self._job.evaluates_start:
+            if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
-            return self._train(step)
-
-    # -- resume
+            self._train()
+            return self._say_end()
 
     def _resume(self):
         """Runs interrupted evaluations; returns the step from which the run resumes."""
@@ -148,77 +144,108 @@ class Trainer:
                 self._evaluate(saved, prefix)
         return step
 
-    # -- training
-
-    def _train(self, step):
-        """Trains from `step` on; returns as `train`."""
-        job, settings, devices = self._job, self._settings, self._devices
-        reporter = progress.Progress(
+    def _train(self):
+        job, settings, first = self._job, self._settings, self._step
+        self._progress = Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
             unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-            banner=self._banner(step), with_perplexity=job.with_perplexity,
-            is_chief=devices.is_chief)
-        saver = saving.Saving(
-            self._model_dir, devices, companions=job.companions, is_due=self._is_saved,
-            max_save=settings.max_save, start_step=step,
-            save_start=job.saves_start, after_save=lambda step: self._after_save(step, reporter),
-            is_needed=self._lacks_evaluation)
-        estimator = train_step.make_estimator(job.model_fn, model_dir=self._model_dir,
-                                              seed=settings.seed, devices=devices)
-        if job.evaluator and devices.is_chief:
-            job.evaluator.build()
+            banner=self._banner(), with_perplexity=job.with_perplexity,
+            is_chief=self._devices.is_chief)
+        estimator = Estimator(job.model_fn, self._model_dir, self._devices, settings.seed)
+        if job.answering and self._devices.is_chief:
+            job.answering.build()
         try:
-            train_step.train(
-                estimator, lambda: job.batches(step), devices=devices,
-                hooks=[reporter, saver, best_checkpoint.StopHook(self._selection)],
-                max_steps=self._last)
+            estimator.train(lambda: job.batches(first), max_steps=self._last,
+                            hooks=[self._progress, self])
         finally:
-            saver.close()
-        return self._say_end(saver)
+            self._stop.end()
 
-    def _say_end(self, saver):
+    def _say_end(self):
         """Logs why training ended before its last step, if it did; returns as `train`."""
-        stopped = saver.stopped()
-        if stopped:
+        if self._has_stopped or self._stop.is_asked:    # perhaps in the last step
             _log.info("stopped by %s at step %d, saved; run the same command again to resume",
-                      *stopped)
+                      self._stop.name, self._step)
             return False
         if self._selection.is_over():
-            _log.info("stopped at step %d: no better %s in %d evaluations",
-                      checkpoint.step_of(self._model_dir), self._selection.metric,
-                      self._selection.patience)
+            _log.info("stopped at step %d: no better %s in %d evaluations", self._step,
+                      self._selection.metric, self._selection.patience)
         return True
+
+    # -- the hook
+
+    def begin(self) -> None:
+        if self._job.memories:
+            self._job.memories.begin()
+        self._stop.begin()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
+        self._saved = int(session.run(tf.train.get_global_step()))
+        if self._saved != self._step:
+            raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
+                            "host's of step %d; all hosts must share the directory"
+                            % (self._model_dir, self._step, self._saved))
+        if self._job.memories:
+            if self._devices.is_chief:
+                self._job.memories.forget()     # a killed run's, newer than its last checkpoint
+            self._job.memories.load(session, self._step)
+        if self._job.saves_start and not self._step:
+            self._save(session)
+
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
+        return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))
+
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
+        self._step += 1
+        self._has_stopped = bool(run_values.results > 0)
+        if (self._has_stopped or self._is_evaluated(self._step)
+                or self._step % self._settings.save_steps == 0):
+            self._save(run_context.session)
+        if self._has_stopped or self._selection.is_over():
+            run_context.request_stop()
+
+    def end(self, session: tf.Session) -> None:
+        if self._saved != self._step:
+            self._save(session)
 
     # -- saving, evaluation, selection
 
-    def _is_saved(self, step):
-        return step % self._settings.save_steps == 0 or self._is_evaluated(step)
+    def _save(self, session):
+        """Saves, evaluates and removes old checkpoints. A signal interrupts the evaluation."""
+        memories, self._saved = self._job.memories, self._step
+        if memories:
+            memories.save(session, self._step)
+        if not self._devices.is_chief:
+            return
+        checkpoint.write(self._saver, session, self._model_dir, self._step)
+        if self._is_evaluated(self._step) and not self._has_stopped:
+            began = time.time()
+            self._stop.interrupts(lambda: self._evaluate(
+                self._step, dict(checkpoint.all_prefixes(self._model_dir))[self._step]))
+            self._progress.leave_out(time.time() - began)
+        checkpoint.keep_some(self._model_dir, self._settings.max_save, self._lacks_evaluation)
+        if memories:
+            memories.forget()
 
     def _is_evaluated(self, step):
         return best_checkpoint.is_due(step, self._settings.eval_steps, self._last)
 
     def _lacks_evaluation(self, step):
-        return self._job.evaluator is not None and self._selection.lacks(
+        return self._job.evaluate is not None and self._selection.lacks(
             step, self._settings.eval_steps, self._last)
-
-    def _after_save(self, step, progress):
-        if self._is_evaluated(step):
-            began = time.time()
-            self._evaluate(step, dict(checkpoint.all_prefixes(self._model_dir))[step])
-            progress.leave_out(time.time() - began)
 
     def _evaluate(self, step, prefix):
         """Evaluates a checkpoint and keeps it if it is the best so far."""
-        if not (self._job.evaluator and self._devices.is_chief):
+        if not (self._job.evaluate and self._devices.is_chief):
             return
-        with errors.explained():
-            result = self._job.evaluator(step, prefix)
+        result = self._job.evaluate(step, prefix)
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, BEST))
 
     # -- the banner
 
-    def _banner(self, step):
+    def _banner(self):
         job, settings, replicas = self._job, self._settings, self._devices.replicas
         each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
         return {
@@ -228,14 +255,82 @@ class Trainer:
                 settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
             "steps": "%d to %d, %d of warm-up" % (
-                step, self._last, self._optimization.warmup),
-            "start": self._start(step),
+                self._step, self._last, self._optimization.warmup),
+            "start": self._start(),
             "model": "%r in %s" % (job.config, self._model_dir),
         }
 
-    def _start(self, step):
+    def _start(self):
         """The source of the weights, for the banner."""
-        if step:
-            return "%s, step %d" % (self._model_dir, step)
+        if self._step:
+            return "%s, step %d" % (self._model_dir, self._step)
         init_checkpoint = self._settings.init_checkpoint
         return checkpoint.resolve(init_checkpoint) if init_checkpoint else "random weights"
+
+
+# ---- signals
+
+class _Interrupted(BaseException):
+    """A signal came during work that need not finish."""
+
+
+class StopSignal:
+    """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step through a number
+    that each step sums. A second Ctrl-C ends the program at once.
+
+    A signal that was ignored when the program started stays ignored: shells start background jobs
+    with SIGINT ignored.
+    """
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self):
+        self._asked, self._before, self._may_interrupt = None, {}, False
+
+    def begin(self) -> None:
+        step = train_step.step_of_graph()
+        self._seen = step.stop
+        self._raise = tf.group(*[part.assign(1., read_value=False)
+                                 for part in devices.local_parts(step.stop_asked)])
+        if threading.current_thread() is threading.main_thread():
+            self._before = {signum: signal.signal(signum, self._ask) for signum in self._SIGNALS
+                            if signal.getsignal(signum) != signal.SIG_IGN}
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a signal came to this host."""
+        return self._asked is not None
+
+    @property
+    def name(self) -> str:
+        """The signal that stopped the run; SIGTERM if it came to another host."""
+        return signal.Signals(self._asked or signal.SIGTERM).name
+
+    def _ask(self, signum, frame):
+        self._asked = signum
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, self._before[signal.SIGINT])
+        if self._may_interrupt:
+            self._may_interrupt = False
+            raise _Interrupted()
+
+    def interrupts(self, work: Callable[[], None]) -> None:
+        """Calls `work`, which a signal interrupts; does nothing if a signal has already come."""
+        try:
+            self._may_interrupt = True
+            if not self._asked:
+                work()
+        except _Interrupted:
+            _log.info("note: the evaluation is interrupted; it will run on resume")
+        finally:
+            self._may_interrupt = False
+
+    def before_run(self, session: tf.Session) -> tf.Tensor:
+        """The tensor to fetch in the next step: 0 until a signal has come to any host."""
+        if self._asked:
+            session.run(self._raise)
+        return self._seen
+
+    def end(self) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)

@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, train_step
+from xlnet.engine import devices, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.models.task_model import TaskModel
@@ -34,16 +34,12 @@ class TrainedModel:
     def model_fn(self, features: dict) -> EstimatorSpec:
         """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
         settings = self.model.settings
-        first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
-        scale = train_step.loss_scale(self.model.network, settings.model_dir)
-        loss, gradients, _ = train_step.accumulate(
-            lambda part, row: (self._loss(part, first_row + row), {}),
-            train_step.on_device(features),
-            settings.grad_accum_steps, scale, self.xla)
-        train_step.start_from(settings.init_checkpoint, self.model.config, settings.model_dir)
+        first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
         return train_step.training_spec(
-            loss, self.optimization, gradients, scale, frozen_rows=lambda name: frozen_rows(
-                name, self.model.config, settings.freeze_layers))
+            lambda part, row: (self._loss(part, first_row + row), {}),
+            train_step.on_device(features), config=self.model.config, network=self.model.network,
+            optimization=self.optimization, settings=settings, xla=self.xla,
+            frozen_rows=lambda name: frozen_rows(name, self.model.config, settings.freeze_layers))
 
     def _loss(self, features, first_row):
         """The mean loss of rows from index `first_row` of the global batch."""

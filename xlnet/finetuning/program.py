@@ -45,18 +45,11 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     settings = resolved.resolve(settings, given)
     settings, optimization = lengths.with_length(settings, optimization, given)
     check(settings)
-    with _keeping_records(settings) as settings:
+    with contextlib.ExitStack() as stack:
+        if not settings.output_dir:
+            settings = dataclasses.replace(settings, output_dir=stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="xlnet-records-")))
         _run(settings, network, optimization, device, check_task)
-
-
-@contextlib.contextmanager
-def _keeping_records(settings):
-    """Yields the settings with a directory for records, a temporary one unless it was given."""
-    if settings.output_dir:
-        yield settings
-        return
-    with tempfile.TemporaryDirectory(prefix="xlnet-records-") as directory:
-        yield dataclasses.replace(settings, output_dir=directory)
 
 
 def _run(settings, network, optimization, device, check_task):
@@ -64,14 +57,14 @@ def _run(settings, network, optimization, device, check_task):
     tokenizer = resolved.read_vocabulary(settings, config)
     check_task(settings.task_name)
     quiet.import_tensorflow()
-    from xlnet.engine import distribution
+    from xlnet.engine.devices import connect
     from xlnet.finetuning import trials
     from xlnet.finetuning.rows import Rows
     from xlnet.finetuning.run import Run
     from xlnet.models import task_json
     task = task_json.find_task(settings)
     _check_splits(settings, task, Rows(settings, task, tokenizer))
-    devices = distribution.connect(device)
+    devices = connect(device)
 
     def make_run(settings, optimization):
         return Run(settings, config, network, optimization, device, task, tokenizer, devices)

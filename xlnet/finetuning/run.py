@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Callable
 from typing import Any, Optional
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
-from xlnet.engine import best_checkpoint, checkpoint, distribution, train_step
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Answering
 from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
@@ -53,7 +53,7 @@ class Run:
 
     def __init__(self, settings: FineTuningSettings, config: XLNetConfig, network: NetworkSettings,
                  optimization: OptimizationSettings, device_settings: DeviceSettings, task: Task,
-                 tokenizer: Tokenizer, devices: distribution.Devices):
+                 tokenizer: Tokenizer, devices: Devices):
         self._settings = settings
         self._devices = devices
         self._config = config
@@ -148,11 +148,8 @@ class Run:
         own = checkpoint.all_prefixes(self._settings.model_dir)
         if self._settings.eval_all_ckpt and own:
             return own
-        one = self._chosen()
+        one = best_checkpoint.chosen(self._settings.model_dir)
         return [one] if one else []
-
-    def _chosen(self):
-        return best_checkpoint.chosen(self._settings.model_dir)
 
     def _read_rows(self):
         """Reads all rows; from then on the settings have lengths in steps."""
@@ -185,8 +182,7 @@ class Run:
         self._selection = best_checkpoint.Selection(
             settings.model_dir, self._task.metrics[0], settings.patience,
             lower_is_better=self._task.lower_is_better)
-        train_step.check_directory(settings.model_dir, self._config, self._tokenizer)
-        self._kept.check()
+        self._kept.check(self._config, self._tokenizer)
 
     # -- training
 
@@ -215,17 +211,14 @@ class Run:
             model_fn=self._trained.model_fn, batches=self._batches, config=self._config,
             unit="examples", per_step=settings.train_batch_size, examples="examples",
             epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner,
-            begin=self._begin,
-            evaluator=_OnTheWay(self._answering, self._select) if settings.eval_steps else None,
-            saves_start=True)
+            begin=self._begin, evaluate=self._select if settings.eval_steps else None,
+            answering=self._answering if settings.eval_steps else None, saves_start=True)
 
     def _begin(self):
-        settings = self._settings
         self._train_records = self._rows.records("train", self._train_rows)
-        train_step.keep_architecture(settings.model_dir, self._config, self._tokenizer)
-        files.write_json(os.path.join(settings.model_dir, task_json.TASK_NAME),
+        self._kept.keep(self._config, self._tokenizer)
+        files.write_json(os.path.join(self._settings.model_dir, task_json.TASK_NAME),
                          self._description)
-        self._kept.keep()
 
     def _batches(self, start):
         settings, made = self._settings, self._train_records
@@ -235,7 +228,8 @@ class Run:
             start_step=start), self._devices.replicas)
 
     def _select(self, step, prefix):
-        """Evaluates a checkpoint on `eval_split`; the mean result where that is several files."""
+        """Evaluates a checkpoint while training; the mean result where `eval_split` is several
+        files."""
         results = []
         for split, rows in self._rows.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluation.score(self._answer(split, rows, prefix), rows))
@@ -250,7 +244,7 @@ class Run:
         settings, task = self._settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         return {
-            "precision": train_step.precision_in_words(self._network, self._devices),
+            "precision": self._devices.precision_in_words(self._network),
             "task": "%s: %s %s, %s%s" % (
                 task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
                 task.head.words(), held_out if task.dev_share else ""),
@@ -307,7 +301,7 @@ class Run:
         """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
-        step, prefix = self._best or self._chosen()
+        step, prefix = self._best or best_checkpoint.chosen(settings.model_dir)
         for split, rows in self._rows.to_predict().items():
             answered = row_store.kept(row for row in rows if row.pairs)
             values = self._answer(split, answered, prefix).values
@@ -315,16 +309,3 @@ class Run:
                 directory, task, split, rows, values, step=step,
                 threshold=settings.predict_threshold, output=settings.predict_output,
                 is_official=not settings.predict_file and split not in settings.named_files)
-
-
-@dataclasses.dataclass(frozen=True)
-class _OnTheWay:
-    """Evaluates while training: a `trainer.Evaluator`."""
-    answering: Answering
-    select: Callable[[int, Optional[str]], dict[str, Any]]
-
-    def build(self) -> None:
-        self.answering.build()
-
-    def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        return self.select(step, prefix)

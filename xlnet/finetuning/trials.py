@@ -59,8 +59,7 @@ def _take_best(model_dir, trial_dir):
     best = os.path.join(trial_dir, best_checkpoint.BEST)
     noted = checkpoint.noted(best)
     assert noted, "a trial that ended has evaluated, and so has a best checkpoint"
-    best_checkpoint.export(noted[1], os.path.join(model_dir, best_checkpoint.BEST),
-                           best_checkpoint.sidecar_files(best))
+    best_checkpoint.export(noted[1], os.path.join(model_dir, best_checkpoint.BEST))
 
 
 def summary(trials: list[dict[str, Any]], metric: str,

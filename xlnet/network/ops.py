@@ -66,7 +66,7 @@ def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
     It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
     the first call in all calls. Each call is one operation, which the session inlines: see
-    `distribution.session_config`.
+    `devices.Devices.session_config`.
     """
     made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
 

@@ -15,16 +15,16 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, progress
+from xlnet.engine import progress
+from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Answering
-from xlnet.pretraining import filled_window
 from xlnet.pretraining.model import PretrainingModel
 
 _log = logging.getLogger(__name__)
 
 
 class HeldOut:
-    """Evaluates checkpoints on held-out records: a `trainer.Evaluator`.
+    """Evaluates checkpoints on held-out records.
 
     Each batch continues the text streams of the batch before, so each device has its own streams.
 
@@ -40,37 +40,27 @@ class HeldOut:
 
     def __init__(self, model: PretrainingModel,
                  make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
-                 rows: int, devices: distribution.Devices, keeps: bool = True):
+                 rows: int, devices: Devices, keeps: bool = True):
         self._model = model
         self._keeps = keeps
         used = devices.here(_largest_divisor(num_streams, devices.per_host))
         each = _largest_divisor(num_streams // used.per_host, rows)
-        self._inference = Answering(model.held_out, [
+        self.answering = Answering(model.held_out, [
             functools.partial(_of_device, make_batches, each, number, used.per_host)
             for number in range(used.per_host)], used, model.settings.seed)
 
-    def build(self) -> None:
-        """Makes graph and session; see `trainer.Evaluator`."""
-        self._inference.build()
-
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
-        them to TensorBoard, with a sequence that the network has filled in."""
-        answered = list(self._inference("", prefix))
-        batches = [batch for _, batch in answered]
-        result = _result(batches)
+        them to TensorBoard. As `trainer.Job.evaluate`."""
+        result = _result([batch for _, batch in self.answering("", prefix)])
         _log.info("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s", step,
                   result["loss"], result["perplexity"], result["bits_per_token"],
                   "  next segment %.4f" % result["next_segment_accuracy"]
                   if "next_segment_accuracy" in result else "")
-        if not self._keeps:
-            return result
-        shown = next(batch["window"] for device, batch in answered if device == 0)
-        window = {name: shown[name] for name in filled_window.NAMES}
-        progress.add_to_board(
-            self._model.settings.model_dir, step,
-            {"held_out/" + name: result[name] for name in ("loss", "perplexity", "bits_per_token")},
-            {"held_out/sample": filled_window.filled_in(self._model.tokenizer, **window)})
+        if self._keeps:
+            progress.add_to_board(self._model.settings.model_dir, step, {
+                "held_out/" + name: result[name]
+                for name in ("loss", "perplexity", "bits_per_token")})
         return result
 
 

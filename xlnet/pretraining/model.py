@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, recurrent_memory, train_step
+from xlnet.engine import devices, recurrent_memory, train_step
 from xlnet.engine.estimator import EstimatorSpec
-from xlnet.pretraining import filled_window, objectives
+from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -35,28 +35,37 @@ class PretrainingModel:
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
-        return self._training(*self._batch(features))
+        batch, store = self._batch(features)
+        settings, rows = self.settings, batch["ids"].shape.as_list()[0]
+        first_row = devices.replica_index() * rows
+        # Each target of the global batch has the same weight, in any micro-batch.
+        targets, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        targets /= settings.grad_accum_steps
+
+        def compute(part, row):
+            predictions, kept = self._predict(part, first_row + row, is_training=True)
+            loss = tf.reduce_sum(predictions.losses * part["weights"]) / targets
+            if settings.next_segment_loss:
+                loss += settings.next_segment_loss * tf.reduce_mean(
+                    tf.nn.sparse_softmax_cross_entropy_with_logits(
+                        labels=part["label"], logits=predictions.segment_logits))
+            return loss, kept
+        return train_step.training_spec(
+            compute, batch, config=self.config, network=self.network, settings=settings,
+            optimization=self.optimization, xla=self.xla,
+            updates=lambda kept: [store.update(kept["memory"])] if store else [])
 
     def _batch(self, features):
-        """The features with targets and memories; the `recurrent_memory.Memory`."""
+        """The features with targets and memories; the `recurrent_memory.Memory`, None without."""
         features = train_step.on_device(features)
-        batch = dict(features, **objectives.targets(self.settings.objective, features,
-                                                    self._special_ids()))
-        store = self._memory(features)
-        if store:
-            batch["memory"] = store.value
-        return batch, store
-
-    def _special_ids(self):
-        return [self.tokenizer.sep_id, self.tokenizer.cls_id]
-
-    def _memory(self, features):
-        """The replica's `recurrent_memory.Memory`; None without memory."""
+        batch = dict(features, **objectives.targets(
+            self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]))
         if not self.settings.mem_len:
-            return None
+            return batch, None
         with train_step.model_scope():
-            return recurrent_memory.Memory(self.config, self.settings.mem_len,
-                                           features["starts_stream"])
+            store = recurrent_memory.Memory(self.config, self.settings.mem_len,
+                                            features["starts_stream"])
+        return dict(batch, memory=store.value), store
 
     def _predict(self, batch, first_row, is_training):
         """(`objectives.Predictions` of a batch, dict of the new memory if there is one)."""
@@ -76,32 +85,6 @@ class PretrainingModel:
         return predictions, {} if mems is None else {
             "memory": tf.stack(predictions.new_mems, axis=1)}
 
-    # -- training
-
-    def _training(self, batch, store):
-        settings = self.settings
-        rows = batch["ids"].shape.as_list()[0]
-        first_row = distribution.replica_index() * rows
-        # Each target of the global batch has the same weight, in any micro-batch.
-        targets, = distribution.mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        targets /= settings.grad_accum_steps
-
-        def compute(part, row):
-            predictions, kept = self._predict(part, first_row + row, is_training=True)
-            loss = tf.reduce_sum(predictions.losses * part["weights"]) / targets
-            if settings.next_segment_loss:
-                loss += settings.next_segment_loss * tf.reduce_mean(
-                    _segment_losses(predictions, part["label"]))
-            return loss, kept
-        scale = train_step.loss_scale(self.network, settings.model_dir)
-        loss, gradients, kept = train_step.accumulate(compute, batch, settings.grad_accum_steps,
-                                                      scale, self.xla)
-        train_step.start_from(settings.init_checkpoint, self.config, settings.model_dir)
-        return train_step.training_spec(loss, self.optimization, gradients, scale,
-                                        updates=[store.update(kept["memory"])] if store else [])
-
-    # -- held-out evaluation
-
     def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """The results of a held-out batch, without dropout; updates the memories.
 
@@ -109,9 +92,8 @@ class PretrainingModel:
           features: as for `model_fn`.
 
         Returns:
-          Dict: losses, weights float32 [b,P]; window: dict of `filled_window.NAMES`, of batch
-          element 0. With next-segment prediction also label and continues, int [b]: whether segment
-          B continues A, and the prediction.
+          Dict: losses, weights float32 [b,P]. With next-segment prediction also label and
+          continues, int [b]: whether segment B continues A, and the prediction.
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features)
@@ -119,15 +101,8 @@ class PretrainingModel:
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
-        window = {name: batch[name][0] for name in filled_window.NAMES if name in batch}
-        outputs = dict(losses=losses, weights=batch["weights"],
-                       window=dict(window, guesses=predictions.guesses))
+        outputs = dict(losses=losses, weights=batch["weights"])
         if self.settings.next_segment_loss:
             outputs.update(label=batch["label"],
                            continues=tf.argmax(predictions.segment_logits, axis=1))
         return outputs
-
-
-def _segment_losses(predictions, label):
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=label, logits=predictions.segment_logits)

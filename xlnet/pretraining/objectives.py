@@ -20,14 +20,13 @@ import tensorflow.compat.v1 as tf
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, seed_of, uniform
 from xlnet.network.ops import gather_rows
-from xlnet.network.parameters import get_weight
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 _MASK_RATE, _RANDOM_RATE = 0.8, 0.1      # of the masked tokens; the others are not changed
 
-# losses: float32 [B,P] in nats. guesses: int32 [P], the most probable tokens of batch element 0.
-# new_mems: list over layers of [B,M,D], or None. segment_logits: [B,2], or None.
-Predictions = collections.namedtuple("Predictions", "losses guesses new_mems segment_logits")
+# losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D], or None. segment_logits:
+# [B,2], or None.
+Predictions = collections.namedtuple("Predictions", "losses new_mems segment_logits")
 
 # The random bits of one step. seed: uint64 [1], see `network.noise`. first_row: the index of batch
 # element 0 in the global batch.
@@ -86,16 +85,7 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
         summary = heads.summarize(config, run, summary[:, None], **bits._asdict())
         segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
                                               scope="classification_next_segment").logits
-    return Predictions(losses, _guesses(slots[0], outputs.embedding_table), outputs.new_mems,
-                       segment_logits)
-
-
-def _guesses(slots, table):
-    """The most probable token of each target position: [P,D], [V,D] -> int32 [P]."""
-    with tf.variable_scope("lm_loss", reuse=True):
-        bias = get_weight("bias", [table.shape[0]], None)
-    return tf.argmax(tf.matmul(slots, table, transpose_b=True) + bias, axis=1,
-                     output_type=tf.int32)
+    return Predictions(losses, outputs.new_mems, segment_logits)
 
 
 # Each returns the vectors of the targets [B,P,D] and of <cls> [B,D], and the network's outputs.

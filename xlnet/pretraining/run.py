@@ -7,9 +7,11 @@ import os
 from typing import Optional
 
 from xlnet.batches import input_pipeline
-from xlnet.engine import checkpoint, distribution, recurrent_memory, train_step
+from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import Selection
-from xlnet.engine.run_settings import KeptSettings
+from xlnet.engine.devices import Devices
+from xlnet.engine.recurrent_memory import MemoryFiles
+from xlnet.engine.run_settings import KeptSettings, check_directory
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.pretraining import sources
@@ -42,7 +44,7 @@ class Run:
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
                  network: NetworkSettings, optimization: OptimizationSettings,
                  device_settings: DeviceSettings, manifest: sources.AnyManifest,
-                 devices: distribution.Devices):
+                 devices: Devices):
         self._settings = settings
         self._config = config
         self._network = network
@@ -64,8 +66,7 @@ class Run:
         """
         self._read()
         self._check()
-        train_step.check_directory(self._settings.model_dir, self._config, self._tokenizer)
-        self._kept.check()
+        self._kept.check(self._config, self._tokenizer)
 
     def evaluate(self) -> dict[str, float]:
         """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
@@ -81,7 +82,7 @@ class Run:
             else (settings.model_dir, "model_dir")))
         self._read()
         checkpoint.check_config(prefix, self._config)
-        train_step.check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
+        check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
         is_run = "global_step" in checkpoint.names(prefix)
         if not is_run:          # weights alone, such as released ones
             # A model_dir that is not a directory: there is no run to resume.
@@ -126,15 +127,15 @@ class Run:
     def _job(self):
         settings, manifest = self._settings, self._manifest
         model = self._model()
+        held_out = self._evaluator(model)
         return Job(
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
-            banner=self._banner, begin=self._begin,
-            evaluator=self._evaluator(model),
+            banner=self._banner, begin=lambda: self._kept.keep(self._config, self._tokenizer),
+            evaluate=held_out, answering=held_out.answering if held_out else None,
             evaluates_start=True,
-            companions=(recurrent_memory.MemoryFiles(settings.model_dir, self._devices,
-                                                     settings.train_batch_size),),
+            memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
             keeps_journal=True,
             with_perplexity=not settings.next_segment_loss)     # which is part of the loss
 
@@ -153,10 +154,6 @@ class Run:
             model, make_batches, manifest.num_streams,
             max(1, settings.train_batch_size // self._devices.replicas
                 // settings.grad_accum_steps), self._devices, keeps)
-
-    def _begin(self):
-        train_step.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)
-        self._kept.keep()
 
     # -- data
 
@@ -177,7 +174,7 @@ class Run:
     def _banner(self):
         settings, manifest = self._settings, self._manifest
         return {
-            "precision": train_step.precision_in_words(self._network, self._devices),
+            "precision": self._devices.precision_in_words(self._network),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),

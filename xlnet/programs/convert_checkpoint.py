@@ -44,8 +44,8 @@ class ConversionSettings(TextSettings):
 def main(settings: ConversionSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.convert import conversion, described
-    from xlnet.engine import train_step
-    train_step.set_up_process()
+    from xlnet.engine import devices
+    devices.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(described.Columns)]
     if conversion.is_theirs(settings.input):

@@ -47,13 +47,13 @@ def main(settings: PretrainingSettings, architecture: Settings,
          network: NetworkSettings, optimization: OptimizationSettings,
          device: DeviceSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.engine import distribution
+    from xlnet.engine.devices import connect
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Run
     if settings.do_eval:
         settings, network = as_trained(settings, network)
     settings = with_directories(settings, sources.find_records)
-    devices = distribution.connect(device)
+    devices = connect(device)
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)

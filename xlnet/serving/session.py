@@ -12,8 +12,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, distribution, private_tf, train_step
+from xlnet.engine import checkpoint
 from xlnet.engine.checkpoint import Restoring
+from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.records import feature_spec
@@ -82,11 +83,10 @@ class Restored:
     """
 
     def __init__(self, prefix: str, device: DeviceSettings):
-        train_step.set_up_process()
+        set_up_process()
         self._prefix = prefix
         self._graph = tf.Graph()
-        self.session = tf.Session(graph=self._graph, config=distribution.session_config(
-            distribution.connect(device)))
+        self.session = tf.Session(graph=self._graph, config=connect(device).session_config())
         self.is_closed = False
         self._parts: dict[str, Part] = {}
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ class Restored:
         return self._parts[name]
 
     def _built(self, build):
-        with private_tf.gradients_forgotten(), self._graph.as_default():
+        with gradients_forgotten(), self._graph.as_default():
             before = set(tf.global_variables())
             part = Part(self, *build())
             new = [variable for variable in tf.global_variables() if variable not in before]

@@ -162,7 +162,7 @@ class RunConfig:
         None: the device that is found when the network is built.
       built_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
-        `engine.distribution.session_config`. The programs of this library train with it.
+        `engine.devices.Devices.session_config`. The programs of this library train with it.
 
     Raises:
       UserError: a value is not allowed, or two contradict each other.

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
-from xlnet.engine import distribution, private_tf, train_step
+from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.resolved import TASK_NAME
@@ -65,7 +65,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError("output: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "output")
-    train_step.set_up_process()
+    set_up_process()
     model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))
@@ -90,9 +90,8 @@ def _next_version(export_dir):
 
 
 def _write(model, directory, names, dtype, served_as):
-    with private_tf.gradients_forgotten(), tf.Graph().as_default(), tf.Session(
-            config=distribution.session_config(distribution.connect(
-                DeviceSettings(device="cpu")))) as session:
+    with gradients_forgotten(), tf.Graph().as_default(), tf.Session(
+            config=connect(DeviceSettings(device="cpu")).session_config()) as session:
         made = _build(signatures.Signatures(model), names)
         variables = tf.global_variables()
         restore(session, model.prefix, variables)

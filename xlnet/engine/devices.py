@@ -1,33 +1,42 @@
-"""Data-parallel training: the devices, their parts of the batch, means over replicas, variables.
+"""The devices of a run: how they are found, what each of them works on, and the process and the
+sessions that use them.
 
 A replica is one copy of the network on one device. All hosts (machines) have the same number.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
-import json
+import glob
 import logging
 import os
 import re
 import signal
 import socket
-from typing import Any, Union
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, Union
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import ops
 
 from xlnet import errors
-from xlnet.engine import gpus, meeting
+from xlnet.engine import multi_host
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 
 _log = logging.getLogger(__name__)
 
 _GROUP_BYTES = 2 ** 25      # of the gradients that are summed over replicas together
-_TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
-_TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
-              '"index": N}}')
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")     # of NVIDIA's driver; of WSL 2
+_BFLOAT16 = (8, 0)      # lowest compute capability with bfloat16 and TF32 arithmetic
+_M_ARENA_MAX = -8       # of malloc.h
+_CORES_OF_A_HEAP = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +80,7 @@ class Devices:
                             "micro-batches (%d x %d)" % (batch_size, self.replicas, micro_batches))
 
     def here(self, most: int) -> Devices:
-        """Up to `most` devices of this host; one on TPUs and where there are several hosts.
-        """
+        """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
         count = min(most, self.per_host)
         if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
             count = 1
@@ -80,6 +88,35 @@ class Devices:
         return dataclasses.replace(
             self, strategy=_one_host(used, count) if count > 1 else None, per_host=count, hosts=1,
             host=0, gpus=used)
+
+    def session_config(self, is_training: bool = False) -> tf.ConfigProto:
+        """Session settings: without GPUs, a CPU device for each replica.
+
+        In training, Grappler is off: rewriting takes as long as building the graph and gains
+        nothing (benchmarks/HISTORY.md), merges sums, so that the last bit depends on which term is
+        first (`ops.gradients`), and fuses operations for which XLA has no kernels. Calls of a
+        layer's function (`ops.built_once`) are inlined: a call would hold its inputs until all its
+        operations are done.
+        """
+        config = tf.ConfigProto(allow_soft_placement=True)
+        config.gpu_options.allow_growth = True
+        # The first ones, as in `connect`.
+        config.gpu_options.visible_device_list = ",".join(map(str, range(len(self.gpus))))
+        config.graph_options.rewrite_options.disable_meta_optimizer = is_training
+        config.graph_options.optimizer_options.do_function_inlining = is_training
+        if self.strategy and self.hosts == 1:
+            config.device_count["CPU"] = self.per_host
+        return config
+
+    def precision_in_words(self, network: NetworkSettings) -> str:
+        """The precision of the run for the banner, and whether a GPU lacks it."""
+        precision = network.run_config(is_training=True).precision
+        lacking = without_bfloat16(self.gpus) if precision == "bf16" else None
+        has_tf32 = self.tf32 and not without_bfloat16(self.gpus)
+        return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
+                             ", recomputing" * network.recompute,
+                             "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+                             if lacking else "")
 
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
@@ -94,15 +131,16 @@ def connect(settings: DeviceSettings) -> Devices:
       UserError: more devices are asked for than there are, or the two contradict each other.
     """
     if settings.deterministic:
-        gpus.only_deterministic()
+        tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         return _tpu(settings)
-    hosts, host = _cluster(settings)
+    hosts, host = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     if used:
-        gpus.claim(used)
-        gpus.choose_products(settings.uses_tf32)
+        _claim(used)
+        # Whether float32 is multiplied as TF32 (https://arxiv.org/abs/2004.09602, section 2).
+        tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     words = _words(settings, used)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
@@ -121,77 +159,32 @@ def _gpus(settings):
       UserError: there are fewer than requested. Several replicas on the CPU need --device=cpu.
     """
     if settings.device == "cpu":
-        gpus.hide()
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         return []
-    found, count = gpus.found(), settings.num_core_per_host
+    found, count = tf2.config.list_physical_devices("GPU"), settings.num_core_per_host
     if found and count > len(found):
         raise UserError("num_core_per_host is %d, but this machine has %s"
-                        % (count, gpus.words(found)))
+                        % (count, gpu_names(found)))
     if not found and (count > 1 or settings.device == "gpu"):
         raise UserError("%s, but no GPU was found: %s; --device=cpu trains on the CPU all the same"
                         % ("device is gpu" if settings.device == "gpu" else
-                           "num_core_per_host is %d" % count, gpus.why_none()))
+                           "num_core_per_host is %d" % count, why_no_gpu()))
     return found
 
 
 def _words(settings, used):
     """The devices, for the banner; on the CPU also why there is no GPU."""
     if used:
-        return gpus.words(used)
+        return gpu_names(used)
     count = settings.num_core_per_host
     words = "CPU, %d cores" % (os.cpu_count() or 1) + (
         " as %d replicas" % count if count > 1 else "")
     if settings.device == "cpu":
         return words
-    why = gpus.why_none()
-    if gpus.device_files():
+    why = why_no_gpu()
+    if device_files():
         _log.warning("note: training on the CPU: %s", why)
     return "%s; no GPU: %s" % (words, why)
-
-
-def _cluster(settings):
-    """(number of hosts, index of this one)."""
-    names = [name for name, _ in all_hosts()]
-    if max(len(names), 1) != settings.num_hosts:
-        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
-                        % (settings.num_hosts, len(names), "" if len(names) == 1 else "s",
-                           _TF_CONFIG))
-    task = _tf_config().get("task", {})
-    this = _TASK % (task.get("type"), task.get("index"))
-    if names and this not in names:
-        raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
-                        % (json.dumps(task), _TF_CONFIG))
-    if settings.num_hosts == 1:
-        os.environ.pop("TF_CONFIG", None)       # which MirroredStrategy would read too
-    return settings.num_hosts, names.index(this) if names else 0
-
-
-def all_hosts() -> list[tuple[str, str]]:
-    """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
-    jobs = _tf_config().get("cluster", {})
-    return [(_TASK % (job, index), address) for job in ("chief", "worker")
-            for index, address in enumerate(jobs.get(job, []))]
-
-
-def _tf_config():
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        found = json.loads(text)
-    except ValueError as e:
-        raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
-    if not _is_tf_config(found):
-        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG))
-    return found
-
-
-def _is_tf_config(found):
-    """Whether it has the form of one: its cluster lists addresses."""
-    if not isinstance(found, dict):
-        return False
-    cluster, task = found.get("cluster", {}), found.get("task", {})
-    return isinstance(cluster, dict) and isinstance(task, dict) and all(
-        isinstance(addresses, list) and all(isinstance(address, str) for address in addresses)
-        for addresses in cluster.values())
 
 
 def _one_host(used, count):
@@ -207,7 +200,7 @@ def _several_hosts(used, count, host):
     if not used and count > 1:
         raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
                         % count)
-    meeting.wait_for_all([address for _, address in all_hosts()], host)
+    multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
     strategy = tf2.distribute.MultiWorkerMirroredStrategy()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
     return strategy
@@ -219,8 +212,8 @@ def _tpu(settings):
     Raises:
       UserError: no TPU is found; names the devices of this machine.
     """
-    found = gpus.found()
-    here = gpus.words(found) if found else _words(settings, [])
+    found = tf2.config.list_physical_devices("GPU")
+    here = gpu_names(found) if found else _words(settings, [])
     _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
     try:
         _check_answers(settings.tpu_name)
@@ -243,24 +236,98 @@ def _check_answers(address):
         socket.create_connection((found[1], int(found[2])), timeout=20).close()
 
 
-def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProto:
-    """Session settings: without GPUs, a CPU device for each replica.
+# ---- the GPUs of this machine
 
-    In training, Grappler is off: rewriting takes as long as building the graph and gains nothing
-    (benchmarks/HISTORY.md), merges sums, so that the last bit depends on which term is first
-    (`ops.gradients`), and fuses operations for which XLA has no kernels. Calls of a layer's
-    function (`ops.built_once`) are inlined: a call would hold its inputs until all its operations
-    are done.
+def _claim(used: Sequence[Any]) -> None:
+    """Hides all other GPUs, and lets memory use of these grow as needed. Call it before TensorFlow
+    uses any."""
+    try:
+        tf2.config.set_visible_devices(list(used), "GPU")
+        for gpu in used:
+            tf2.config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:        # within another program; the session's memory grows all the same
+        _log.info("note: TensorFlow already uses GPUs; its settings stay")
+
+
+def device_files() -> list[str]:
+    """The device files of NVIDIA GPUs, whether TensorFlow can use them or not."""
+    return [path for pattern in _DEVICE_FILES for path in sorted(glob.glob(pattern))]
+
+
+def why_no_gpu() -> str:
+    """Why TensorFlow finds no GPU, and the remedy."""
+    there, hidden = ", ".join(device_files()), os.environ.get("CUDA_VISIBLE_DEVICES")
+    but = "this machine has %s, but " % there if there else ""
+    if hidden is not None and (not hidden or hidden.startswith("-")):
+        return but + "CUDA_VISIBLE_DEVICES is '%s'" % hidden
+    if not tf2.test.is_built_with_cuda():
+        return but + "this TensorFlow was built without CUDA"
+    if not there:
+        return "there is no /dev/nvidia0; NVIDIA's driver makes it, in a container with --gpus=all"
+    return but + ("TensorFlow cannot use it; pip install 'tensorflow[and-cuda]==%s' has CUDA's "
+                  "libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
+                  "or later), TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow says"
+                  % tf2.__version__)
+
+
+def gpu_names(gpus: Sequence[Any]) -> str:
+    """Number and names: "2 GPU (NVIDIA L4)"."""
+    names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
+    return "%d GPU (%s)" % (len(gpus), ", ".join(names))
+
+
+def without_bfloat16(gpus: Sequence[Any]) -> Optional[str]:
+    """The name of a GPU without bfloat16 arithmetic; None if all have it."""
+    for gpu in gpus:
+        capability = _details(gpu).get("compute_capability")
+        if capability and tuple(capability) < _BFLOAT16:
+            return "%s (compute capability %d.%d)" % (_details(gpu).get("device_name", "the GPU"),
+                                                      *capability)
+    return None
+
+
+def _details(gpu) -> dict[str, Any]:
+    return tf2.config.experimental.get_device_details(gpu)
+
+
+# ---- the process and its sessions
+
+def set_up_process() -> None:
+    """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
+    share_one_heap()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
+
+
+def share_one_heap() -> None:
+    """Makes all threads allocate from one heap, or from a few on a machine with many cores.
+
+    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
+    used by another: benchmarks/HISTORY.md has the figures, also of threads that wait for each other
+    at one heap. On other systems this does nothing.
     """
-    config = tf.ConfigProto(allow_soft_placement=True)
-    config.gpu_options.allow_growth = True
-    # The first ones, as in `connect`.
-    config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
-    config.graph_options.rewrite_options.disable_meta_optimizer = is_training
-    config.graph_options.optimizer_options.do_function_inlining = is_training
-    if devices.strategy and devices.hosts == 1:
-        config.device_count["CPU"] = devices.per_host
-    return config
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+        if set_option:
+            set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
+
+
+@contextlib.contextmanager
+def gradients_forgotten() -> Iterator[None]:
+    """Unregisters at its end the custom gradients that were registered inside, so that their graph
+    can be freed. They must not be used afterwards.
+
+    The registry is private TensorFlow (2.15.1 to 2.21.0): each use of a custom gradient in a graph
+    adds an entry, whose closure holds tensors of the graph. TensorFlow never removes entries, so no
+    graph would be freed.
+    """
+    registry = ops.gradient_registry._registry
+    before = set(registry)
+    try:
+        yield
+    finally:
+        for name in [name for name in registry if name not in before]:
+            del registry[name]
 
 
 def divide_cores(config: tf.ConfigProto, parts: int) -> None:
@@ -277,6 +344,8 @@ def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
+
+# ---- in a step
 
 def replica_index() -> Union[int, tf.Tensor]:
     """The index of the replica whose graph is being built, among those of all hosts.
