@@ -7,8 +7,6 @@ import re
 import pytest
 from helpers.paths import ROOT
 
-from xlnet.errors import UserError
-
 TEXT = "the cat ___ on a mat"
 
 
@@ -27,17 +25,6 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     assert model.generate("the cat", [stop], max_tokens=6, seed=1).text == written.text[
         :written.text.index(stop)]
     assert model.generate("the cat", "[", max_tokens=6, seed=1) == written  # a text, not JSON
-
-
-def test_wrong_settings_are_named(model):
-    with pytest.raises(UserError, match="top is 0"):
-        model.fill(TEXT, top=0)
-    with pytest.raises(UserError, match="found int"):
-        model.generate(3)
-    with pytest.raises(UserError, match="expected texts that are not empty"):
-        model.generate("a", [""])
-    with pytest.raises(UserError, match="max_token"):
-        model.generate("a", max_token=3)
 
 
 def test_fillings_are_shown_with_their_probabilities(model, runs):
@@ -135,7 +122,7 @@ def test_bad_lines_are_named_and_the_others_filled(runs, tmp_path, has_output):
     done = runs("fill", "--input=%s" % path, "--pieces=1",
                 *(["--output=%s" % out] if has_output else []))
     assert done.returncode == 1
-    first, second, last = done.errors
+    first, second, last = done.errors[-3:]          # a note on the encoding may come before
     assert first.startswith("input %s, line 2: not UTF-8: byte 0xff at column 5" % path)
     assert second == "input %s, line 4: no blank ___ in 'no blank'" % path
     assert last == "xlnet fill: input %s: 2 of 4 texts are bad and have no result" % path
