@@ -15,7 +15,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet import errors
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
@@ -83,7 +82,7 @@ class LanguageModel:
 
     def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names (`Part`), computed with the keys and values of a reading."""
-        with self.turn, errors.explained():
+        with self.turn:
             if self._reading is not reading:
                 other = self._reading           # until its keys are fetched, which may fail
                 if other is not None and not other.is_over:
