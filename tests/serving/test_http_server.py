@@ -322,8 +322,8 @@ def test_a_port_in_use_and_no_model(server, saved, tmp_path):
 ], ids=["length", "chunked"])
 def test_a_refusal_arrives_at_a_client_that_still_sends(server, head, body):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
-        connection.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nConnection: close\r\n%s\r\n\r\n%s"
-                           % (head, body))
+        connection.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nConnection: close\r\n"
+                           b"%s\r\n\r\n%s" % (head, body))
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 413 ") and b"more than 5000 bytes" in answer
 

@@ -229,7 +229,8 @@ class Model:
         wanted = vectors.wanted(layers, chosen.pooling, self.n_layer)
 
         def compute(examples):
-            found = self._vectors_of(*self._laid_out(examples), wanted, chosen.pooling)
+            arrays, lengths = self._laid_out(examples)
+            found = self._vectors_of(arrays, lengths, wanted, chosen.pooling)
             if chosen.normalize:
                 found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
                          for each in found]
