@@ -154,7 +154,11 @@ class Reading:
 
     def _run(self, names, ids, positions, asked, hidden, again_from=None, padding=None):
         tokens = len(positions)
-        first = self._place(tokens, again_from)
+        if again_from is not None:
+            self._positions[again_from:] = _EMPTY
+            self._count = again_from
+        first = self._count % self.size         # of the slots for as many tokens, side by side
+        self._count += tokens
         self._positions[first:first + tokens] = positions
         if padding is not None and len(padding) > len(self._is_padding):
             self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
@@ -171,14 +175,3 @@ class Reading:
             "hidden": hides | self._is_padding[:, None],
             "distances": np.where(hides, 0, rows - self._positions),
             "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows))})
-
-    def _place(self, tokens, again_from):
-        """The first of the slots for as many tokens, side by side."""
-        if again_from is not None:
-            self._positions[again_from:] = _EMPTY
-            self._count = again_from
-        first = self._count % self.size
-        if first + tokens > self.size:
-            raise ValueError("%d tokens at slot %d of %d" % (tokens, first, self.size))
-        self._count += tokens
-        return first

@@ -34,6 +34,8 @@ from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
+MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
+
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
 _READ = re.compile("|".join((*map(re.escape, (
@@ -69,6 +71,11 @@ class LoadedModel:
     network: NetworkSettings
     tuned: Optional[TunedFor]
     objective: str = PretrainingSettings.objective
+
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a text, special ones included."""
+        return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
 
     def task_model(self) -> TaskModel:
         """The network with the output layer of its task."""

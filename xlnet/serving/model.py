@@ -50,7 +50,6 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 Stop = Union[None, str, Sequence[str]]
 
 _BATCHES_AT_ONCE = 8    # texts of about equal length are batched out of so many batches
-MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
 
 
 class Model:
@@ -89,7 +88,7 @@ class Model:
         self.n_head: int = loaded.config.n_head
         self.cut = 0
         self._lock = threading.Lock()
-        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
+        self.max_seq_length: int = loaded.max_seq_length
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
         try:        # the part that is used first is built now: its first result does not wait

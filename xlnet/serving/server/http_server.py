@@ -111,7 +111,7 @@ class Server:
             self._application, map=self._sockets, sockets=[listening], ident="xlnet",
             threads=limits.max_connections, connection_limit=limits.max_connections + 3,
             max_request_body_size=max(limits.max_body + 1, _READ), max_request_header_size=1 << 16,
-            asyncore_use_poll=True)
+            channel_timeout=30, asyncore_use_poll=True)
         self._static = {"/" + file.name.replace("index.html", ""): (
             "%s; charset=utf-8" % mimetypes.guess_type(file.name)[0], file.read_bytes(), 0)
             for file in _PAGE.iterdir()}

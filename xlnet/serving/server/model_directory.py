@@ -17,7 +17,7 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.serving import loaded
 from xlnet.serving.export import readme
-from xlnet.serving.model import MAX_SEQ_LENGTH, Model
+from xlnet.serving.model import Model
 from xlnet.serving.server.saved_model import Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
@@ -52,8 +52,8 @@ class ModelDirectory:
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         found = loaded.read(path, **given)
         tuned = found.tuned
-        length = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
-        self._model = model = Model(found, device, min(max(budget // length ** 2, 1), _MOST))
+        self._model = model = Model(found, device, min(
+            max(budget // found.max_seq_length ** 2, 1), _MOST))
         self.path = path
         self.about = readme.about(found)
         self.labels = list(model.labels) if model.labels else None

@@ -17,6 +17,7 @@ from google.protobuf import json_format
 from xlnet import errors, files
 from xlnet.errors import UserError
 from xlnet.serving.export.graph_tokenizer import require_tensorflow_text
+from xlnet.serving.loaded import MAX_SEQ_LENGTH
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -29,7 +30,6 @@ GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.j
 _TASK_NAME = "task.json"
 
 _LABELS_SHOWN = 20
-_VECTOR_TOKENS = 512    # of a text in the signature `vectors`
 
 
 class Input(NamedTuple):
@@ -92,7 +92,7 @@ class SavedModel:
                 self.labels[:_LABELS_SHOWN]) if self.labels else "") if "task" in task else \
             "An exported model"
         self._max_tokens = task.get("settings", {}).get(     # of a text; 0: not known
-            "max_seq_length", _VECTOR_TOKENS * bool(self._extra(VERSIONS_NAME)))
+            "max_seq_length", MAX_SEQ_LENGTH * bool(self._extra(VERSIONS_NAME)))
 
     def _extra(self, name):
         path = os.path.join(self.path, EXTRA, name)
