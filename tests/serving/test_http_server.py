@@ -3,9 +3,7 @@
 import concurrent.futures
 import http.client
 import importlib
-import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -109,50 +107,6 @@ def test_health_is_true_only_while_the_model_answers(server):
     assert status == 500 and "RuntimeError: the device is lost" in answer["error"]
     del server.model.run
     assert ask(server, "GET", "/health") == (200, "ok\n")
-
-
-def test_a_new_version_is_served_without_a_restart(saved, tmp_path):
-    shutil.copytree(saved + "/2", tmp_path / "m" / "1")
-    with running(SavedModel(str(tmp_path / "m")), "m") as server:
-        http_server.follow(server, str(tmp_path / "m"), seconds=0.05)
-        (tmp_path / "m" / "2").mkdir()
-        (tmp_path / "m" / "2" / "saved_model.pb").write_bytes(b"\xff")      # half a copy
-        time.sleep(0.3)
-        assert ask(server, "GET", "/v1/models/m")[1]["model_version_status"][0]["version"] == "1"
-        shutil.rmtree(tmp_path / "m" / "2")
-        shutil.copytree(saved + "/2", tmp_path / "copied")
-        (tmp_path / "copied").rename(tmp_path / "m" / "2")
-        wait_until(lambda: ask(server, path="/v1/models/m/versions/2:predict", body={
-            "instances": ["a"]})[0] == 200)
-
-
-@pytest.mark.parametrize("method, path, body", [
-    ("GET", "", None), ("GET", "/metadata", None), ("POST", ":predict", {"instances": ["a"]})])
-def test_a_version_is_answered_by_itself_while_another_one_replaces_it(
-        saved, tmp_path, method, path, body):
-    for number in (1, 2):
-        shutil.copytree(saved + "/2", tmp_path / str(number))
-    asked = []
-
-    class Replaced(SavedModel):
-        """Gives way to version 2 as soon as its number is read."""
-        @property
-        def version(self):
-            server.model = SavedModel(str(tmp_path / "2"))
-            return "1"
-
-        @version.setter
-        def version(self, number):
-            pass
-
-        def run(self, call, arrays):
-            asked.append(call)
-            return super().run(call, arrays)
-
-    with running(Replaced(str(tmp_path / "1")), "m") as server:
-        status, answer = ask(server, method, "/v1/models/m/versions/1" + path, body)
-        assert status == 200 and (asked or '"version": "1"' in json.dumps(answer)), answer
-        assert ask(server, method, "/v1/models/m/versions/1" + path, body)[0] == 404
 
 
 def test_a_page_of_another_site_may_not_ask(server):

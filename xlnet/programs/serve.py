@@ -1,7 +1,7 @@
 """Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
 
-A model directory (--model_dir) also serves long texts, infilling and text generation; an exported
-SavedModel (--model) loads new versions as they appear. Requests are those of TensorFlow Serving:
+A model directory (--model_dir) also serves long texts, infilling and text generation; of an export
+(--model) the newest version is served. Requests are those of TensorFlow Serving:
 POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics and
 /v1/models/NAME report the state. Requests that arrive together are computed together. A SavedModel
 is a program of TensorFlow's: serve those that you, or people you trust, exported.
@@ -59,8 +59,6 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     name = settings.name or os.path.basename(os.path.abspath(path))
     server = http_server.Server(model, name, (settings.host, settings.port), limits,
                                 settings.allowed_hosts.replace(",", " ").split())
-    if settings.model and path != model.path:
-        http_server.follow(server, path)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (

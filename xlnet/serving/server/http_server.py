@@ -17,7 +17,6 @@ import mimetypes
 import pathlib
 import re
 import socket
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -100,7 +99,7 @@ class Server:
             registry=registry)
         batches = prometheus_client.Counter("xlnet_batches", "batches computed", registry=registry)
         self._gathering = Gathering(
-            lambda call, arrays: call[0].run(call[1], arrays), max_batch=limits.max_batch,
+            lambda call, arrays: model.run(call, arrays), max_batch=limits.max_batch,
             budget=limits.budget, max_waiting=limits.max_waiting, on_batch=batches.inc)
         prometheus_client.Gauge(
             "xlnet_rows_waiting", "examples that wait", registry=registry).set_function(
@@ -175,13 +174,12 @@ class Server:
             return self._static[path]
         if path in other:
             return (*other[path](), 0)
-        model = self.model              # once: `follow` may replace it at any time
-        if version and version != model.version:
+        if version and version != self.model.version:
             raise Refused(404, "no version %s of %s; version %s is served" % (
-                version, self.name, model.version))
+                version, self.name, self.model.version))
         if what == ":predict":
-            return self._predict(model, environ)
-        return "application/json", _json((self._metadata if what else self._status)(model)), 0
+            return self._predict(environ)
+        return "application/json", _json(self._metadata() if what else self._status()), 0
 
     def _health(self):
         """Refuses unless the model answers."""
@@ -190,7 +188,7 @@ class Server:
             if time.monotonic() - self._gathering.answered > _FRESH:
                 call, example = model.example(next(
                     name for name in (model.default, *model.names) if name not in model.alone))
-                self._gathering.ask((model, call), example, model.tokens(call, example), _FRESH)
+                self._gathering.ask(call, example, model.tokens(call, example), _FRESH)
         except Exception as e:
             raise Refused(503, "the model does not answer: %s: %s" % (type(e).__name__, e)
                           ) from None
@@ -202,26 +200,28 @@ class Server:
     def _models(self):
         return "application/json", _json({"models": [{"name": self.name}]})
 
-    def _status(self, model):
+    def _status(self):
+        model = self.model
         return {"model_version_status": [{
             "version": model.version, "state": "AVAILABLE",
             "status": {"error_code": "OK", "error_message": ""}}],
             "about": model.about, "labels": model.labels, "default_signature": model.default,
             "signatures": {name: sorted(model.inputs(name)) for name in model.names}}
 
-    def _metadata(self, model):
-        return {"model_spec": {"name": self.name, "signature_name": "", "version": model.version},
-                "metadata": {"signature_def": {"signature_def": model.signature_def()}}}
+    def _metadata(self):
+        return {"model_spec": {"name": self.name, "signature_name": "",
+                               "version": self.model.version},
+                "metadata": {"signature_def": {"signature_def": self.model.signature_def()}}}
 
-    def _predict(self, model, environ):
+    def _predict(self, environ):
         origin = environ.get("HTTP_ORIGIN")
         if origin is not None and origin.split("//")[-1] != environ.get("HTTP_HOST"):
             raise Refused(403, "the page of another site asks: %s" % origin)
-        limits = self.limits
+        model, limits = self.model, self.limits
         if int(environ.get("CONTENT_LENGTH") or 0) > limits.max_body:
             raise Refused(413, "the request has more than %d bytes (--max_body)" % limits.max_body)
         asked = _parsed(environ["wsgi.input"].read())
-        signature, rows, parameters = self._read(asked, model)
+        signature, rows, parameters = self._read(asked)
         arrays = saved_model.arrays(model.inputs(signature), rows)
         self._check_lengths(arrays)
         call = model.call(signature, parameters)
@@ -237,16 +237,16 @@ class Server:
             with alone:
                 answers = model.run(call, arrays)
         else:
-            answers = self._gathering.ask((model, call), arrays, tokens)
+            answers = self._gathering.ask(call, arrays, tokens)
         answer = {"outputs": saved_model.as_columns(answers)} if "inputs" in asked else {
             "predictions": answers}
         if model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
             answer["labels"] = model.labels
         return "application/json", _json(answer), len(rows)
 
-    def _read(self, asked, model):
+    def _read(self, asked):
         """(signature, examples, parameters) of a request."""
-        signature = asked.get("signature_name", model.default)
+        signature = asked.get("signature_name", self.model.default)
         parameters = asked.get("parameters", {})
         rows = saved_model.rows_of_columns(asked["inputs"]) if "inputs" in asked else \
             asked.get("instances")
@@ -257,8 +257,8 @@ class Server:
         if len(rows) > self.limits.max_rows:
             raise Refused(413, "%d rows, at most %d are answered at once (--max_rows)" % (
                 len(rows), self.limits.max_rows))
-        if signature == saved_model.DEFAULT and signature not in model.names:
-            signature = model.default
+        if signature == saved_model.DEFAULT and signature not in self.model.names:
+            signature = self.model.default
         return signature, rows, parameters
 
     def _check_lengths(self, arrays):
@@ -337,28 +337,3 @@ def _lines(parts: Generator[Any, None, None]) -> Iterator[bytes]:
         finally:
             parts.close()
     return lines()
-
-
-def follow(server: Server, path: str, seconds: float = 5.0) -> None:
-    """Starts a thread that serves new versions of an export as they appear.
-
-    Args:
-      path: of a directory with versions.
-      seconds: between checks.
-    """
-    def look():
-        said = ""
-        while True:
-            time.sleep(seconds)
-            try:
-                if saved_model.newest_version(path) == server.model.path:
-                    continue
-                model = saved_model.SavedModel(path)
-                model.warm_up()
-                server.model = model
-                _log.info("serving %s", model.path)
-            except Exception as e:          # half a copy, which may be complete at the next look
-                if str(e) != said:
-                    said = str(e)
-                    _log.warning("%s is still served: %s", server.model.path, e)
-    threading.Thread(target=look, name="versions", daemon=True).start()
