@@ -215,8 +215,7 @@ class Model:
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
         """
-        is_one = not isinstance(layers, Sequence) and not getattr(layers, "ndim", False)
-        if str(pooling) == "none" or not is_one:
+        if str(pooling) == "none" or not isinstance(layers, (int, np.integer)):
             raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
                             "one vector of each text" % (layers, pooling))
         vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)

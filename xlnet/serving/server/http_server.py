@@ -38,9 +38,6 @@ except ModuleNotFoundError as e:
 
 _log = logging.getLogger(__name__)
 
-# Upper bounds of the histogram of latencies [s].
-_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
 _FRESH = 5.0                # maximum age of an answer that shows that the model answers [s]
 
 _READ = 1 << 26             # of a request that is refused in words; a larger one is cut off [bytes]
@@ -95,8 +92,7 @@ class Server:
         self._rows = prometheus_client.Counter(
             "xlnet_rows", "examples that were answered", registry=registry)
         self._seconds = prometheus_client.Histogram(
-            "xlnet_answer_seconds", "from the request to its answer", buckets=_BUCKETS,
-            registry=registry)
+            "xlnet_answer_seconds", "from the request to its answer", registry=registry)
         batches = prometheus_client.Counter("xlnet_batches", "batches computed", registry=registry)
         self._gathering = Gathering(
             lambda call, arrays: model.run(call, arrays), max_batch=limits.max_batch,
