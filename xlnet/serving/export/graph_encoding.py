@@ -140,11 +140,7 @@ class GraphEncoder:
             paragraphs.ids.row_lengths(), self._layout.max_seq_length - queries.row_lengths()
             - QUESTION_SPECIAL_TOKENS, stride)
         size = end - start
-        begin = tf.gather(paragraphs.ids.row_starts(), row) + start
-        places = tf.ragged.range(begin, begin + size, row_splits_dtype=tf.int64)   # of the pieces
-        pieces, starts, ends = (
-            places.with_flat_values(tf.gather(each.flat_values, places.flat_values))
-            for each in paragraphs)
+        pieces, starts, ends = (_slices(each, row, start, size) for each in paragraphs)
         queries = tf.gather(queries, row)
         rows = _joined(self._tokenizer, (
             (pieces, question_windows.SEG_PARAGRAPH), (queries, question_windows.SEG_QUESTION)),
@@ -186,10 +182,7 @@ class GraphEncoder:
         for (ids, length), step, last in zip(texts, steps, lasts):
             begin = tf.where_v2(number < tf.gather(last, row), number * tf.gather(step, row),
                                 tf.gather(ids.row_lengths() - length, row))
-            begin += tf.gather(ids.row_starts(), row)
-            places = tf.ragged.range(begin, begin + tf.gather(length, row),
-                                     row_splits_dtype=tf.int64)
-            windows.append(places.with_flat_values(tf.gather(ids.flat_values, places.flat_values)))
+            windows.append(_slices(ids, row, begin, tf.gather(length, row)))
         return windows[0], windows[1] if ids_b is not None else None, row
 
     def _kept(self, ids_a, ids_b):
@@ -211,14 +204,12 @@ class GraphEncoder:
 
     def _cut(self, ids, kept):
         """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""
-        length = ids.row_lengths()
-        places = tf.ragged.range(kept, row_splits_dtype=tf.int64)
-        place, row = places.flat_values, places.value_rowids()
-        if self._layout.long_document == "head_tail":
-            is_head = place < tf.gather(kept // 4, row)
-            place += tf.where_v2(is_head, tf.constant(0, tf.int64), tf.gather(length - kept, row))
-        flat = tf.gather(ids.flat_values, tf.gather(ids.row_starts(), row) + place)
-        return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
+        row, first = tf.range(ids.nrows()), tf.zeros_like(kept)
+        if self._layout.long_document != "head_tail":
+            return _slices(ids, row, first, kept)
+        tail = kept - kept // 4
+        return tf.concat([_slices(ids, row, first, kept // 4),
+                          _slices(ids, row, ids.row_lengths() - tail, tail)], axis=1)
 
     def _laid_out(self, ids_a, ids_b):
         """`encoding.lay_out` with T of the longest text."""
@@ -228,6 +219,14 @@ class GraphEncoder:
             rows["input_ids"].row_lengths(), [encoding.MIN_SEQ_LENGTH]], 0))
         return {name: _left_padded(each, length, padding) for (name, each), padding in zip(
             rows.items(), (0, 1., encoding.SEG_PAD))}
+
+
+def _slices(rows, row, begin, size):
+    """Slices of ragged rows, ragged [M, (items)]: the row of each, its first item in that row, and
+    its size, int64 [M]."""
+    begin = tf.gather(rows.row_starts(), row) + begin
+    places = tf.ragged.range(begin, begin + size, row_splits_dtype=tf.int64)
+    return places.with_flat_values(tf.gather(rows.flat_values, places.flat_values))
 
 
 def _joined(tokenizer, texts, cls_segment):
