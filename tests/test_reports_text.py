@@ -8,7 +8,6 @@ import dataclasses
 import gzip
 import io
 import json
-import os
 import re
 
 import pytest
@@ -195,13 +194,3 @@ def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     first, second, error, last = (text for _, text in asking.lines_of(str(path)))
     assert (first, second, last) == ("a", "f\xfcr", "b")
     assert "%s, line 3: not UTF-8: byte 0xff at column 1" % path in str(error)
-
-
-def test_a_text_is_asked_before_the_next_one_comes(monkeypatch):
-    reading, writing = os.pipe()
-    with open(reading, "rb") as file, open(writing, "wb", 0) as typed:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
-        texts = asking.lines_of("-")
-        for number in (1, 2):
-            typed.write(b"text %d\n" % number)
-            assert next(texts) == ("input -, line %d" % number, "text %d" % number)

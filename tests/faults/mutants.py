@@ -86,7 +86,7 @@ MUTANTS = (
     ("serving/generation", "padding=padding)[:, 0]", "padding=None)[:, 0]",
      "serving/test_generation"),
     ("serving/language_model", " or reading.size != self._size", "", "serving/test_generation"),
-    ("serving/server/gathering", "range(part.size)])", "range(part.size)][::-1])", SERVER),
+    ("serving/server/gathering", "zip(batch, found):", "zip(batch, found[::-1]):", SERVER),
     ("serving/server/saved_model", "max(versions, key=int)", "max(versions)", SERVER),
 )
 

@@ -12,13 +12,7 @@ from xlnet.serving.server import http_server
 @contextlib.contextmanager
 def running(model, name, limits=None, host="127.0.0.1", hosts=()):
     """A server that answers until the end of the block."""
-    with started(http_server.Server(model, name, (host, 0), limits, hosts)) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def started(server):
-    """Something with `run` and `stop`, running in a thread until the end of the block."""
+    server = http_server.Server(model, name, (host, 0), limits, hosts)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

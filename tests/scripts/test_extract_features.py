@@ -50,20 +50,14 @@ def test_files_are_read_one_after_another(place, model):
     np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
 
 
-def test_records_of_tokens(place, model):
-    import tensorflow as tf
-    extract(place, "v.tfrecord", pooling="none", layers="0,1")
-    examples = [tf.train.Example.FromString(record.numpy()).features.feature
-                for record in tf.data.TFRecordDataset(str(place / "v.tfrecord"))]
+def test_vectors_of_tokens(place, model):
+    extract(place, "t.jsonl", pooling="none", layers="0,1")
     expected = model.vectors(TEXTS, layers=[0, 1], pooling="none")
-    assert len(examples) == len(TEXTS)
-    for number, (example, values) in enumerate(zip(examples, expected)):
-        assert example["id"].bytes_list.value == [b"%d" % number]
-        assert tuple(example["shape"].int64_list.value) == values.shape
-        np.testing.assert_allclose(
-            np.reshape(example["vector"].float_list.value, values.shape), values, atol=1e-6)
-        assert [piece.decode() for piece in example["pieces"].bytes_list.value] == [
-            model.tokenizer.id_to_piece(id) for id in model.encode(TEXTS[number])]
+    lines = [json.loads(line) for line in (place / "t.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "1", "2", "3", "4"]
+    for line, text, values in zip(lines, TEXTS, expected):
+        np.testing.assert_allclose(line["vector"], values, atol=1e-6)
+        assert line["pieces"] == list(map(model.tokenizer.id_to_piece, model.encode(text)))
 
 
 def test_a_stopped_run_goes_on(place, model, monkeypatch):

@@ -7,8 +7,6 @@ import re
 import pytest
 from helpers.paths import ROOT
 
-from xlnet.errors import UserError
-
 TEXT = "the cat ___ on a mat"
 
 
@@ -27,17 +25,6 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     assert model.generate("the cat", [stop], max_tokens=6, seed=1).text == written.text[
         :written.text.index(stop)]
     assert model.generate("the cat", "[", max_tokens=6, seed=1) == written  # a text, not JSON
-
-
-def test_wrong_settings_are_named(model):
-    with pytest.raises(UserError, match="top is 0"):
-        model.fill(TEXT, top=0)
-    with pytest.raises(UserError, match="found int"):
-        model.generate(3)
-    with pytest.raises(UserError, match="expected texts that are not empty"):
-        model.generate("a", [""])
-    with pytest.raises(UserError, match="max_token"):
-        model.generate("a", max_token=3)
 
 
 def test_fillings_are_shown_with_their_probabilities(model, runs):

@@ -20,7 +20,7 @@ import xlnet
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
-from xlnet.serving.export import exporter, signatures, warm_up
+from xlnet.serving.export import exporter, signatures
 from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.files import schemes, tagged_files
@@ -339,31 +339,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
         models("multi_label") + "/spiece.model").sha256
     page = read("README.md")
     assert "docker run" in page and "-e MODEL_NAME=served" in page and "tensorflow-text" not in page
-    request, = re.findall(r"predict -d '(.*)'", page)
-    answer, = re.findall(r'^{"predictions".*', page, re.M)
-    model = saved_model.SavedModel(saved)
-    asked = json.loads(request)
-    found = model.run(asked["signature_name"], saved_model.arrays(
-        model.inputs(asked["signature_name"]), asked["instances"]))
-    assert [row["is_label"] for row in found] == [
-        row["is_label"] for row in json.loads(answer)["predictions"]]
     compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
-
-
-def test_warm_up_requests_are_those_of_the_api():
-    """As `protoc` decodes a PredictionLog that tensorflow-serving-api has made of the same."""
-    text = np.array([b"a" * 200], object)
-    made = warm_up.prediction_log("text", {"text_a": text})
-    tensor = tf.make_tensor_proto(text).SerializeToString()
-    assert len(tensor) > 127                                # a length of two bytes
-    entry = b"\x0a\x06text_a\x12" + _length(tensor) + tensor
-    request = b"\x0a\x06\x1a\x04text" + b"\x12" + _length(entry) + entry
-    log = b"\x0a" + _length(request) + request
-    assert made == b"\x32" + _length(log) + log
-
-
-def _length(content):
-    return bytes([len(content) % 128 + 128, len(content) // 128])
 
 
 def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):

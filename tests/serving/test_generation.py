@@ -54,14 +54,6 @@ def test_temperature_goes_before_the_k_likeliest_and_they_before_the_nucleus():
     np.testing.assert_allclose(choosing.distribution(np.array([0., -np.inf]), 2.), [1, 0])
 
 
-def test_draws_have_their_probabilities():
-    random = np.random.default_rng(0)
-    drawn = np.bincount([choosing.draw([0.2, 0., 0.5, 0.3, 0.], random) for _ in range(4000)],
-                        minlength=5) / 4000
-    assert drawn[1] == drawn[4] == 0
-    assert np.abs(drawn - [0.2, 0, 0.5, 0.3, 0]).max() < 4 * np.sqrt(0.25 / 4000)
-
-
 def test_the_best_of_an_array():
     rows, columns = choosing.best(np.array([[1., 5.], [5., -np.inf], [7., 0.]]), 10)
     assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
@@ -257,14 +249,12 @@ def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings):
     """Of any length, and the oldest tokens give way; long prompts are read in windows."""
     prompts = [PROMPT, "", "two", " ".join([PROMPT] * 4), "a dog sat", "the mat"]
     alone = [written(either, prompt, **settings) for prompt in prompts]
-    done = []
     together = generation.write_all(either.model, either.tokenizer, prompts,
-                                    GenerationSettings(**settings), (), 8, done.append)
+                                    GenerationSettings(**settings))
     for ours, theirs in zip(together, alone):
         assert [one.text for one in ours] == [one.text for one in theirs]
         np.testing.assert_allclose([one.log_probability for one in ours],
                                    [one.log_probability for one in theirs], rtol=1e-4)
-    assert sum(done) == len(prompts) and len(done) < len(prompts)
 
 
 def test_without_a_seed_every_text_is_another_one(either):

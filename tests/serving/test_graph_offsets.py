@@ -1,12 +1,16 @@
-"""Where pieces stand, computed in the graph, is what `offsets.Aligner` says."""
+"""Where pieces stand, and windows of questions, computed in the graph as in Python."""
+
+import random
 
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.paths import SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
+from xlnet.serving.export import graph_encoding
 from xlnet.serving.export.graph_offsets import GraphAligner
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.tasks.features.question_windows import windows_of
 from xlnet.tokenization import wire
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -66,3 +70,18 @@ def test_messages_field_by_field():
     message = wire.field(1, b"a" * 200) + wire.number_field(35, 300) + b"\x15abcd\x1912345678"
     assert list(wire.fields(message)) == [(1, b"a" * 200), (35, 300), (2, b"abcd"),
                                           (3, b"12345678")]
+
+
+def test_windows():
+    """Windows and what of them has most context, ties too; of a book in time that is linear."""
+    draw = random.Random(0)
+    with tf.Graph().as_default(), tf.Session() as session:
+        count, room = (tf.placeholder(tf.int64, [None]) for _ in range(2))
+        for stride in (1, 7, 128):
+            counts = [0, 1, 40, 250_000 if stride > 1 else 50, *draw.choices(range(900), k=30)]
+            rooms = [20, 20, 20, 300, *draw.choices((15, 100, 384), k=30)]
+            found = session.run(graph_encoding._question_windows(count, room, stride),
+                                {count: counts, room: rooms})
+            expected = [(row, *window) for row, one in enumerate(zip(counts, rooms))
+                        for window in windows_of(*one, stride)]
+            assert list(zip(*(each.tolist() for each in found))) == expected

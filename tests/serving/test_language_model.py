@@ -104,13 +104,6 @@ def test_an_interrupted_change_of_readings_loses_nothing(causal, monkeypatch, in
         np.testing.assert_allclose(other.read(TEXT[None, [3]], [3]), expected, atol=1e-5)
 
 
-def test_tokens_that_do_not_fit_side_by_side_are_a_mistake(causal):
-    with causal.model.reading(4) as reading:
-        reading.read(TEXT[None, :3], range(3))
-        with pytest.raises(ValueError, match="2 tokens at slot 3 of 4"):
-            reading.read(TEXT[None, 3:5], range(3, 5))
-
-
 def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
     assert loaded.read(str(causal.folder)).objective == "causal"
     found = loaded.read(str(permuted.folder))

@@ -352,14 +352,6 @@ def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_sh
     assert is_shown == bool(sys.stderr.getvalue())
 
 
-def test_progress_is_counted_in_whole_items():
-    steps = []
-    advance = jobs.by_fraction(3, steps.append)
-    for start, done in ((0, 0.4), (0, 1), (0.5, 0.2), (0.5, 1)):
-        advance(start, 0.5, done)
-    assert sum(steps) == 3 and steps == [0, 1, 0, 2]
-
-
 def test_empty_lists_give_results_of_the_right_width(kept):
     model = kept("multi_label").model
     assert model.probabilities([]).shape == (0, len(model.labels))

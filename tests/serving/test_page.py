@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from helpers.serving import running
 
-from xlnet.serving.server.saved_model import BadRequest, Input
+from xlnet.errors import UserError
+from xlnet.serving.server.saved_model import Input
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(filter(None, map(shutil.which, (
@@ -70,7 +71,7 @@ class Model:
     def run(self, call, arrays):
         self.asked.append((call, {name: value.tolist() for name, value in arrays.items()}))
         if b"bad" in arrays.get("text_a", ()):
-            raise BadRequest("no answer to " + EVIL)
+            raise UserError("no answer to " + EVIL)
         return [SIGNATURES[call[0]][1]]
 
     def stream(self, call, arrays):

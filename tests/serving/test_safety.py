@@ -107,28 +107,3 @@ def test_names_in_task_json_are_names(model, changes, said):
     with pytest.raises(UserError, match=said):
         exporter.export(path, str(directory / "served"))
     assert tree(directory) == before
-
-
-@pytest.mark.parametrize("name", ("task.json", "model.ckpt-1.index"))
-def test_nothing_is_exported_through_a_link(model, name):
-    directory, path = model
-    os.rename(os.path.join(path, name), directory / "outside")
-    os.symlink("../outside", os.path.join(path, name))
-    before = tree(directory)
-    with pytest.raises(UserError, match="%s is a symbolic link to .*outside of the model" % name):
-        exporter.export(path, str(directory / "served"))
-    assert tree(directory) == before
-
-
-@pytest.mark.parametrize("outside", ("../other/model.ckpt-1", "{}/other/model.ckpt-1"))
-def test_the_file_checkpoint_leads_nowhere(model, outside):
-    directory, path = model
-    os.mkdir(directory / "other")
-    for end in ("index", "data-00000-of-00001"):
-        os.rename("%s/model.ckpt-1.%s" % (path, end), "%s/other/model.ckpt-1.%s" % (directory, end))
-    with open(os.path.join(path, "checkpoint"), "w", encoding="utf-8") as f:
-        f.write('model_checkpoint_path: "%s"\n' % outside.format(directory))
-    before = tree(directory)
-    with pytest.raises(UserError, match="checkpoint"):
-        exporter.export(path, str(directory / "served"))
-    assert tree(directory) == before

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any, Optional
 
 from xlnet.batches import input_pipeline
 from xlnet.engine.devices import cores
+from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import FineTuningSettings
@@ -29,7 +30,8 @@ class Rows:
         self._tokenizer = tokenizer
         self._layout = layout.of_records(settings, task)
         self._warned: set[str] = set()      # paths of records
-        self._read: dict[Union[str, tuple[str, bool]], Sequence[Row]] = {}
+        self._read: dict[tuple[str, bool], Sequence[Row]] = {}
+        self._to_predict: Optional[dict[str, Sequence[Row]]] = None
 
     def of_split(self, split: str, need_labels: bool) -> dict:
         """The rows of each part of `split`: dict of part to a sequence of `Row`s."""
@@ -60,16 +62,24 @@ class Rows:
         return self._task.reader.training_rows(rows, self._settings.seed, self._settings.data_dir)
 
     def to_predict(self) -> dict:
-        """The rows of `predict_file`, or else of `predict_split`, as of `of_split`."""
+        """The rows of each file of `predict_file` (`readers.Paths` are several), or else of
+        `predict_split`, as of `of_split`. Of several files, bad ones are named and left out."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
-        path = settings.predict_file
-        name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
-        if name not in self._read:
-            self._read[name] = parsing.read_to_predict(
-                self._task, path, settings.predict_form, settings.on_error == "skip")
-        return {name: self._read[name]}
+        if self._to_predict is None:
+            self._to_predict = {}
+            paths = readers.each_path(settings.predict_file)
+            for path in paths:
+                name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
+                try:
+                    self._to_predict[name] = parsing.read_to_predict(
+                        self._task, path, settings.predict_form, settings.on_error == "skip")
+                except UserError as e:
+                    if len(paths) == 1:
+                        raise
+                    _log.warning("%s", e if path in str(e) else "%s: %s" % (path, e))
+        return self._to_predict
 
     def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
         """The records of a split's rows, made at most once.

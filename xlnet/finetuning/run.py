@@ -25,7 +25,7 @@ from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import row_store
+from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tasks.types.task import Task
@@ -298,14 +298,22 @@ class Run:
         """Writes the predictions for each file, also in the form of GLUE's server for its files.
 
         The checkpoint is the best one of those evaluated, or of those kept.
+
+        Raises:
+          UserError: some of several files are bad; the others have predictions.
         """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
         step, prefix = self._best or best_checkpoint.chosen(settings.model_dir)
-        for split, rows in self._rows.to_predict().items():
+        found = self._rows.to_predict()
+        for split, rows in found.items():
             answered = row_store.kept(row for row in rows if row.pairs)
             values = self._answer(split, answered, prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
                 threshold=settings.predict_threshold, output=settings.predict_output,
                 is_official=not settings.predict_file and split not in settings.named_files)
+        paths = readers.each_path(settings.predict_file or "")
+        if settings.predict_file and len(found) < len(paths):
+            raise UserError("input: %d of %d files are bad and have no predictions" % (
+                len(paths) - len(found), len(paths)))

@@ -1,15 +1,12 @@
 """What programs that query a model share: the model, the input texts, the output."""
 
 import collections
-import contextlib
 import dataclasses
-import io
-import itertools
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import xlnet
 from xlnet import encodings, files
@@ -89,37 +86,21 @@ def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
       encoding: None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
 
     Raises:
-      UserError: as `input_of`; or a file in UTF-16 or UTF-32 is damaged.
+      UserError: as `input_of`; or a file is empty, or damaged in an encoding other than UTF-8.
     """
     from xlnet.tasks.files import readers
+    from xlnet.tokenization.tokenizer import is_text
     for path in readers.each_path(input_of(patterns)):
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else readers.opened(
-                path, "input") as file:
-            for number, line in enumerate(_split(path, file, encoding), 1):
-                place = "input %s, line %d" % (path, number)
-                try:
-                    text = line if isinstance(line, str) else files.utf8(
-                        line, place, encoding=encoding)
-                except UserError as e:
-                    yield place, e
-                    continue
-                text = (text.lstrip("\ufeff") if number == 1 else text).strip()
-                if text:
-                    yield place, text
-
-
-def _split(path: str, file: IO[bytes], encoding: Optional[str]) -> Iterable[Union[str, bytes]]:
-    """The lines as bytes, each to be decoded by itself; or as text, in encodings such as UTF-16, in
-    which a line feed is not the byte 0x0A."""
-    from xlnet.tasks.files import decoding
-    start = file.readline() if path == "-" else file.read(decoding.LOOKED_AT)
-    encoding = encoding or decoding.shown(path, start)
-    is_bytes = encoding is None or "\n".encode(encoding) == b"\n"
-    if path == "-":         # cannot be read twice, and its lines come one after another
-        return itertools.chain([start], file) if is_bytes else decoding.Lines(
-            path, io.BytesIO(start + file.read()), encoding)
-    file.seek(0)
-    return file if is_bytes else decoding.Lines(path, file, encoding)
+        for number, line in enumerate(readers.read_lines(path, "input", encoding, skips=True), 1):
+            place = "input %s, line %d" % (path, number)
+            try:        # bytes that are not UTF-8 are half surrogates
+                text = line if is_text(line) else files.utf8(
+                    line.encode(errors="surrogateescape"), place)
+            except UserError as e:
+                yield place, e
+                continue
+            if text.strip():
+                yield place, text.strip()
 
 
 def texts_of(patterns: str) -> Iterator[str]:
@@ -134,10 +115,10 @@ def texts_of(patterns: str) -> Iterator[str]:
         yield text
 
 
-def load(settings: LoadSettings) -> "Model":
-    """The model of `LoadSettings`."""
+def load(settings: LoadSettings, **more: Any) -> "Model":
+    """The model of `LoadSettings`; more: other arguments of `xlnet.load`."""
     values = dataclasses.asdict(settings)
-    return xlnet.load(values.pop("model_dir"), **values)
+    return xlnet.load(values.pop("model_dir"), **values, **more)
 
 
 def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]],
@@ -156,72 +137,54 @@ def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]
     """
     if settings.interactive:
         return _talk(show)
-    texts = _Texts(settings)
-    if settings.output:
-        files.write_lines(settings.output, (
-            json.dumps(found, ensure_ascii=False) + "\n"
-            for text, result in texts.with_results(query) for found in as_json(text, result)))
-        if settings.output != "-":
-            print("written: %s" % settings.output)
-    else:
-        for place, text in texts.good():
-            try:
-                show(text)
-            except UserError as e:
-                texts.note(place, e)
-    texts.end()
+    asked: collections.deque[tuple[str, str]] = collections.deque()     # without a result yet
+    count = bad = 0
 
+    def note(error):
+        """Names a bad text of a file; one that is given alone ends the program."""
+        nonlocal bad
+        if settings.input is None:
+            raise error
+        bad += 1
+        print(error, file=sys.stderr, flush=True)
 
-class _Texts:
-    """The texts of a run; bad ones are named on standard error and counted."""
-
-    def __init__(self, settings: AskingSettings):
-        self._settings = settings
-        self._count = self._bad = 0
-
-    def good(self) -> Iterator[tuple[str, str]]:
-        """Yields (where it is, text) of those that can be read."""
-        for place, text in self._settings.texts():
-            self._count += 1
+    def texts():
+        nonlocal count
+        for place, text in settings.texts():
+            count += 1
             if isinstance(text, UserError):
-                self.note(None, text)
+                note(text)
             else:
-                yield place, text
+                asked.append((place, text))
+                yield text
 
-    def with_results(self, query: Callable[[Iterator[str]], Iterator[Any]]) -> Iterator[tuple]:
-        """Yields (text, result) of those that have one.
-
-        Raises:
-          UserError: none has.
-        """
-        asked: collections.deque[tuple[str, str]] = collections.deque()
-
-        def texts():
-            for each in self.good():
-                asked.append(each)
-                yield each[1]
+    def lines():
         for result in query(texts()):
             place, text = asked.popleft()
             if isinstance(result, UserError):
-                self.note(place, result)
-            else:
-                yield text, result
-        if self._bad == self._count:
-            self.end()
+                note(UserError("%s: %s" % (place, result)))
+                continue
+            for found in as_json(text, result):
+                yield json.dumps(found, ensure_ascii=False) + "\n"
+        if bad == count:        # before an empty file is written
+            end()
 
-    def note(self, place: Optional[str], error: UserError) -> None:
-        """Names a bad text of a file; one that is given alone ends the program."""
-        line = str(error) if place is None else "%s: %s" % (place, error)
-        if self._settings.input is None:
-            raise UserError(line)
-        self._bad += 1
-        print(line, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Raises UserError if there was a bad text."""
-        if self._bad:
+    def end():
+        if bad:
             raise UserError("input %s: %d of %d texts are bad and have no result" % (
-                self._settings.input, self._bad, self._count))
+                settings.input, bad, count))
+    if settings.output:
+        files.write_lines(settings.output, lines())
+        if settings.output != "-":
+            print("written: %s" % settings.output)
+    else:
+        for text in texts():
+            place, _ = asked.popleft()
+            try:
+                show(text)
+            except UserError as e:
+                note(UserError("%s: %s" % (place, e)))
+    end()
 
 
 def _talk(show):

@@ -6,8 +6,9 @@ from typing import Optional
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs import asking
+from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
-from xlnet.settings.fields import Settings, required, setting
+from xlnet.settings.fields import Settings, as_in, required, setting
 
 MOST_TOKENS = 40         # in a plot; more would be too small to read
 
@@ -19,9 +20,9 @@ class AttentionSettings(Settings):
     layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if "
                                     "not given")
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = setting("random", "factorization order of the pieces; none: each sees all, the "
-                         "query stream all but itself", choices=("random", "left_to_right", "none"))
-    seed: int = setting(0, "seed of a random order", minimum=0)
+    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces; none: "
+                       "each sees all, the query stream all but itself")
+    seed: int = as_in(ComputingSettings, "seed")
     output: str = required("file to write: .png, an image; .html, a page for a browser; "
                            "several with commas", aliases=("png", "html"))
 

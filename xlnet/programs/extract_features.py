@@ -1,8 +1,8 @@
 """Writes a vector of each text of a file, or of each of its tokens.
 
-The extension of the output sets its form: .jsonl (an object a line: id, vector), .npy (one array
-[texts, layers, width], without the layers if there is one) or .tfrecord (id, shape, vector). Run
-the same command again to resume a stopped run. Bad texts are named and left out.
+The extension of the output sets its form: .jsonl (an object a line: id, vector) or .npy (one array
+[texts, layers, width], without the layers if there is one). Run the same command again to resume a
+stopped run. Bad texts are named and left out.
 """
 
 import contextlib
@@ -11,22 +11,19 @@ from typing import Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
-from xlnet.serving.settings import LoadSettings
-from xlnet.settings.devices import DeviceSettings
+from xlnet.programs import asking
+from xlnet.serving.settings import LoadSettings, VectorSettings
 from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
-from xlnet.settings.network import PRECISIONS
 
 
 @dataclasses.dataclass(frozen=True)
 class FeatureSettings:
-    """xlnet features: which model, which texts, which vectors."""
-    model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
-                              aliases=("model",))
+    """xlnet features: which texts, which vectors."""
     input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl, "
                           "paths and patterns with commas between; -: standard input, as .txt",
                           aliases=("input_file",))
-    output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output_file",))
+    output: str = required("file to write: .jsonl or .npy", aliases=("output_file",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
                                "text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
@@ -34,21 +31,14 @@ class FeatureSettings:
     id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
     encoding: Optional[str] = as_in(TaskSettings, "encoding")
     layers: str = setting("-1", "layers, with commas; 0: embeddings, 1: first, -1: last")
-    pooling: str = setting("mean", "mean of the tokens, the first or last one (<cls>), or none: a "
-                           "vector of each token", choices=("mean", "first", "last", "none"))
+    pooling: str = as_in(VectorSettings, "pooling", help="mean of the tokens, the first or last "
+                         "one (<cls>), or none: a vector of each token")
     batch_size: int = setting(32, "number of texts in a batch", minimum=1)
     rows_per_part: int = setting(1000, "texts after which a stopped run can resume",
                                  minimum=1)
-    model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
-    spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
-    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint", help="of a model directory: best/ "
-                                "if it exists, or the newest")
-    device: str = as_in(DeviceSettings, "device")
-    precision: str = setting("fp32", "dtype of matmuls", choices=PRECISIONS)
 
 
-def main(settings: FeatureSettings) -> None:
-    import xlnet
+def main(model_settings: LoadSettings, settings: FeatureSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving import features
     from xlnet.tasks.files import row_store
@@ -56,9 +46,7 @@ def main(settings: FeatureSettings) -> None:
     features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
     good = row_store.kept(row for row in rows if row.pairs)
-    with xlnet.load(settings.model_dir, **{name: getattr(settings, name) for name in (
-            "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
-            "precision")}, progress=False) as model:
+    with asking.load(model_settings, batch_size=settings.batch_size, progress=False) as model:
         features.extract(model, good, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
     if len(good) < len(rows):
@@ -77,7 +65,6 @@ def _layers(text):
 
 def _rows(settings):
     """The texts as examples of a task without labels; bad ones have no `pairs`."""
-    from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
     path = asking.input_of(settings.input)
@@ -92,7 +79,7 @@ def _rows(settings):
 
 
 def run() -> None:
-    cli.run(main, FeatureSettings, about=__doc__, examples=(
+    cli.run(main, LoadSettings, FeatureSettings, about=__doc__, examples=(
         "--model_dir=model --input=texts.txt --output=vectors.npy",
         "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
         "--output=vectors.jsonl"))

@@ -2,12 +2,11 @@
 
 import dataclasses
 import os
-import sys
 from collections.abc import Sequence
 from typing import Optional, get_args
 
 from xlnet import cli
-from xlnet.errors import UserError, visible
+from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
@@ -48,31 +47,18 @@ def main(settings: PredictionSettings) -> None:
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
-    paths = (settings.input,) if os.path.isdir(settings.input) else readers.each_path(
-        asking.input_of(settings.input))
+    path = settings.input if os.path.isdir(settings.input) else asking.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
-    check_outputs(paths, settings.output, is_directory)
-    bad = 0
-    for path in paths:
-        given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
-                 "predict_dir" if is_directory else "predict_output": settings.output,
-                 "encoding": settings.encoding, "eval_batch_size": settings.batch_size,
-                 "predict_form": settings.predict_form}
-        given = {name: value for name, value in given.items() if value is not None}
-        chosen = group(**given)
-        chosen.check()
-        try:
-            program.run(chosen, NetworkSettings(precision=settings.precision),
-                        OptimizationSettings(), DeviceSettings(device=settings.device),
-                        frozenset(given), lambda name: None)
-        except UserError as e:
-            if len(paths) == 1:
-                raise
-            bad += 1
-            print(visible(str(e) if path in str(e) else "%s: %s" % (path, e)), file=sys.stderr,
-                  flush=True)
-    if bad:
-        raise UserError("input: %d of %d files are bad and have no predictions" % (bad, len(paths)))
+    check_outputs(readers.each_path(path), settings.output, is_directory)
+    given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
+             "predict_dir" if is_directory else "predict_output": settings.output,
+             "encoding": settings.encoding, "eval_batch_size": settings.batch_size,
+             "predict_form": settings.predict_form}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = group(**given)
+    chosen.check()
+    program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
+                DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:

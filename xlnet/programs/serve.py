@@ -1,7 +1,7 @@
 """Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
 
-A model directory (--model_dir) also serves long texts, infilling and text generation; an exported
-SavedModel (--model) loads new versions as they appear. Requests are those of TensorFlow Serving:
+A model directory (--model_dir) also serves long texts, infilling and text generation; of an export
+(--model) the newest version is served. Requests are those of TensorFlow Serving:
 POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics and
 /v1/models/NAME report the state. Requests that arrive together are computed together. A SavedModel
 is a program of TensorFlow's: serve those that you, or people you trust, exported.
@@ -16,6 +16,7 @@ from typing import Any, Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
+from xlnet.serving.settings import LimitSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, setting
 from xlnet.settings.network import NetworkSettings
@@ -23,7 +24,7 @@ from xlnet.settings.network import NetworkSettings
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """xlnet serve: which model, at which address, and limits."""
+    """xlnet serve: which model, at which address."""
     model_dir: Optional[str] = setting(None, "model directory to serve")
     model: Optional[str] = setting(None, "exported model to serve, its newest version")
     device: str = as_in(DeviceSettings, "device")
@@ -34,17 +35,6 @@ class ServingSettings(Settings):
     allowed_hosts: str = setting("", "accept requests for these host names, comma-separated; "
                                  "default: any, but only local ones at a local address")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
-    budget: int = setting(32 * 512 ** 2, "largest examples x tokens^2 computed together; memory is "
-                          "proportional; larger requests are split", minimum=1)
-    max_batch: int = setting(32, "most examples computed together", minimum=1)
-    wait_ms: float = setting(2.0, "time to wait for more examples [ms]",
-                             minimum=0.0)
-    max_rows: int = setting(128, "most examples in a request", minimum=1)
-    max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
-    max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
-    max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
-    max_connections: int = setting(256, "most connections open; others wait", minimum=1)
-    max_arrival: int = setting(30, "time within which a request must arrive [s]", minimum=1)
 
     def check(self) -> None:
         super().check()
@@ -53,7 +43,7 @@ class ServingSettings(Settings):
                             "an exported model; exactly one of them")
 
 
-def main(settings: ServingSettings) -> None:
+def main(settings: ServingSettings, limits: LimitSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ModelDirectory
@@ -61,19 +51,14 @@ def main(settings: ServingSettings) -> None:
     path = settings.model_dir or settings.model or ""
     model: Any
     if settings.model_dir:
-        model = ModelDirectory(path, settings.budget, DeviceSettings(device=settings.device),
+        model = ModelDirectory(path, limits.budget, DeviceSettings(device=settings.device),
                                network=NetworkSettings(precision=settings.precision))
     else:
         model = SavedModel(path)
         model.warm_up()
     name = settings.name or os.path.basename(os.path.abspath(path))
-    server = http_server.Server(model, name, (settings.host, settings.port), http_server.Limits(
-        body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,
-        waiting=settings.max_waiting, batch=settings.max_batch, budget=settings.budget,
-        wait=settings.wait_ms / 1000, connections=settings.max_connections,
-        arrival=settings.max_arrival), settings.allowed_hosts.replace(",", " ").split())
-    if settings.model and path != model.path:
-        http_server.follow(server, path)
+    server = http_server.Server(model, name, (settings.host, settings.port), limits,
+                                settings.allowed_hosts.replace(",", " ").split())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
@@ -84,6 +69,9 @@ def main(settings: ServingSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, ServingSettings, about=__doc__, examples=(
+    cli.run(main, ServingSettings, LimitSettings, about=__doc__, examples=(
         "--model_dir=model --port=8501", "--model=exported"),
-        no_longer_needed={"max_values": "--budget bounds the tokens of an example"})
+        no_longer_needed={
+            "max_values": "--budget bounds the tokens of an example",
+            "wait_ms": "requests that arrive while a batch is computed are the next batch",
+            "max_arrival": "silent connections are closed; a proxy in front refuses slow requests"})

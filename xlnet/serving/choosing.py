@@ -6,6 +6,7 @@ Shape letters: V vocabulary.
 from __future__ import annotations
 
 import numpy as np
+import scipy.special
 
 
 def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: int = 0,
@@ -26,25 +27,13 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
     order = np.argsort(-scaled, kind="stable")                            # likeliest first
     if top_k:
         order = order[:top_k]
-    kept = _softmax(scaled[order])
+    kept = scipy.special.softmax(scaled[order])
     if top_p < 1:
         before = np.cumsum(kept) - kept
         order, kept = order[before < top_p], kept[before < top_p]
     probabilities = np.zeros(len(scaled))
     probabilities[order] = kept / kept.sum()
     return probabilities
-
-
-def _softmax(x):
-    e = np.exp(x - x.max())
-    return e / e.sum()
-
-
-def draw(probabilities: np.ndarray, random: np.random.Generator) -> int:
-    """A token sampled by its probability, with one number of `random`."""
-    cumulative = np.cumsum(probabilities)
-    token = np.searchsorted(cumulative, random.random() * cumulative[-1], side="right")
-    return int(min(token, np.flatnonzero(probabilities)[-1]))
 
 
 def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:

@@ -13,88 +13,43 @@ import json
 import logging
 import os
 import shutil
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from xlnet import files
-from xlnet.engine import progress
 from xlnet.errors import UserError
-from xlnet.records import tfrecord
-from xlnet.serving import vectors
+from xlnet.serving import jobs, vectors
 from xlnet.serving.model import Model
 from xlnet.tasks.types.task import Row
 
 _log = logging.getLogger(__name__)
 
-_SECONDS_BETWEEN_LINES = 15
 _ABOUT = "about.json"           # next to the parts: what they were made of
 
 
-class Vectors(NamedTuple):
-    """The vectors of some texts.
+# ---- file formats: functions of the path, the texts' names, and an array of each text, [D] or
+# [k,D], or [T,D] or [k,T,D] with its T pieces; and functions that join the files of parts
 
-    Attributes:
-      ids: names of the texts.
-      values: an array of each text: [D] or [k,D], of tokens [T,D] or [k,T,D].
-      pieces: of each text, T pieces; None: there is one vector of the text, not one of each token.
-    """
-    ids: Sequence[str]
-    values: Sequence[np.ndarray]
-    pieces: Any
-
-
-class Form(NamedTuple):
-    """A file format.
-
-    Attributes:
-      write: function of (path, `Vectors`).
-      join: function of (path, paths of parts).
-      has_tokens: whether it can hold the vectors of tokens, of texts of different lengths.
-    """
-    write: Callable[[str, Vectors], None]
-    join: Callable[[str, Sequence[str]], None]
-    has_tokens: bool
-
-
-# ---- forms
-
-def _write_json_lines(path, vectors):
+def _write_json_lines(path, ids, values, pieces):
     with open(path, "w", encoding="utf-8") as f:
-        for number, (id, values) in enumerate(zip(vectors.ids, vectors.values)):
-            pieces = "" if vectors.pieces is None else ', "pieces": ' + json.dumps(
-                vectors.pieces[number], ensure_ascii=False)
-            f.write('{"id": %s%s, "vector": %s}\n' % (
-                json.dumps(id, ensure_ascii=False), pieces, _as_json(values)))
+        for number, (id, vector) in enumerate(zip(ids, values)):
+            about = {"id": id, **({} if pieces is None else {"pieces": pieces[number]})}
+            f.write('%s, "vector": %s}\n' % (
+                json.dumps(about, ensure_ascii=False)[:-1], _as_json(vector)))
 
 
-def _as_json(values):
+def _as_json(vector):
     """Nested lists of numbers with the digits of a float32."""
-    if values.ndim == 1:
-        return "[%s]" % ", ".join(map("%.9g".__mod__, values.tolist()))
-    return "[%s]" % ", ".join(map(_as_json, values))
+    if vector.ndim == 1:
+        return "[%s]" % ", ".join(map("%.9g".__mod__, vector.tolist()))
+    return "[%s]" % ", ".join(map(_as_json, vector))
 
 
-def _write_numpy(path, vectors):
+def _write_numpy(path, ids, values, pieces):
     with open(path, "wb") as f:
-        np.save(f, np.stack(vectors.values))
-
-
-def _write_records(path, vectors):
-    with open(path, "wb") as f:
-        for number, (id, values) in enumerate(zip(vectors.ids, vectors.values)):
-            example = tf.train.Example()
-            feature = example.features.feature
-            feature["id"].bytes_list.value.append(id.encode())
-            feature["shape"].int64_list.value.extend(values.shape)
-            feature["vector"].float_list.value.extend(values.ravel().tolist())
-            if vectors.pieces is not None:
-                feature["pieces"].bytes_list.value.extend(
-                    piece.encode() for piece in vectors.pieces[number])
-            f.write(tfrecord.frame(example.SerializeToString(deterministic=True)))
+        np.save(f, np.stack(values))
 
 
 def _join_bytes(path, parts):
@@ -115,29 +70,24 @@ def _join_numpy(path, parts):
     arrays = list(map(_read_part, parts))
     whole = np.lib.format.open_memmap(path, "w+", arrays[0].dtype, (
         sum(map(len, arrays)), *arrays[0].shape[1:]))
-    end = 0
-    for array in arrays:
-        whole[end:end + len(array)] = array
-        end += len(array)
+    np.concatenate(arrays, out=whole)
     whole.flush()
 
 
-FORMS = {".jsonl": Form(_write_json_lines, _join_bytes, True),
-         ".npy": Form(_write_numpy, _join_numpy, False),
-         ".tfrecord": Form(_write_records, _join_bytes, True)}
+_FORMATS = {".jsonl": (_write_json_lines, _join_bytes), ".npy": (_write_numpy, _join_numpy)}
 
 
 # ---- parts
 
 def check_output(output: str, pooling: str) -> None:
     """Raises UserError unless vectors of this `pooling` can be written to `output`."""
-    form = FORMS.get(os.path.splitext(output)[1])
-    if not form:
+    extension = os.path.splitext(output)[1]
+    if extension not in _FORMATS:
         raise UserError("output: %s, expected a name that ends in %s" % (
-            output, ", ".join(FORMS)))
-    if pooling == "none" and not form.has_tokens:
+            output, ", ".join(_FORMATS)))
+    if pooling == "none" and extension == ".npy":
         raise UserError("output: %s holds vectors of texts; with pooling none each text has "
-                        "as many as tokens: expected .jsonl or .tfrecord" % output)
+                        "as many as tokens: expected .jsonl" % output)
     if os.path.exists(output):
         raise UserError("output: %s is there already; remove it, or give another name"
                         % output)
@@ -162,21 +112,23 @@ def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling
     check_output(output, pooling)
     vectors.wanted(layers, pooling, model.n_layer)      # before something is kept
     extension = os.path.splitext(output)[1]
+    write, join = _FORMATS[extension]
     directory = output + ".parts"
-    count = -(-len(rows) // rows_per_part)
-    parts = [os.path.join(directory, "%06d%s" % (number, extension)) for number in range(count)]
+    begins = range(0, len(rows), rows_per_part)
+    parts = [os.path.join(directory, "%06d%s" % (number, extension))
+             for number in range(len(begins))]
     _keep(directory, _about(model, rows, layers, pooling, rows_per_part))
-    missing = [number for number, part in enumerate(parts) if not os.path.exists(part)]
-    if len(missing) < count:
-        _log.info("%d of %d parts are there, resuming", count - len(missing), count)
-    progress = _Progress(len(missing) * rows_per_part)
-    for number in missing:
-        some = rows[number * rows_per_part:(number + 1) * rows_per_part]
-        with files.replacing(parts[number]) as temporary:
-            FORMS[extension].write(temporary, _vectors(model, some, layers, pooling))
-        progress.add(len(some))
+    missing = [(part, begin) for part, begin in zip(parts, begins) if not os.path.exists(part)]
+    if len(missing) < len(parts):
+        _log.info("%d of %d parts are there, resuming", len(parts) - len(missing), len(parts))
+    with jobs.bar(len(missing) * rows_per_part, True) as progress:
+        for part, begin in missing:
+            some = rows[begin:begin + rows_per_part]
+            with files.replacing(part) as temporary:
+                write(temporary, [row.id for row in some], *_vectors(model, some, layers, pooling))
+            progress.update(len(some))
     with files.replacing(output) as temporary:
-        FORMS[extension].join(temporary, parts)
+        join(temporary, parts)
     shutil.rmtree(directory)
     _log.info("%s texts%s: %s", "{:,}".format(len(rows)),
               ", %d of them cut to %d tokens" % (model.cut, model.max_seq_length)
@@ -205,26 +157,8 @@ def _keep(directory, about):
 
 
 def _vectors(model, rows, layers, pooling):
+    """The arrays of rows, and the pieces of each if there is one vector of each token."""
     texts = [(a, b) if b is not None else a for a, b in (row.pairs[0] for row in rows)]
-    pieces = None
-    if pooling == "none":
-        pieces = [list(map(model.tokenizer.id_to_piece, ids.tolist()))
-                  for ids in model.encode(texts)]
-    return Vectors([row.id for row in rows], model.vectors(texts, layers, pooling), pieces)
-
-
-class _Progress:
-    """Logs from time to time how many texts are done."""
-
-    def __init__(self, count: int):
-        self._count, self._done = count, 0
-        self._began = self._said = time.time()
-
-    def add(self, rows: int) -> None:
-        self._done += rows
-        now = time.time()
-        if now - self._said > _SECONDS_BETWEEN_LINES:
-            self._said = now
-            pace = (now - self._began) / self._done
-            _log.info("%d/%d texts  %.1f texts/s  left %s", self._done, self._count, 1 / pace,
-                      progress.clock(pace * max(self._count - self._done, 0)))
+    pieces = [list(map(model.tokenizer.id_to_piece, ids.tolist()))
+              for ids in model.encode(texts)] if pooling == "none" else None
+    return model.vectors(texts, layers, pooling), pieces

@@ -107,7 +107,6 @@ class Blanks:
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
             raise UserError("order is '%s', but there are %d blanks in %s"
                             % (settings.order, self.count, shown))
-        self._kinds = _kinds_of_pieces(tokenizer)
         self.forms = self._forms()
 
     def _around(self, ids):
@@ -146,18 +145,19 @@ class Blanks:
 
     def allowed(self, widths):
         """Which pieces each position of a blank may have: bool [P,V]."""
-        kinds, rows = self._kinds, []
+        special, punctuation = self._tokenizer.is_special, self._tokenizer.is_punctuation
+        (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
-                row = ~kinds.special
+                row = ~special
                 if not place:
-                    row &= kinds.marked if after_space else ~kinds.marked
+                    row &= marked if after_space else ~marked
                 if self._settings.whole_words:
-                    row &= ~kinds.punctuation
+                    row &= ~punctuation
                     if place:
-                        row &= ~kinds.marked
+                        row &= ~marked
                 if width == 1 or place or not self._settings.whole_words:
-                    row &= ~kinds.mark_alone
+                    row &= ~mark_alone
                 rows.append(row)
         return np.array(rows)
 
@@ -173,21 +173,12 @@ class Blanks:
         return Filling(text, words, math.exp(log_probability), log_probability, tuple(pieces))
 
 
-class _Kinds(NamedTuple):
-    """Of each piece, bool [V]: no text; begins with the mark of a space; is that alone; is
-    punctuation."""
-    special: np.ndarray
-    marked: np.ndarray
-    mark_alone: np.ndarray
-    punctuation: np.ndarray
-
-
 @functools.lru_cache(maxsize=2)
-def _kinds_of_pieces(tokenizer):
-    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
-    return _Kinds(tokenizer.is_special,
-                  np.array([piece.startswith(WORD_START) for piece in pieces]),
-                  np.array([piece == WORD_START for piece in pieces]), tokenizer.is_punctuation)
+def _marked_pieces(tokenizer):
+    """Whether each piece begins with the mark of a space, and whether it is that alone: bool [V]
+    twice."""
+    pieces = np.array([tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)])
+    return np.char.startswith(pieces, WORD_START), pieces == WORD_START
 
 
 def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:

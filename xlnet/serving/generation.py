@@ -8,7 +8,9 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import codecs
+import copy
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
@@ -53,14 +55,14 @@ class _Text:
 
     def __init__(self, pieces: _Pieces, stops: tuple[str, ...]):
         self._pieces, self._stops = pieces, stops
-        self._bytes = b""           # of a character that is not complete yet
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""             # may be the beginning of a stop text
         self._at_line_start = False
         self.is_stopped = False
 
     def copy(self) -> _Text:
-        other = _Text(self._pieces, self._stops)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
+        other._decoder = copy.copy(self._decoder)
         return other
 
     def add(self, id: int) -> str:
@@ -79,22 +81,14 @@ class _Text:
 
     def rest(self) -> str:
         """The characters that are not released yet, at the end."""
-        return self._held + self._bytes.decode("utf-8", "replace")
+        return self._held + self._decoder.decode(b"", final=True)
 
     def _characters(self, id):
         byte = self._pieces.byte_of.get(id)
         if byte is not None:
             self._at_line_start = False
-            self._bytes += bytes([byte])
-            try:
-                text, self._bytes = self._bytes.decode("utf-8"), b""
-                return text
-            except UnicodeDecodeError as e:
-                if e.reason == "unexpected end of data":
-                    return ""
-        broken, self._bytes = self._bytes.decode("utf-8", "replace"), b""
-        if byte is not None:
-            return broken
+            return self._decoder.decode(bytes([byte]))
+        broken = self._decoder.decode(b"", final=True)      # a character that is not complete
         text = self._pieces.text_of(id)
         if self._at_line_start:
             text = text.lstrip(" ")
@@ -120,37 +114,31 @@ class _Pieces:
 
 # ---- one prompt, or several side by side ----
 
-def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str, settings: GenerationSettings,
-          stops: tuple[str, ...] = ()) -> Iterator[Part]:
+def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str,
+          settings: GenerationSettings) -> Iterator[Part]:
     """Yields the `Part`s of the texts that continue a prompt as they are generated; those of beams
     when all are complete. A text begins where the prompt ends, perhaps with a space.
 
     An empty prompt is the beginning of a document.
     """
-    for _, part in _parts(model, tokenizer, [_ids(tokenizer, prompt)], settings, stops):
+    for _, part in _parts(model, tokenizer, [_ids(tokenizer, prompt)], settings):
         yield part
 
 
 def write_all(model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str],
-              settings: GenerationSettings, stops: tuple[str, ...], texts_at_once: int,
-              update: Callable[[int], object] = lambda count: None) -> list[list[Written]]:
-    """The texts that continue each prompt; prompts of about equal length are read as a batch.
-
-    Args:
-      texts_at_once: samples or beams of all prompts of a batch together, at most; one prompt has
-        all of its own.
-      update: called with the number of prompts that are done since the last call.
-    """
+              settings: GenerationSettings) -> list[list[Written]]:
+    """The texts that continue each prompt, all prompts as one batch. One that is read in windows is
+    alone: the other ones would have other windows next to it."""
     ids = [_ids(tokenizer, prompt) for prompt in prompts]
-    copies = settings.beams if settings.method == "beam" else settings.samples
+    is_long = [len(each) > _slots(each, settings) for each in ids]
+    batches = [[number] for number in range(len(ids)) if is_long[number]]
+    short = [number for number in range(len(ids)) if not is_long[number]]
     found: list[dict[int, Written]] = [{} for _ in prompts]
-    for batch in _batches(ids, settings, max(texts_at_once // copies, 1)):
+    for batch in [*batches, short] if short else batches:
         with model.turn:
-            for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings,
-                                       stops):
+            for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings):
                 if part.whole:
                     found[batch[number]][part.number] = part.whole
-        update(len(batch))
     return [[whole[number] for number in sorted(whole)] for whole in found]
 
 
@@ -163,26 +151,16 @@ def _slots(ids, settings):
     return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
 
 
-def _batches(prompts, settings, size):
-    """Lists of the numbers of prompts. A prompt that is read in windows is alone: the other ones
-    would have other windows next to it."""
-    order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
-    is_long = [len(ids) > _slots(ids, settings) for ids in prompts]
-    short = [number for number in order if not is_long[number]]
-    return [short[begin:begin + size] for begin in range(0, len(short), size)] + [
-        [number] for number in order if is_long[number]]
-
-
-def _parts(model, tokenizer, prompts, settings, stops):
+def _parts(model, tokenizer, prompts, settings):
     """Yields (number of the prompt, `Part`) of prompts, lists of ids.
 
     In a batch the prompts end at the same position, and shorter ones begin with padding that nobody
     sees: each gets the log probabilities that it gets alone, up to rounding.
     """
-    pieces, stops = _Pieces(tokenizer), stops + stop_texts(settings.stop)
+    pieces = _Pieces(tokenizer)
     size = max(_slots(ids, settings) for ids in prompts)
     made = _Beams if settings.method == "beam" else _Samples
-    searches = [made(pieces, stops, settings) for _ in prompts]
+    searches = [made(pieces, settings) for _ in prompts]
     rows = [range(number, number + 1) for number in range(len(prompts))]    # of each prompt
     with model.reading(size) as reading:
         following = _Following(reading, prompts, size, model.is_causal)
@@ -251,9 +229,8 @@ class _Writing:
         self.tokens = 0
 
     def copy(self) -> _Writing:
-        other = _Writing(self.text.copy())
-        other.released = [*self.released]
-        other.log_probability, other.tokens = self.log_probability, self.tokens
+        other = copy.copy(self)
+        other.text, other.released = self.text.copy(), [*self.released]
         return other
 
     def add(self, id: int, log_probability: float, end_id: int) -> Optional[str]:
@@ -280,9 +257,9 @@ Step = tuple[list[Part], list[tuple[int, int]]]
 class _Samples:
     """Texts that are sampled, or the one greedy text."""
 
-    def __init__(self, pieces: _Pieces, stops: tuple[str, ...], settings: GenerationSettings):
+    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
-        numbers = range(settings.samples)
+        numbers, stops = range(settings.samples), stop_texts(settings.stop)
         self._writings = [_Writing(_Text(pieces, stops)) for _ in numbers]
         self._randoms = [np.random.default_rng(
             None if settings.seed is None else [settings.seed, number]) for number in numbers]
@@ -310,8 +287,8 @@ class _Samples:
         allowed = np.where(self._pieces.is_banned, -np.inf, log_probabilities)
         if settings.method == "greedy":
             return int(allowed.argmax())
-        return choosing.draw(choosing.distribution(
-            allowed, settings.temperature, settings.top_k, settings.top_p), random)
+        return int(random.choice(len(allowed), p=choosing.distribution(
+            allowed, settings.temperature, settings.top_k, settings.top_p)))
 
 
 class _Beams:
@@ -321,9 +298,9 @@ class _Beams:
     ends, if there are `beams` of them, or continues with the `beams` likeliest that do not end.
     """
 
-    def __init__(self, pieces: _Pieces, stops: tuple[str, ...], settings: GenerationSettings):
+    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
-        self._alive = [_Writing(_Text(pieces, stops))]
+        self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)))]
         self._done: list[Written] = []
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:

@@ -18,11 +18,12 @@ class Job(NamedTuple):
 
     Attributes:
       prepare: function from an item to what `compute` takes; its UserErrors are about that item.
-      compute: function from these, and from a function that is called with the number of items that
-        are done since its last call, to their results.
+      compute: function from a list of these to their results.
+      at_once: items that `compute` takes, at most.
     """
     prepare: Callable[[Any], Any]
-    compute: Callable[[list, Callable[[int], object]], Sequence[Any]]
+    compute: Callable[[list], Sequence[Any]]
+    at_once: int
 
 
 def bar(total: Optional[int], is_wanted: bool) -> tqdm:
@@ -31,27 +32,12 @@ def bar(total: Optional[int], is_wanted: bool) -> tqdm:
                 disable=None if is_wanted else True)
 
 
-def by_fraction(count: int, update: Callable[[int], object]) -> Callable[..., None]:
-    """A function that reports progress in fractions of `count` items to `update`, as integers.
-
-    It takes where a part of the items begins, how large it is, and how much of the part is done:
-    three fractions.
-    """
-    shown = 0
-
-    def advance(start: float, width: float, done: float) -> None:
-        nonlocal shown
-        now = int(count * (start + width * done) + 1e-6)
-        update(now - shown)
-        shown = now
-    return advance
-
-
 def results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
     """The results of items, in their order.
 
     Args:
       errors: "raise", or "return": the result of a bad item is its UserError.
+      update: called with the number of items that are done since the last call.
 
     Raises:
       UserError: an item is bad; it is named by its number, from 0 on.
@@ -66,15 +52,16 @@ def results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int],
             found.append(e)
     good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
     update(len(items) - len(good))
-    if good:
-        for number, result in zip(good, job.compute([found[number] for number in good], update)):
+    for begin in range(0, len(good), job.at_once):
+        some = good[begin:begin + job.at_once]
+        for number, result in zip(some, job.compute([found[number] for number in some])):
             found[number] = result
+        update(len(some))
     return found
 
 
-def pipe(job: Job, items: Iterable[Any], errors: str, at_once: int,
-         shows_bar: bool) -> Iterator[Any]:
-    """Yields what `results` returns, and reads `at_once` items at a time.
+def pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Iterator[Any]:
+    """Yields what `results` returns, and reads as many items at a time as the job takes.
 
     If `items` raises, the results of the items before it are yielded first.
     """
@@ -85,7 +72,7 @@ def pipe(job: Job, items: Iterable[Any], errors: str, at_once: int,
         while failure is None:
             some: list[Any] = []
             try:
-                for item in itertools.islice(iterator, at_once):
+                for item in itertools.islice(iterator, job.at_once):
                     some.append(item)       # one by one: what was read before a failure is kept
             except Exception as e:
                 failure = e

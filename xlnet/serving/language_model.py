@@ -15,7 +15,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet import errors
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
@@ -83,7 +82,7 @@ class LanguageModel:
 
     def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names (`Part`), computed with the keys and values of a reading."""
-        with self.turn, errors.explained():
+        with self.turn:
             if self._reading is not reading:
                 other = self._reading           # until its keys are fetched, which may fail
                 if other is not None and not other.is_over:
@@ -155,7 +154,11 @@ class Reading:
 
     def _run(self, names, ids, positions, asked, hidden, again_from=None, padding=None):
         tokens = len(positions)
-        first = self._place(tokens, again_from)
+        if again_from is not None:
+            self._positions[again_from:] = _EMPTY
+            self._count = again_from
+        first = self._count % self.size         # of the slots for as many tokens, side by side
+        self._count += tokens
         self._positions[first:first + tokens] = positions
         if padding is not None and len(padding) > len(self._is_padding):
             self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
@@ -172,14 +175,3 @@ class Reading:
             "hidden": hides | self._is_padding[:, None],
             "distances": np.where(hides, 0, rows - self._positions),
             "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows))})
-
-    def _place(self, tokens, again_from):
-        """The first of the slots for as many tokens, side by side."""
-        if again_from is not None:
-            self._positions[again_from:] = _EMPTY
-            self._count = again_from
-        first = self._count % self.size
-        if first + tokens > self.size:
-            raise ValueError("%d tokens at slot %d of %d" % (tokens, first, self.size))
-        self._count += tokens
-        return first

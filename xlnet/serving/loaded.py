@@ -1,18 +1,23 @@
-"""Reads the files of a trained model: its network, its vocabulary and its task."""
+"""Reads the files of a trained model: its network, its vocabulary and its task.
+
+A model directory may come from anybody. Only files with the names below are read, and they cannot
+lead elsewhere: a symbolic link out of the directory is refused, and so is a file `checkpoint` that
+points elsewhere (`checkpoint.newest`). Nothing is written.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
+import re
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.engine import checkpoint
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
-from xlnet.serving import directory
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import (
@@ -24,12 +29,18 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.training import BEST
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
+
+MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
 
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
+_READ = re.compile("|".join((*map(re.escape, (
+    resolved.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
+    PRETRAINING_NAME + ".json", BEST)), r".*\.ckpt.*")))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +72,11 @@ class LoadedModel:
     tuned: Optional[TunedFor]
     objective: str = PretrainingSettings.objective
 
+    @property
+    def max_seq_length(self) -> int:
+        """Tokens of a text, special ones included."""
+        return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
+
     def task_model(self) -> TaskModel:
         """The network with the output layer of its task."""
         assert self.tuned is not None, "a pretrained model has no task"
@@ -74,14 +90,15 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     """Reads all of a model but its weights.
 
     Args:
-      path: as of `directory.find`.
+      path: a model directory, a directory with a released checkpoint, or a checkpoint prefix.
       model_config_path: the architecture; None: the file next to the checkpoint.
       spiece_model_file: the vocabulary; None: the file next to the checkpoint.
-      use_checkpoint: as of `directory.find`.
+      use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
       network: precision and the like; None: the defaults.
 
     Raises:
-      UserError: a file is missing or damaged, or does not fit the others.
+      UserError: a file is missing or damaged, does not fit the others, or leads out of the
+        directory.
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
@@ -89,22 +106,44 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     network.check()
     TaskSettings(do_predict=True, **given).check()
     LoadSettings(path, use_checkpoint=use_checkpoint).check()
-    found = directory.find(path, use_checkpoint)
-    task_path = os.path.join(found.home, task_json.TASK_NAME)
+    prefix, home, is_tuned = _find(path, use_checkpoint)
+    task_path = os.path.join(home, task_json.TASK_NAME)
     with _as_written(task_path):
-        settings = _settings(task_path, given) if found.is_tuned else TaskSettings(**given)
-    settings = _beside(settings, found.home)
+        settings = _settings(task_path, given) if is_tuned else TaskSettings(**given)
+    settings = _beside(settings, home)
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = resolved.read_vocabulary(settings, config)
-    checkpoint.check_config(found.prefix, config)
-    if found.is_tuned:
+    checkpoint.check_config(prefix, config)
+    if is_tuned:
         with _as_written(task_path):
             tuned = _tuned_for(path, settings, tokenizer)
-        return LoadedModel(found.prefix, config, tokenizer, network, tuned)
-    kept = _of_pretraining(found.home)
-    return LoadedModel(found.prefix, config, tokenizer,
+        return LoadedModel(prefix, config, tokenizer, network, tuned)
+    kept = _of_pretraining(home)
+    return LoadedModel(prefix, config, tokenizer,
                        dataclasses.replace(network, clamp_len=kept["clamp_len"]), None,
                        kept["objective"])
+
+
+def _find(path, use_checkpoint):
+    """(prefix of the checkpoint, directory of the other files, whether it has a `task.json`)"""
+    if os.path.isdir(path):
+        _check_inside(path, path)
+        _check_inside(os.path.join(path, BEST), path)
+        chosen = best_checkpoint.chosen(path, use_checkpoint)
+        home = resolved.home_of(path)
+        prefix = chosen[1] if chosen else checkpoint.resolve(path, "model_dir")
+        return prefix, home or path, home is not None
+    prefix = checkpoint.resolve(path, "model_dir")
+    home = os.path.dirname(prefix) or "."
+    _check_inside(home, home)
+    return prefix, home, False
+
+
+def _check_inside(directory, root):
+    """Raises UserError if a model's file in `directory` is a symbolic link out of `root`."""
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+        if _READ.fullmatch(name):
+            files.require_inside(os.path.join(directory, name), root, "the model's")
 
 
 @contextlib.contextmanager
@@ -164,6 +203,6 @@ def _beside(settings, home):
 def _tuned_for(path, settings, tokenizer):
     task = task_json.find_task(settings)
     described = task_json.describe(settings, task, tokenizer)
-    for each in (path, os.path.join(path, directory.BEST)):
+    for each in (path, os.path.join(path, BEST)):
         task_json.check(each, described, settings)
     return TunedFor(task, settings, described["head"])

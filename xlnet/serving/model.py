@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import logging
 import os
 import threading
@@ -15,9 +16,9 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet import errors as failures
 from xlnet import files
 from xlnet.engine import checkpoint
+from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import layout
 from xlnet.serving import attention, batches, filling, generation, jobs, session, vectors
@@ -48,9 +49,7 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 
 Stop = Union[None, str, Sequence[str]]
 
-_ROWS_AT_ONCE = 1000    # that are encoded before the network sees the first one
-_BATCHES_AT_ONCE = 8    # of `pipe`: texts of about equal length are batched out of so many batches
-MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
+_BATCHES_AT_ONCE = 8    # texts of about equal length are batched out of so many batches
 
 
 class Model:
@@ -79,6 +78,7 @@ class Model:
                  shows_progress: bool = False):
         self._loaded = loaded
         self._batch_size, self._shows_progress = batch_size, shows_progress
+        self._at_once = _BATCHES_AT_ONCE * batch_size
         tuned = loaded.tuned
         self.task: Optional[str] = tuned.task.name if tuned else None
         self.verb: Optional[str] = tuned.task.type.verb if tuned else None
@@ -88,7 +88,7 @@ class Model:
         self.n_head: int = loaded.config.n_head
         self.cut = 0
         self._lock = threading.Lock()
-        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
+        self.max_seq_length: int = loaded.max_seq_length
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
         try:        # the part that is used first is built now: its first result does not wait
@@ -161,8 +161,7 @@ class Model:
                 verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
         texts = in_order(texts)
         from_keywords(ErrorSettings, {"errors": errors})
-        return jobs.pipe(_PIPED[verb](self, **settings), texts, errors,
-                         _BATCHES_AT_ONCE * self._batch_size, self._shows_progress)
+        return jobs.pipe(_PIPED[verb](self, **settings), texts, errors, self._shows_progress)
 
     def _all(self, job: Job, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
@@ -177,14 +176,10 @@ class Model:
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several."""
-        def compute(examples, update):
-            found: list[np.ndarray] = []
-            for arrays, lengths in self._laid_out(examples):
-                found += [row[len(row) - length:]
-                          for row, length in zip(arrays["input_ids"], lengths)]
-                update(len(lengths))
-            return found
-        return self._all(Job(_example, compute), texts)
+        def compute(examples):
+            arrays, lengths = self._laid_out(examples)
+            return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
+        return self._all(Job(_example, compute, self._at_once), texts)
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
                 pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
@@ -220,8 +215,7 @@ class Model:
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
         """
-        is_one = not isinstance(layers, Sequence) and not getattr(layers, "ndim", False)
-        if str(pooling) == "none" or not is_one:
+        if str(pooling) == "none" or not isinstance(layers, (int, np.integer)):
             raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
                             "one vector of each text" % (layers, pooling))
         vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)
@@ -232,36 +226,33 @@ class Model:
         chosen = from_keywords(VectorSettings, settings)
         wanted = vectors.wanted(layers, chosen.pooling, self.n_layer)
 
-        def compute(examples, update):
-            found: list[Any] = []
-            for arrays, lengths in self._laid_out(examples):
-                found += self._vectors_of(arrays, lengths, wanted, chosen.pooling, update)
+        def compute(examples):
+            arrays, lengths = self._laid_out(examples)
+            found = self._vectors_of(arrays, lengths, wanted, chosen.pooling)
             if chosen.normalize:
                 found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
                          for each in found]
             return [layer for layer, in found] if np.ndim(layers) == 0 else found
-        return Job(_example, compute)
+        return Job(_example, compute, self._at_once)
 
-    def _vectors_of(self, arrays, lengths, wanted, pooling, update):
+    def _vectors_of(self, arrays, lengths, wanted, pooling):
         """n arrays [k,D], or [k,T,D] of each text's own tokens."""
-        shape = batches.Shape(self.max_seq_length, "left", session.IDS, 8)
         found: list[Any] = [None] * len(lengths)
-        for numbers, batch in batches.by_length(arrays, shape, self._batch_size):
+        for numbers, batch in batches.by_length(
+                arrays, self.max_seq_length, layout.Padding("left", (), 8), self._batch_size):
             for number, values in zip(numbers, np.stack(
-                    self._run(self._vectors_part(), wanted, batch), axis=1)):     # [k,D], [k,T',D]
+                    self._vectors_part()(wanted, batch), axis=1)):              # [k,D], [k,T',D]
                 found[number] = values if pooling != "none" else \
                     values[:, values.shape[1] - lengths[number]:]
-            update(len(numbers))
         return found
 
     def _laid_out(self, examples):
-        """Yields (arrays [n,T] of some texts or pairs, int [n]: their tokens)."""
-        for begin in range(0, len(examples), _ROWS_AT_ONCE):
-            arrays, _ = encoding.arrays_of(examples[begin:begin + _ROWS_AT_ONCE], self.tokenizer,
-                                           encoding.Layout(self.max_seq_length))
-            self._note_cut(arrays)
-            yield ({name: arrays[name] for name in session.IDS},
-                   (1 - arrays["input_mask"]).sum(axis=1).astype(int))
+        """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
+        arrays, _ = encoding.arrays_of(examples, self.tokenizer,
+                                       encoding.Layout(self.max_seq_length))
+        self._note_cut(arrays)
+        return ({name: arrays[name] for name in session.IDS},
+                (1 - arrays["input_mask"]).sum(axis=1).astype(int))
 
     def _vectors_part(self):
         loaded = self._loaded
@@ -368,14 +359,11 @@ class Model:
         def prepare(item):
             return filling.Blanks(self.tokenizer, as_text(item), chosen)
 
-        def compute(items, update):
-            found = []
+        def compute(items):
             for blanks in items:
                 self._count_cut(int(blanks.is_cut), 1, chosen.context)
-                found.append(filling.fill(model, blanks, chosen))
-                update(1)
-            return found
-        return Job(prepare, compute)
+            return [filling.fill(model, blanks, chosen) for blanks in items]
+        return Job(prepare, compute, 1)
 
     def generate(self, prompts: Union[str, Sequence[str]], stop: Stop = None,
                  errors: str = "raise", **settings: Any) -> Any:
@@ -390,22 +378,20 @@ class Model:
         return self._all(self._generating(stop, **settings), prompts, errors)
 
     def _generating(self, stop: Stop = None, **settings: Any) -> Job:
-        chosen, stops = _generation(stop, settings)
-        model = self._language_model()
+        chosen, model = _generation(stop, settings), self._language_model()
 
-        def compute(prompts, update):
-            found = generation.write_all(model, self.tokenizer, prompts, chosen, stops,
-                                         self._batch_size, update)
+        def compute(prompts):
+            found = generation.write_all(model, self.tokenizer, prompts, chosen)
             return found if chosen.samples > 1 else [one for one, in found]
-        return Job(as_text, compute)
+        copies = chosen.beams if chosen.method == "beam" else chosen.samples
+        return Job(as_text, compute, max(self._batch_size // copies, 1))
 
     def stream(self, prompt: str, stop: Stop = None,
                **settings: Any) -> Iterator[generation.Part]:
         """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
         between two parts, and another prompt's parts, too."""
-        chosen, stops = _generation(stop, settings)
-        return generation.write(self._language_model(), self.tokenizer, as_text(prompt),
-                                chosen, stops)
+        chosen = _generation(stop, settings)
+        return generation.write(self._language_model(), self.tokenizer, as_text(prompt), chosen)
 
     def attention(self, text: str, layers: Sequence[int], order: str = "random", seed: int = 0,
                   most_tokens: int = 40) -> Attention:
@@ -442,18 +428,15 @@ class Model:
             return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
                     for number, one in enumerate(asked)]
 
-        def compute(items, update):
+        def compute(items):
             rows = [row for mine in items for row in mine]
             found: list[Any] = []
-            advance = jobs.by_fraction(len(items), update)
-            for begin in range(0, len(rows), _ROWS_AT_ONCE):
-                part = rows[begin:begin + _ROWS_AT_ONCE]
-                values = self._values(tuned, part, functools.partial(
-                    advance, begin / len(rows), len(part) / len(rows)))
-                found += tuned.task.scorer.results(part, values, least)
+            for begin in range(0, len(rows), self._at_once):
+                some = rows[begin:begin + self._at_once]
+                found += tuned.task.scorer.results(some, self._values(tuned, some), least)
             results = iter(found)
             return [method.result([next(results) for _ in mine]) for mine in items]
-        return Job(prepare, compute)
+        return Job(prepare, compute, self._at_once)
 
     def _tuned(self, verb: Optional[str]) -> TunedFor:
         tuned = self._loaded.tuned
@@ -465,23 +448,18 @@ class Model:
                 verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
-    def _values(self, tuned: TunedFor, rows: list[Row], advance: Any) -> Any:
-        """The `contract.Predictions.values` for some rows; advance: called with the fraction that
-        is done."""
+    def _values(self, tuned: TunedFor, rows: list[Row]) -> Any:
+        """The `contract.Predictions.values` for some rows."""
         task, reader = tuned.task, tuned.task.reader
         how = layout.of_records(tuned.settings, task)
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
         self._note_cut(records)
-        padding = layout.of_padding(tuned.settings, task)
-        shape = batches.Shape(how.max_seq_length, padding.side,
-                              (*session.IDS, *padding.token_features), padding.multiple)
-        part, numbers, outputs, done = self._task_part(tuned), [], [], 0
-        for some, batch in batches.by_length(records, shape, self._batch_size):
-            numbers.append(some)
-            outputs.append(self._run(part, {name: name for name in part.names}, batch))
-            done += len(some)
-            advance(done / len(records["input_ids"]))
-        joined = batches.in_order(numbers, outputs)
+        part = self._task_part(tuned)
+        joined = in_order_of_records([
+            dict(part({name: name for name in part.names}, batch), index=numbers)
+            for numbers, batch in batches.by_length(
+                records, how.max_seq_length, layout.of_padding(tuned.settings, task),
+                self._batch_size)])
         joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
         return task.head.join(joined, windows if encoding.has_windows(how) else None).values
 
@@ -495,10 +473,6 @@ class Model:
         if self._restored is None:
             raise UserError("the model is closed")
         return self._restored
-
-    def _run(self, part, names, batch):
-        with failures.explained():
-            return part(names, batch)
 
     def _note_cut(self, records):
         self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
@@ -517,9 +491,10 @@ def _example(item):
 
 
 def _generation(stop, settings):
-    """(`GenerationSettings`, the texts of `stop`)."""
-    return (from_keywords(GenerationSettings, settings, "generate"),
-            stop_texts([stop] if isinstance(stop, str) else stop))
+    """`GenerationSettings`; a `stop` that is a str is a text, not JSON."""
+    texts = stop_texts([stop] if isinstance(stop, str) else stop)
+    return from_keywords(GenerationSettings, dict(
+        settings, stop=json.dumps(texts) if texts else None), "generate")
 
 
 def _row(tuned, number, asked, place):

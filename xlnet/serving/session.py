@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from xlnet import errors
 from xlnet.engine import checkpoint
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
@@ -60,10 +61,10 @@ class Part:
           features: arrays by name, at least the inputs of these outputs; others are ignored.
 
         Raises:
-          UserError: the model is closed, before or meanwhile.
+          UserError: the model is closed, before or meanwhile, or memory runs out.
         """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
-        with self._restored.while_open():
+        with errors.explained(), self._restored.while_open():
             return self._restored.session.run(wanted, {
                 tensor: features[name] for name, tensor in self._inputs.items()
                 if name in features})

@@ -26,7 +26,7 @@ ORDERS = ("left_to_right", "right_to_left", "random", "all")
 class LoadSettings(Settings):
     """Which model, and where it runs."""
     model_dir: str = required("model directory, directory with a released checkpoint, its config "
-                              "and its vocabulary, or checkpoint prefix")
+                              "and its vocabulary, or checkpoint prefix", aliases=("model",))
     model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it is not "
                                                "next to the checkpoint")
     spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
@@ -156,6 +156,19 @@ class ErrorSettings(Settings):
     """What becomes of a bad text in a list."""
     errors: str = setting("raise", "raise, or return its error as its result",
                           choices=("raise", "return"))
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitSettings(Settings):
+    """Limits of a server."""
+    budget: int = setting(32 * 512 ** 2, "largest examples x tokens^2 computed together; memory is "
+                          "proportional; larger requests are split", minimum=1)
+    max_batch: int = setting(32, "most examples computed together", minimum=1)
+    max_rows: int = setting(128, "most examples in a request", minimum=1)
+    max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
+    max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
+    max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
+    max_connections: int = setting(256, "most connections open; others wait", minimum=1)
 
 
 def _is_number(text):

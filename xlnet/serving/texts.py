@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -121,10 +122,6 @@ def _of_words(item):
     return [Asked(tuple(map(as_text, item)) if isinstance(item, (list, tuple)) else as_text(item))]
 
 
-def _only(found):
-    return found[0]
-
-
 def _ranked(found):
     scores = np.array(found)
     return [results.Ranked(int(index), float(scores[index]))
@@ -139,7 +136,7 @@ class Verb(NamedTuple):
       result: function from the results of these rows to that of the item.
     """
     rows: Callable[[Any], list[Asked]]
-    result: Callable[[list], Any] = _only
+    result: Callable[[list], Any] = operator.itemgetter(0)
 
 
 VERBS = {"classify": Verb(_of_pair), "score": Verb(_of_pair), "choose": Verb(_of_choices),

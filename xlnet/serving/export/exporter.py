@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import platform
 import unicodedata
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.resolved import TASK_NAME
 from xlnet.serving import loaded
-from xlnet.serving.export import readme, signatures, warm_up
+from xlnet.serving.export import readme, signatures
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
@@ -73,15 +74,10 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     with files.new_directory(target) as directory:
         made = _write(model, directory, names, dtype,
                       os.path.basename(os.path.abspath(export_dir)))
+    size = sum(path.stat().st_size for path in pathlib.Path(target).rglob("*") if path.is_file())
     _log.info("exported %s to %s: signatures %s, %s, %s MB", model.prefix, target,
-              ", ".join(made), dtype, "{:,.1f}".format(_size(target) / 1e6))
+              ", ".join(made), dtype, "{:,.1f}".format(size / 1e6))
     return target
-
-
-def _size(directory):
-    """Bytes of all files in a directory."""
-    return sum(os.path.getsize(os.path.join(place, name))
-               for place, _, names in os.walk(directory) for name in names)
 
 
 def _next_version(export_dir):
@@ -99,19 +95,15 @@ def _write(model, directory, names, dtype, served_as):
         answers = {name: session.run(signature.outputs, {
             signature.inputs[key]: value for key, value in requests[name].items()})
             for name, signature in made.items()}
-        builder = tf.saved_model.Builder(os.path.join(directory, "saved"))
+        builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
             session, [tf.saved_model.SERVING], strip_default_attrs=True,
             signature_def_map=_definitions(made))
         builder.save()
-    for name in os.listdir(os.path.join(directory, "saved")):
-        os.rename(os.path.join(directory, "saved", name), os.path.join(directory, name))
-    os.rmdir(os.path.join(directory, "saved"))
     _write_extra(model, directory, dtype, made)
     files.write_json(os.path.join(directory, EXTRA, EXAMPLES_NAME), {
         name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
         for name in made})
-    warm_up.write(directory, requests)
     files.write_text(os.path.join(directory, "README.md"), readme.text(
         model, served_as, dtype, requests, answers))
     return list(made)

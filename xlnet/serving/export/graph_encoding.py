@@ -15,9 +15,11 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.serving.export import graph_questions, graph_words
+from xlnet.serving.export import graph_words
+from xlnet.serving.export.graph_offsets import GraphAligner
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.tasks.features import encoding
+from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
+from xlnet.tasks.features import encoding, question_windows
 
 _log = logging.getLogger(__name__)
 
@@ -132,9 +134,26 @@ class GraphEncoder:
         if self._layout.long_document == "memory":
             raise UserError("long_document memory cannot be expressed in the graph; export with "
                             "--signatures=ids")
-        features, row = graph_questions.encode(
-            self._tokenizer, contexts, questions, self._layout.max_seq_length, stride=stride,
-            max_query_length=max_query_length)
+        paragraphs = GraphAligner(self._tokenizer).encode(contexts)
+        queries = self._tokenizer.ids(questions)[:, :max_query_length]
+        row, start, end, widest_start, widest_end = _question_windows(
+            paragraphs.ids.row_lengths(), self._layout.max_seq_length - queries.row_lengths()
+            - QUESTION_SPECIAL_TOKENS, stride)
+        size = end - start
+        pieces, starts, ends = (_slices(each, row, start, size) for each in paragraphs)
+        queries = tf.gather(queries, row)
+        rows = _joined(self._tokenizer, (
+            (pieces, question_windows.SEG_PARAGRAPH), (queries, question_windows.SEG_QUESTION)),
+            question_windows.SEG_CLS)
+        features = {name: each.to_tensor(padding) for (name, each), padding in zip(
+            rows.items(), (0, 1., question_windows.SEG_PAD))}
+        any_number = tf.constant(-1, tf.int64)
+        shape = tf.stack([any_number, tf.shape(features["input_ids"], out_type=tf.int64)[1]])
+        features.update({name: tf.cast(value, tf.int32) for name, value in (
+            ("cls_index", size + queries.row_lengths() + 2), ("paragraph_len", size),
+            ("widest_start", widest_start - start), ("widest_end", widest_end - start))})
+        features.update({name: tf.cast(value.to_tensor(0, shape=shape), tf.float32)
+                         for name, value in zip(question_windows.TOKEN_FEATURES, (starts, ends))})
         return dict(features, **{WINDOW_OF: row, "context": contexts})
 
     def _ids(self, texts):
@@ -163,10 +182,7 @@ class GraphEncoder:
         for (ids, length), step, last in zip(texts, steps, lasts):
             begin = tf.where_v2(number < tf.gather(last, row), number * tf.gather(step, row),
                                 tf.gather(ids.row_lengths() - length, row))
-            begin += tf.gather(ids.row_starts(), row)
-            places = tf.ragged.range(begin, begin + tf.gather(length, row),
-                                     row_splits_dtype=tf.int64)
-            windows.append(places.with_flat_values(tf.gather(ids.flat_values, places.flat_values)))
+            windows.append(_slices(ids, row, begin, tf.gather(length, row)))
         return windows[0], windows[1] if ids_b is not None else None, row
 
     def _kept(self, ids_a, ids_b):
@@ -188,44 +204,53 @@ class GraphEncoder:
 
     def _cut(self, ids, kept):
         """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""
-        length = ids.row_lengths()
-        places = tf.ragged.range(kept, row_splits_dtype=tf.int64)
-        place, row = places.flat_values, places.value_rowids()
-        if self._layout.long_document == "head_tail":
-            is_head = place < tf.gather(kept // 4, row)
-            place += tf.where_v2(is_head, tf.constant(0, tf.int64), tf.gather(length - kept, row))
-        flat = tf.gather(ids.flat_values, tf.gather(ids.row_starts(), row) + place)
-        return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
+        row, first = tf.range(ids.nrows()), tf.zeros_like(kept)
+        if self._layout.long_document != "head_tail":
+            return _slices(ids, row, first, kept)
+        tail = kept - kept // 4
+        return tf.concat([_slices(ids, row, first, kept // 4),
+                          _slices(ids, row, ids.row_lengths() - tail, tail)], axis=1)
 
     def _laid_out(self, ids_a, ids_b):
         """`encoding.lay_out` with T of the longest text."""
-        count = ids_a.nrows()
-        sep, cls = (_column(id, count) for id in (self._tokenizer.sep_id, self._tokenizer.cls_id))
-        parts = [ids_a, sep, cls] if ids_b is None else [ids_a, sep, ids_b, sep, cls]
-        joined = tf.concat(parts, axis=1)
-        size = joined.row_lengths()[:, None]                                       # [N,1]
-        length = tf.reduce_max(tf.concat([size[:, 0], [encoding.MIN_SEQ_LENGTH]], 0))
-        place = tf.range(length)[None] - (length - size)       # in the text; below 0: padding
-        is_padding = place < 0                                                     # [N,T]
-        segments = tf.where_v2(place <= ids_a.row_lengths()[:, None],
-                               encoding.SEG_A, encoding.SEG_B)
-        segments = tf.where_v2(tf.equal(place, size - 1), encoding.SEG_CLS, segments)
-        segments = tf.where_v2(is_padding, encoding.SEG_PAD, segments)
-        return dict(input_ids=_left_padded(joined, length), segment_ids=segments,
-                    input_mask=tf.cast(is_padding, tf.float32))
+        rows = _joined(self._tokenizer, [(ids_a, encoding.SEG_A)] + (
+            [] if ids_b is None else [(ids_b, encoding.SEG_B)]), encoding.SEG_CLS)
+        length = tf.reduce_max(tf.concat([
+            rows["input_ids"].row_lengths(), [encoding.MIN_SEQ_LENGTH]], 0))
+        return {name: _left_padded(each, length, padding) for (name, each), padding in zip(
+            rows.items(), (0, 1., encoding.SEG_PAD))}
 
 
-def _left_padded(rows, length):
-    """Ragged [N, (items)] as [N,T], padded with zeros on the left; length: T, int64."""
+def _slices(rows, row, begin, size):
+    """Slices of ragged rows, ragged [M, (items)]: the row of each, its first item in that row, and
+    its size, int64 [M]."""
+    begin = tf.gather(rows.row_starts(), row) + begin
+    places = tf.ragged.range(begin, begin + size, row_splits_dtype=tf.int64)
+    return places.with_flat_values(tf.gather(rows.flat_values, places.flat_values))
+
+
+def _joined(tokenizer, texts, cls_segment):
+    """Texts, (ids int32 [N, (pieces)], segment) each, as `text <sep>` one after another, and <cls>:
+    `session.IDS`, ragged [N, (T)]."""
+    count = texts[0][0].nrows()
+
+    def column(id):
+        return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+    parts = [(each, segment) for ids, segment in texts for each in (ids, column(tokenizer.sep_id))]
+    parts.append((column(tokenizer.cls_id), cls_segment))
+    ids = tf.concat([part for part, _ in parts], axis=1)
+    return {"input_ids": ids,
+            "input_mask": ids.with_flat_values(tf.zeros_like(ids.flat_values, tf.float32)),
+            "segment_ids": tf.concat([part.with_flat_values(tf.fill(
+                tf.shape(part.flat_values), segment)) for part, segment in parts], axis=1)}
+
+
+def _left_padded(rows, length, padding=0):
+    """Ragged [N, (items)] as [N,T], padded on the left; length: T, int64."""
     place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
     where = rows.row_starts()[:, None] + tf.maximum(place, 0)
-    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case it is empty
-    return tf.where_v2(place < 0, 0, tf.gather(flat, where))
-
-
-def _column(id, count):
-    """An id N times: int32 [N, (1)]."""
-    return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+    flat = tf.concat([rows.flat_values, [padding]], axis=0)     # in case it is empty
+    return tf.where_v2(place < 0, padding, tf.gather(flat, where))
 
 
 def _literal(text):
@@ -248,3 +273,41 @@ def _answered(questions, options, fills_gaps):
     filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, behind)
+
+
+# ---- windows of paragraphs, as of `question_windows`
+
+def _question_windows(count, room, stride):
+    """`question_windows.windows_of` each question: numbers of pieces, and of those that fit, int64
+    [N] -> question, start, end, widest_start and widest_end of each window, int64 [M]."""
+    step = tf.minimum(room, stride)
+    windows = 1 + tf.maximum(-(-(count - room) // step), 0)                            # [N]
+    numbers = tf.ragged.range(windows, row_splits_dtype=tf.int64)
+    row, number = numbers.value_rowids(), numbers.flat_values                          # [M]
+    start = number * tf.gather(step, row)
+    end = tf.minimum(start + tf.gather(room, row), tf.gather(count, row))
+    is_first = tf.equal(number, 0)
+    is_last = tf.concat([is_first[1:], [True]], 0)
+    next_start, next_end = (tf.where_v2(is_last, end, tf.roll(each, -1, 0))
+                            for each in (start, end))           # of a last window: empty
+    border = _borders(start, end, next_start, next_end)
+    return (row, start, end,
+            tf.where_v2(is_first, tf.zeros_like(start), tf.concat([[0], border[:-1]], 0)),
+            tf.where_v2(is_last, tf.gather(count, row), border))
+
+
+def _borders(start, end, next_start, next_end):
+    """The first piece with more context in the next window than in this one: int64 [M] four times
+    -> [M]. In the last window of a question it is the end."""
+    both = tf.ragged.range(next_start, tf.maximum(end, next_start), row_splits_dtype=tf.int64)
+    place, row = both.flat_values, both.value_rowids()
+    gains = _context(place, row, next_start, next_end) - _context(place, row, start, end)
+    gaining = both.with_flat_values(tf.where_v2(gains > 0, place, tf.gather(end, row)))
+    return tf.minimum(tf.reduce_min(gaining, axis=1), end)      # without pieces: the largest int
+
+
+def _context(place, row, start, end):
+    """As in `question_windows`, bit for bit, so that ties are the same."""
+    start, end = tf.gather(start, row), tf.gather(end, row)
+    return tf.cast(tf.minimum(place - start, end - 1 - place), tf.float64) \
+        + 0.01 * tf.cast(end - start, tf.float64)

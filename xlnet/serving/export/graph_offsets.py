@@ -88,7 +88,7 @@ class GraphAligner:
             message="cleaning and its offsets differ")
         with tf.control_dependencies([as_expected]):
             made = self._cut(cleaned)
-        places = made.values + tf.gather(base, _row_ids(made.rows))
+        places = made.values + tf.gather(base, tf.ragged.row_splits_to_segment_ids(made.rows))
         begins = tf.searchsorted(reached, places, side="right", out_type=tf.int64)       # [S]
         begins = tf.tensor_scatter_nd_update(begins, made.rows[1:, None] - 1, rows[1:] - 1)
         # Several characters of one source, such as …, all end where the next source begins.
@@ -114,11 +114,6 @@ class GraphAligner:
         stop = tf.maximum(tf.reduce_max(limits, axis=1), 0)               # without units: 0
         laid = tf.concat([begins, tf.cast(stop, tf.int64)[:, None]], axis=1)
         return _Laid(laid.flat_values, laid.row_splits)
-
-
-def _row_ids(splits):
-    """The ragged row of each item: int64 [rows + 1] -> [items]."""
-    return tf.ragged.row_splits_to_segment_ids(splits)
 
 
 def _no_earlier_than_before(starts, ends, is_empty):

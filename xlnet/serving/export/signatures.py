@@ -21,8 +21,6 @@ from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.features.encoding import Layout
 
-_VECTOR_TOKENS = 512            # of a text, for models without a length of their own
-
 NAMES = ("ids", "text", "vectors")
 
 GROUP = 32 * 512 ** 2           # windows x tokens² computed together
@@ -89,10 +87,9 @@ class Signatures:
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
-        config, network, tuned = self._loaded.config, self._loaded.network, self._loaded.tuned
-        length = tuned.settings.max_seq_length if tuned else _VECTOR_TOKENS
+        config, network = self._loaded.config, self._loaded.network
         texts = tf.placeholder(tf.string, [None], "text_a")
-        features = GraphEncoder(self._tokenizer, Layout(length)).pairs(texts)
+        features = GraphEncoder(self._tokenizer, Layout(self._loaded.max_seq_length)).pairs(texts)
         padding = features["input_mask"]
         run = network.run_config(False)
         with train_step.model_scope(kept_in=run.precision):

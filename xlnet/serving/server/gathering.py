@@ -12,35 +12,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlnet.errors import UserError
+
 Arrays = Mapping[str, np.ndarray]         # [B, ...] by name
 
 
-class Busy(Exception):
+class Busy(UserError):
     """Too many examples wait."""
+    http_status = 503
 
 
-class _Part(NamedTuple):
-    """Examples of a request that are computed together."""
-    key: Any                 # call and shapes of an example; equal in a batch
-    arrays: Arrays
-    size: int                # examples
-    tokens: int              # of the longest example
-    arrived: float           # [s]
+class _Example(NamedTuple):
+    """An example of a request."""
+    key: Any                 # call and shapes; equal in a batch
+    arrays: Arrays           # [1, ...]
+    tokens: int
     future: concurrent.futures.Future
 
 
 class Gathering:
     """Runs a function on the examples of several requests at once, within one budget.
 
-    A thread takes the oldest part that waits, and as many others of the same key as fit: those that
-    arrive while a batch is computed are the next one. If fewer examples than fit wait, it waits for
-    more. A request above the budget is split into parts.
+    A thread takes the oldest example that waits, and as many others of the same key as fit: those
+    that arrive while a batch is computed are the next one.
 
     Args:
       run: function from (call, arrays [B, ...] by name) to a list of B answers.
-      max_batch: examples of a batch, unless one request has more.
+      max_batch: most examples of a batch.
       budget: examples x tokens² of a batch, to which the memory of attention is proportional.
-      wait: time to wait for more examples, from the arrival of the oldest one [s].
       max_waiting: examples that may wait.
       on_batch: called before each batch.
 
@@ -49,13 +48,12 @@ class Gathering:
     """
 
     def __init__(self, run: Callable[[Any, Arrays], list], *, max_batch: int, budget: int,
-                 wait: float, max_waiting: int, on_batch: Callable[[], object] = lambda: None):
+                 max_waiting: int, on_batch: Callable[[], object] = lambda: None):
         self._run = run
         self._max_batch, self._budget = max_batch, budget
-        self._wait = wait
         self._max_waiting = max_waiting
         self._on_batch = on_batch
-        self._waiting: collections.deque[_Part] = collections.deque()
+        self._waiting: collections.deque[_Example] = collections.deque()
         self._alone = self._alone_cost = 0      # examples, and tokens², that `alone` counts
         self._changed = threading.Condition()
         self._is_closed = False
@@ -66,7 +64,7 @@ class Gathering:
     @property
     def rows_waiting(self) -> int:
         with self._changed:
-            return self._count() + self._alone
+            return len(self._waiting) + self._alone
 
     def ask(self, call: Hashable, arrays: Arrays, tokens: np.ndarray,
             timeout: float | None = None) -> list:
@@ -76,26 +74,25 @@ class Gathering:
           call: first argument of `run`.
           arrays: [B, ...] by name.
           tokens: of each example, int [B].
-          timeout: for each part of the request [s]; None: no limit.
+          timeout: for each example [s]; None: no limit.
 
         Raises:
           Busy: too many examples wait.
           TimeoutError: there is no answer in time.
         """
         key = call, tuple((name, value.shape[1:]) for name, value in arrays.items())
-        now = time.monotonic()
-        parts = [_Part(key, {name: value[begin:end] for name, value in arrays.items()},
-                       end - begin, int(tokens[begin:end].max()), now, concurrent.futures.Future())
-                 for begin, end in self._slices(tokens)]
+        examples = [_Example(key, {name: value[i:i + 1] for name, value in arrays.items()},
+                             int(size), concurrent.futures.Future())
+                    for i, size in enumerate(tokens)]
         with self._changed:
-            self._admit(len(tokens))
-            self._waiting.extend(parts)
+            self._admit(len(examples))
+            self._waiting.extend(examples)
             self._changed.notify_all()
         try:
-            return [answer for part in parts for answer in part.future.result(timeout)]
-        finally:                        # the other parts of a request that failed are not computed
-            for part in parts:
-                part.future.cancel()
+            return [example.future.result(timeout) for example in examples]
+        finally:                    # the other examples of a request that failed are not computed
+            for example in examples:
+                example.future.cancel()
 
     @contextlib.contextmanager
     def alone(self, count: int, tokens: int) -> Iterator[None]:
@@ -127,7 +124,7 @@ class Gathering:
                 self._changed.notify_all()
 
     def _admit(self, count):
-        waiting = self._count() + self._alone
+        waiting = len(self._waiting) + self._alone
         if self._is_closed or waiting and waiting + count > self._max_waiting:
             raise Busy("%d examples wait already, at most %d may" % (waiting, self._max_waiting))
 
@@ -142,67 +139,49 @@ class Gathering:
         """Whether `count` examples of `tokens` tokens are within the budget."""
         return count * tokens ** 2 <= self._budget
 
-    def _slices(self, tokens):
-        """Yields (begin, end) of the parts of a request."""
-        begin = 0
-        for end in range(1, len(tokens)):
-            if not self.fits(end + 1 - begin, int(tokens[begin:end + 1].max())):
-                yield begin, end
-                begin = end
-        yield begin, len(tokens)
-
-    def _count(self):
-        return sum(part.size for part in self._waiting)
-
     def _work(self):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
                 if not self._waiting:
                     return
-                until = self._waiting[0].arrived + self._wait
-                self._changed.wait_for(
-                    lambda: self._count() >= self._max_batch or self._is_closed,
-                    timeout=max(until - time.monotonic(), 0))
                 batch = self._taken()
-            self._answer([part for part in batch if part.future.set_running_or_notify_cancel()])
+            self._answer([one for one in batch if one.future.set_running_or_notify_cancel()])
 
     def _taken(self):
-        """Takes the oldest part, and those of the same key that fit, from those that wait."""
-        batch: list[_Part] = []
-        left: collections.deque[_Part] = collections.deque()
-        count = tokens = 0
-        for part in self._waiting:
-            most = max(tokens, part.tokens)
-            if not batch or (
-                    part.key == batch[0].key and count + part.size <= self._max_batch
-                    and self.fits(count + part.size, most)):
-                batch.append(part)
-                count, tokens = count + part.size, most
+        """Takes the oldest example, and those of the same key that fit, from those that wait."""
+        batch: list[_Example] = []
+        left: collections.deque[_Example] = collections.deque()
+        longest = 0
+        for one in self._waiting:
+            most = max(longest, one.tokens)
+            if not batch or (one.key == batch[0].key and len(batch) < self._max_batch
+                             and self.fits(len(batch) + 1, most)):
+                batch.append(one)
+                longest = most
             else:
-                left.append(part)
+                left.append(one)
         self._waiting = left
         return batch
 
     def _answer(self, batch):
         if not batch:
             return
-        call = batch[0].key[0]
+        call, _ = batch[0].key
         try:
             self._on_batch()
-            arrays = {name: np.concatenate([part.arrays[name] for part in batch])
-                      for name in batch[0].arrays}
-            found, count = self._run(call, arrays), sum(part.size for part in batch)
-            if len(found) != count:
-                raise ValueError("%d predictions for %d examples" % (len(found), count))
+            found = self._run(call, {
+                name: np.concatenate([one.arrays[name] for one in batch])
+                for name in batch[0].arrays})
+            if len(found) != len(batch):
+                raise ValueError("%d predictions for %d examples" % (len(found), len(batch)))
         except Exception as e:          # reported to its own request only
             if len(batch) == 1:
                 batch[0].future.set_exception(e)
             else:
-                for part in batch:
-                    self._answer([part])
+                for one in batch:
+                    self._answer([one])
             return
         self.answered = time.monotonic()
-        answers = iter(found)
-        for part in batch:
-            part.future.set_result([next(answers) for _ in range(part.size)])
+        for one, answer in zip(batch, found):
+            one.future.set_result(answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.serving import loaded
 from xlnet.serving.export import readme
-from xlnet.serving.model import MAX_SEQ_LENGTH, Model
-from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
+from xlnet.serving.model import Model
+from xlnet.serving.server.saved_model import Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.output import served
@@ -29,6 +29,8 @@ _TEXT = np.dtype(object)
 _MOST = 32              # texts in a batch
 _MOST_TOKENS = 2048     # of a generated text
 _OF_LANGUAGE_MODELS = ("fill", "generate")
+# The texts of a signature as `Model.predict` takes them.
+_ORDER = ("question", "context", "text_a", "choices", "text_b")
 
 
 class Call(NamedTuple):
@@ -50,8 +52,8 @@ class ModelDirectory:
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         found = loaded.read(path, **given)
         tuned = found.tuned
-        length = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
-        self._model = model = Model(found, device, min(max(budget // length ** 2, 1), _MOST))
+        self._model = model = Model(found, device, min(
+            max(budget // found.max_seq_length ** 2, 1), _MOST))
         self.path = path
         self.about = readme.about(found)
         self.labels = list(model.labels) if model.labels else None
@@ -71,7 +73,7 @@ class ModelDirectory:
     def inputs(self, signature: str) -> dict[str, Input]:
         """As of `SavedModel`."""
         if signature not in self._inputs:
-            raise BadRequest("no signature '%s' (there are %s)" % (
+            raise UserError("no signature '%s' (there are %s)" % (
                 signature, ", ".join(self.names)))
         return {name: Input(name, _TEXT, (len(self.labels or ()),) if name == "choices" else ())
                 for name in sorted(self._inputs[signature])}
@@ -94,7 +96,7 @@ class ModelDirectory:
             parameters = {**parameters, "stop": json.dumps(stop_texts(stop))}
         settings = from_keywords(group, parameters, "parameters")
         if getattr(settings, "max_tokens", 0) > _MOST_TOKENS:
-            raise BadRequest("parameters: max_tokens is %d, expected at most %d" % (
+            raise UserError("parameters: max_tokens is %d, expected at most %d" % (
                 settings.max_tokens, _MOST_TOKENS))
         return Call(signature, settings)
 
@@ -112,7 +114,7 @@ class ModelDirectory:
         for signature in self.names:
             try:
                 self.run(*self.example(signature))
-            except BadRequest as e:
+            except UserError as e:
                 if signature not in _OF_LANGUAGE_MODELS:
                     raise
                 _log.info("note: no signature %s: %s", signature, e)
@@ -144,31 +146,32 @@ class ModelDirectory:
 
     def _answers(self, call, texts):
         model = self._model
-        try:
-            if call.signature == "vectors":
-                return [{"vector": plain(vector)} for vector in model.vectors(texts["text_a"])]
-            if call.signature == "fill":
-                found = model.fill(texts["text"], **dataclasses.asdict(call.settings))
-                return [{"texts": [each.text for each in one],
-                         "words": [each.words for each in one],
-                         "probabilities": [each.probability for each in one]} for one in found]
-            if call.signature == "generate":
-                return [_written(model.stream(prompt, **_keywords(call.settings)))
-                        for prompt in texts["prompt"]]
-            return [_short(served.of(one, self.labels)._asdict())
-                    for one in _ASKED[model.verb or ""](model, **texts)]
-        except UserError as e:
-            raise BadRequest(str(e)) from None
+        if call.signature == "vectors":
+            return [{"vector": plain(vector)} for vector in model.vectors(texts["text_a"])]
+        if call.signature == "fill":
+            found = model.fill(texts["text"], **dataclasses.asdict(call.settings))
+            return [{"texts": [each.text for each in one],
+                     "words": [each.words for each in one],
+                     "probabilities": [each.probability for each in one]} for one in found]
+        if call.signature == "generate":
+            return [_written(model.stream(prompt, **_keywords(call.settings)))
+                    for prompt in texts["prompt"]]
+        items = [texts[name] for name in _ORDER if name in texts]
+        if model.verb == "rank":        # each document by itself
+            items[1] = [[document] for document in items[1]]
+        found = model.predict(items[0] if len(items) == 1 else list(zip(*items)))
+        return [_short(served.of(one[0].score if model.verb == "rank" else one,
+                                 self.labels)._asdict()) for one in found]
 
     def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
         """Yields the parts of a text as it is generated.
 
         Raises:
-          BadRequest: another signature, or several prompts.
+          UserError: another signature, or several prompts.
         """
         prompts = _texts(arrays).get("prompt", ())
         if call.signature != "generate" or len(prompts) != 1:
-            raise BadRequest("expected signature generate with one prompt, found %s with %d" % (
+            raise UserError("expected signature generate with one prompt, found %s with %d" % (
                 call.signature, len(prompts)))
         parts: Any = self._model.stream(prompts[0], **_keywords(call.settings))
         try:
@@ -190,7 +193,7 @@ def _texts(arrays):
         return {name: np.vectorize(bytes.decode, otypes=[object])(values).tolist()
                 for name, values in arrays.items()}
     except UnicodeDecodeError as e:
-        raise BadRequest("not UTF-8: %s" % e) from None
+        raise UserError("not UTF-8: %s" % e) from None
 
 
 def _short(value):
@@ -199,21 +202,6 @@ def _short(value):
         return {name: _short(each) for name, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list) else \
         float(str(np.float32(value))) if isinstance(value, float) else value
-
-
-def _pairs(text_a, text_b=None):
-    return list(text_a) if text_b is None else list(zip(text_a, text_b))
-
-
-# The methods of a model by verb, called with the texts of a signature.
-_ASKED: dict[str, Callable] = {
-    "classify": lambda model, **texts: model.classify(_pairs(**texts)),
-    "score": lambda model, **texts: model.score(_pairs(**texts)).tolist(),
-    "choose": lambda model, text_a, choices, text_b=None: model.choose(text_a, choices, text_b),
-    "rank": lambda model, text_a, text_b: [found[0].score for found in model.rank(
-        text_a, [[text] for text in text_b])],
-    "answer": lambda model, question, context: model.answer(question, context),
-    "tag": lambda model, text_a: model.tag(text_a)}
 
 
 def _written(parts):

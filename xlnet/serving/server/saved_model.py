@@ -5,7 +5,6 @@ Needs TensorFlow, and tensorflow-text for models that take raw text. Shape lette
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from google.protobuf import json_format
 from xlnet import errors, files
 from xlnet.errors import UserError
 from xlnet.serving.export.graph_tokenizer import require_tensorflow_text
+from xlnet.serving.loaded import MAX_SEQ_LENGTH
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -29,13 +29,7 @@ _WORDS = {"U": ("text", "texts"), "i": ("an integer", "integers"),
 GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
 _TASK_NAME = "task.json"
 
-_B64 = "b64"            # key of bytes in JSON
 _LABELS_SHOWN = 20
-_VECTOR_TOKENS = 512    # of a text in the signature `vectors`
-
-
-class BadRequest(UserError):
-    """An example that a signature does not accept."""
 
 
 class Input(NamedTuple):
@@ -98,7 +92,7 @@ class SavedModel:
                 self.labels[:_LABELS_SHOWN]) if self.labels else "") if "task" in task else \
             "An exported model"
         self._max_tokens = task.get("settings", {}).get(     # of a text; 0: not known
-            "max_seq_length", _VECTOR_TOKENS * bool(self._extra(VERSIONS_NAME)))
+            "max_seq_length", MAX_SEQ_LENGTH * bool(self._extra(VERSIONS_NAME)))
 
     def _extra(self, name):
         path = os.path.join(self.path, EXTRA, name)
@@ -108,7 +102,7 @@ class SavedModel:
         """The inputs of a signature by name.
 
         Raises:
-          BadRequest: there is no such signature.
+          UserError: there is no such signature.
         """
         return {name: Input(info.name, np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
                             tuple(dim.size for dim in info.tensor_shape.dim[1:]))
@@ -116,7 +110,7 @@ class SavedModel:
 
     def _signature(self, name):
         if name not in list(self._signatures):      # a protobuf map would encode the name
-            raise BadRequest("no signature '%s' (there are %s)" % (name, ", ".join(self.names)))
+            raise UserError("no signature '%s' (there are %s)" % (name, ", ".join(self.names)))
         return self._signatures[name]
 
     def signature_def(self) -> dict[str, Any]:
@@ -128,7 +122,7 @@ class SavedModel:
         """The first argument of `run` for a signature and the parameters of a request.
 
         Raises:
-          BadRequest: it has no such parameters.
+          UserError: it has no such parameters.
         """
         refuse_parameters(signature, parameters)
         return signature
@@ -150,47 +144,45 @@ class SavedModel:
         if all(value.dtype != object for value in arrays.values()):
             return np.full(*max(((len(value), value.shape[-1] if value.ndim > 1 else 1)
                                  for value in arrays.values()), key=lambda each: each[1]))
-        return np.minimum(self._max_tokens, 3 + sum(text_sizes(value) for value in arrays.values()
-                                                    if value.dtype == object))
+        sizes = [[sum(map(len, row)) for row in value.reshape(len(value), -1)]      # bytes
+                 for value in arrays.values() if value.dtype == object]
+        return np.minimum(self._max_tokens, 3 + np.sum(sizes, axis=0))
 
     def run(self, call: str, arrays: Mapping[str, np.ndarray]) -> list[Any]:
         """The answers to B examples, for `json`.
 
         Raises:
-          BadRequest: the network cannot compute them, such as ids beyond its vocabulary.
+          UserError: the network cannot compute them, such as ids beyond its vocabulary.
         """
         inputs = self.inputs(call)
         try:
-            return as_rows(self._session.run(
+            outputs = self._session.run(
                 {name: info.name for name, info in self._signatures[call].outputs.items()},
-                {inputs[name].tensor: value for name, value in arrays.items()}))
+                {inputs[name].tensor: value for name, value in arrays.items()})
         except tf.errors.InvalidArgumentError as e:
-            raise BadRequest(_reason(e.message)) from None
+            raise UserError(_reason(e.message)) from None
+        columns = [plain(value) for value in outputs.values()]
+        return [as_row(dict(zip(outputs, values))) for values in zip(*columns)]
 
 
 def refuse_parameters(signature: str, parameters: Mapping[str, Any]) -> None:
-    """Raises BadRequest if there are any."""
+    """Raises UserError if there are any."""
     if parameters:
-        raise BadRequest("signature '%s' takes no parameters, found %s" % (
+        raise UserError("signature '%s' takes no parameters, found %s" % (
             signature, ", ".join(map(str, parameters))))
-
-
-def text_sizes(texts: np.ndarray) -> np.ndarray:
-    """Bytes of the texts of each example: object [B, ...] -> int [B]."""
-    return np.array([sum(map(len, row)) for row in texts.reshape(len(texts), -1)], int)
 
 
 def arrays(inputs: Mapping[str, Input], rows: Sequence[Any]) -> dict[str, np.ndarray]:
     """Arrays [B, ...] by name from examples in JSON: dicts by name, or values of a single input.
 
     Raises:
-      BadRequest: an example does not fit.
+      UserError: an example does not fit.
     """
-    rows = [row if isinstance(row, dict) and (set(row) != {_B64} or _B64 in inputs)
-            else _alone(number, row, inputs) for number, row in enumerate(rows)]
+    rows = [row if isinstance(row, dict) else _alone(number, row, inputs)
+            for number, row in enumerate(rows)]
     for number, row in enumerate(rows):
         if set(row) != set(inputs):
-            raise BadRequest("row %d has %s, expected %s" % (
+            raise UserError("row %d has %s, expected %s" % (
                 number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
     return {name: _column(name, kind, [row[name] for row in rows])
             for name, kind in inputs.items()}
@@ -200,15 +192,15 @@ def rows_of_columns(columns: Any) -> list[Any]:
     """The examples of TensorFlow Serving's column format: a dict of lists by name, or one list.
 
     Raises:
-      BadRequest: it is neither, or the lists have different lengths.
+      UserError: it is neither, or the lists have different lengths.
     """
     if isinstance(columns, list):
         return columns
     if not isinstance(columns, dict) or not all(isinstance(each, list)
                                                 for each in columns.values()):
-        raise BadRequest('expected "inputs": {"name": [value, ...], ...}, or a list of values')
+        raise UserError('expected "inputs": {"name": [value, ...], ...}, or a list of values')
     if len({len(each) for each in columns.values()}) > 1:
-        raise BadRequest("inputs have lists of %s, expected as many of each" % ", ".join(
+        raise UserError("inputs have lists of %s, expected as many of each" % ", ".join(
             "%d (%s)" % (len(each), name) for name, each in columns.items()))
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
@@ -245,7 +237,7 @@ def _check_graph(path):
 
 def _alone(number, value, inputs):
     if len(inputs) > 1:
-        raise BadRequest("row %d is %s, expected an object with %s" % (
+        raise UserError("row %d is %s, expected an object with %s" % (
             number, type(value).__name__, ", ".join(inputs)))
     return dict.fromkeys(inputs, value)
 
@@ -255,7 +247,6 @@ def _column(name, kind, values):
     is_text = kind.dtype == object
     expected = "U" if is_text else kind.dtype.kind
     arrays: list[np.ndarray] = []
-    values = [_decoded(name, value) for value in values] if is_text else values
     for number, value in enumerate(values):
         try:                    # of objects, as NumPy's texts are all as long as the longest
             array = np.array(value, object)
@@ -263,21 +254,25 @@ def _column(name, kind, values):
                 array = np.array(value)
         except ValueError:
             array = np.zeros(0, object)                 # lists of different lengths
-        fits = (all(isinstance(each, (str, bytes)) for each in array.ravel()) if is_text
+        fits = (all(isinstance(each, str) for each in array.ravel()) if is_text
                 else array.dtype.kind in ("if" if expected == "f" else expected))
         if array.ndim != len(kind.shape) or not fits:
             one, several = _WORDS[expected]
-            raise BadRequest("row %d: '%s' is not %s" % (
+            raise UserError("row %d: '%s' is not %s" % (
                 number, name, "a list of " + several if kind.shape else one))
         for size, wanted in zip(array.shape, arrays[0].shape if arrays else kind.shape):
             if wanted not in (size, -1):
-                raise BadRequest("row %d: '%s' has %d values, expected %d%s" % (
+                raise UserError("row %d: '%s' has %d values, expected %d%s" % (
                     number, name, size, wanted, " as in row 0" if -1 in kind.shape else ""))
         arrays.append(array if is_text else _within(number, name, array, kind.dtype))
-    if is_text:
-        encoded = np.array([_encoded(name, value) for value in values], object)
-        return encoded.reshape([len(values), *arrays[0].shape])
-    return np.stack(arrays)
+    if not is_text:
+        return np.stack(arrays)
+    try:
+        encoded = [text.encode() for array in arrays for text in array.ravel()]
+    except UnicodeEncodeError:
+        raise UserError("'%s' has half a character: an escape like \\ud800 by itself" % name
+                        ) from None
+    return np.array(encoded, object).reshape([len(values), *arrays[0].shape])
 
 
 def _within(number, name, array, dtype):
@@ -286,42 +281,9 @@ def _within(number, name, array, dtype):
         result = array.astype(dtype)
     wrong = ~np.isfinite(result) if dtype.kind == "f" else result != array
     if wrong.any():
-        raise BadRequest("row %d: '%s' has %s, which is not a value of %s" % (
+        raise UserError("row %d: '%s' has %s, which is not a value of %s" % (
             number, name, array[wrong][0], dtype.name))
     return result
-
-
-def _decoded(name, value):
-    """A text, or a list of texts, with {"b64": ...} decoded to bytes."""
-    if isinstance(value, list):
-        try:
-            return [_decoded(name, each) for each in value]
-        except RecursionError:
-            raise BadRequest("'%s' has too many lists in lists" % name) from None
-    if isinstance(value, dict) and set(value) == {_B64} and isinstance(value[_B64], str):
-        try:
-            return base64.b64decode(value[_B64], validate=True)
-        except ValueError as e:
-            raise BadRequest("'%s' is not base64: %s" % (name, e)) from None
-    return value
-
-
-def _encoded(name, value):
-    if isinstance(value, list):
-        return [_encoded(name, each) for each in value]
-    if isinstance(value, bytes):
-        return value
-    try:
-        return value.encode()
-    except UnicodeEncodeError:
-        raise BadRequest("'%s' has half a character: an escape like \\ud800 by itself" % name
-                         ) from None
-
-
-def as_rows(arrays: Mapping[str, np.ndarray]) -> list[Any]:
-    """Arrays [B, ...] by name as B answers for `json`, see `as_row`."""
-    columns = {name: plain(value) for name, value in arrays.items()}
-    return [as_row(dict(zip(columns, values))) for values in zip(*columns.values())]
 
 
 def as_row(outputs: dict[str, Any]) -> Any:

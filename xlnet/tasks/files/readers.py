@@ -162,14 +162,16 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
+def read_lines(path: str, what: str, encoding: Optional[str] = None,
+               skips: bool = False) -> decoding.Lines:
     """The lines of a file, or of the standard input ("-").
 
     Args:
       what: its role in errors.
       encoding: of its text; None: UTF-8, or as the file shows.
+      skips: as of `Lines`.
     """
-    return _lines(path, opened(path, what), encoding)
+    return _lines(path, opened(path, what), encoding, skips)
 
 
 def _lines(path, file, encoding=None, skips=False):
