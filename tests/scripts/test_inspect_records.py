@@ -191,35 +191,12 @@ def made_windows():
 
 
 def test_counts_of_a_window_made_by_hand():
-    found = {(h.title, h.unit): h for h in inspection.histograms(made_windows(), reuse_len=4)}
-    for unit in ("tokens", "words"):        # spans of 2, 1 and 1
-        lengths = found["Length of predicted spans", unit]
-        assert lengths.labels[:2] == ["1", "2"]
-        assert lengths.series["spans"][:3].round(1).tolist() == [66.7, 33.3, 0.]
-    share, = [h for h in found.values() if h.title == "Predicted share by position"]
-    assert list(share.series) == ["backward"]
-    assert share.series["backward"].tolist() == [0, 0, 100, 100, 100, 0, 100, 0, 0, 0, 0, 0]
-    a_len, b_len = made_windows().segment_lengths(reuse_len=4)
-    assert (a_len.tolist(), b_len.tolist()) == ([3], [2])
-    assert found["Length of segments", "tokens"].labels == ["1", "2", "3", "4"]
-
-
-def test_histograms_of_many_windows_are_whole(place):
-    windows = place.windows(stream=None, first=0, count=place.manifest.windows_per_stream)
-    for histogram in inspection.histograms(windows, REUSE_LEN):
-        assert all(len(values) == len(histogram.labels) for values in histogram.series.values())
-        if histogram.title != "Predicted share by position":
-            assert all(values.sum() == pytest.approx(100) for values in histogram.series.values())
-    assert windows.is_target.sum() == len(windows) * PREDICT
-
-
-def test_histogram_text_is_in_proportion():
-    text = inspection.histogram_text(
-        inspection.Histogram("Lengths", "words", "of all", ["1", "10+"],
-                             {"a": np.array([75., 25.])}), width=60)
-    assert text.split("\n")[0] == "Lengths [words], % of all"
-    bars = [line.count("█") for line in text.split("\n")[1:3]]
-    assert bars == [40, 13] and text.split("\n")[1].endswith("█ 75.0")
+    assert inspection.summary(made_windows(), reuse_len=4) == [
+        "1 windows, 12 tokens", "4 targets, 33.33 % of the tokens",
+        "3 spans of on average 1.33 words, 1.33 tokens",        # of 2, 1 and 1
+        "66.67 % of the spans are whole words", "0 windows forward, 1 backward",
+        "A of on average 3.0 tokens, B of 2.0; B continues A in 100.00 %",
+        "0 windows begin a stream"]
 
 
 # ---- masks ----

@@ -11,7 +11,7 @@ import dataclasses
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -25,8 +25,6 @@ from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
-_BINS = 16                               # of the positions in a window
-_LONGEST_SPAN = 10                       # longer ones are counted together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,20 +242,12 @@ def _wrapped(label, text, width):
 
 # ---- counts ----
 
-class Histogram(NamedTuple):
-    """Percentages by label; series: arrays [labels] by name."""
-    title: str
-    unit: str          # of the labels
-    measure: str       # of what they are percentages
-    labels: list[str]
-    series: dict[str, np.ndarray]
-
-
 def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with counts over all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
     counts = np.bincount(windows.direction, minlength=2)
+    a_len, b_len = windows.segment_lengths(reuse_len)
     return [
         "%s windows, %s tokens" % (_grouped(len(windows)), _grouped(tokens)),
         "%s targets, %.2f %% of the tokens" % (
@@ -266,7 +256,8 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
             _grouped(len(spans.tokens)), spans.words.mean(), spans.tokens.mean()),
         "%.2f %% of the spans are whole words" % (100 * spans.is_whole.mean()),
         "%s windows forward, %s backward" % tuple(map(_grouped, counts)),
-        "B continues A in %.2f %%" % (100 * windows.label.mean()),
+        "A of on average %.1f tokens, B of %.1f; B continues A in %.2f %%" % (
+            a_len.mean(), b_len.mean(), 100 * windows.label.mean()),
         "%s windows begin a stream" % _grouped(windows.starts_stream.sum()),
     ]
 
@@ -295,67 +286,3 @@ def _spans(windows, reuse_len):
     starts[::length] = True                           # a window begins with a word
     return _Spans(ends - begins + 1, word[ends] - word[begins] + 1,
                   starts[begins] & starts[ends + 1])
-
-
-def histograms(windows: Windows, reuse_len: int) -> list[Histogram]:
-    """The counts as a list of `Histogram`."""
-    spans = _spans(windows, reuse_len)
-    a_len, b_len = windows.segment_lengths(reuse_len)
-    return [
-        _lengths("Length of predicted spans", "words", spans.words),
-        _lengths("Length of predicted spans", "tokens", spans.tokens),
-        _share_by_position(windows),
-        _segment_lengths({"A": a_len, "B": b_len}, int((a_len + b_len)[0]) - 1),
-    ]
-
-
-def _lengths(title, unit, lengths):
-    counts = np.bincount(np.minimum(lengths, _LONGEST_SPAN), minlength=_LONGEST_SPAN + 1)[1:]
-    labels = [str(n) for n in range(1, _LONGEST_SPAN)] + ["%d+" % _LONGEST_SPAN]
-    return Histogram(title, unit, "of all spans", labels, {"spans": _percent(counts)})
-
-
-def _share_by_position(windows):
-    """Percentage of predicted tokens among predictable ones, in each direction."""
-    # At most so many ranges of integers.
-    edges = np.unique(np.linspace(0, windows.input_ids.shape[1], _BINS + 1).astype(np.int64))
-    series = {}
-    for direction, name in enumerate(DIRECTIONS):
-        rows = windows.direction == direction
-        if rows.any():
-            predicted, possible = (np.add.reduceat(counted[rows].sum(axis=0), edges[:-1])
-                                   for counted in (windows.is_target, ~windows.is_special))
-            series[name] = 100. * predicted / np.maximum(possible, 1)
-    return Histogram("Predicted share by position", "position in the window, as the model reads",
-                     "of the tokens there", _ranges(edges), series)
-
-
-def _segment_lengths(lengths, longest):
-    edges = np.append(np.arange(1, longest + 1, -(-longest // 10)), longest + 1)
-    return Histogram("Length of segments", "tokens", "of all windows", _ranges(edges), {
-        name: _percent(np.histogram(values, bins=edges)[0]) for name, values in lengths.items()})
-
-
-def _ranges(edges):
-    return ["%d-%d" % (low, high - 1) if high - low > 1 else str(low)
-            for low, high in zip(edges[:-1], edges[1:])]
-
-
-def _percent(counts):
-    return 100. * counts / max(counts.sum(), 1)
-
-
-def histogram_text(histogram: Histogram, width: int) -> str:
-    """A histogram as lines of text: a line for each label, a bar for each series."""
-    margin, series = max(map(len, histogram.labels)), histogram.series
-    room = max(min((width - margin) // len(series) - 10, 40), 5)
-    largest = max(values.max() for values in series.values()) or 1
-    lines = ["%s [%s], %% %s" % (histogram.title, histogram.unit, histogram.measure)]
-    if len(series) > 1:
-        lines.append("  ".join([" " * margin] + ["%-*s" % (room + 8, name) for name in series]))
-    for i, label in enumerate(histogram.labels):
-        bars = ["█" * round(room * values[i] / largest) for values in series.values()]
-        cells = ["%-*s" % (room + 8, "%s %.1f" % (bar, values[i]))
-                 for bar, values in zip(bars, series.values())]
-        lines.append("  ".join(["%*s" % (margin, label)] + cells))
-    return "\n".join(map(str.rstrip, lines)) + "\n"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 40         # in a plot; more would be too small to read
 NO_LONGER_NEEDED = {"color": "the text has no colours",
-                    "histograms_png": "histograms are printed, unless count_windows is 0"}
+                    "histograms_png": "counts are printed, unless count_windows is 0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,8 +125,6 @@ def _show_counts(settings, read, manifest):
     print("Windows 0 to %d of all %d streams, epoch %d" % (
         count - 1, manifest.num_streams, settings.epoch))
     print("".join("  %s\n" % line for line in inspection.summary(windows, manifest.reuse_len)))
-    for histogram in inspection.histograms(windows, manifest.reuse_len):
-        print(inspection.histogram_text(histogram, columns()))
 
 
 def _excerpt(settings, read, tokenizer, permutation):
