@@ -33,9 +33,6 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
     Raises:
       UserError: the batch size does not divide the number of streams.
     """
-    if isinstance(manifest, LegacyManifest) and manifest.num_streams % batch_size:
-        raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
-                        "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
         even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "

@@ -1,8 +1,8 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
 Files are plain text, JSON, tables or WikiExtractor's articles, each with or without `.gz`;
-`recognition` finds out which, `text_forms` has the layouts. Readers get `Line`s of all of them:
-sentences in order, the last one of each document marked.
+`recognition` finds out which, `text_forms` has the layouts. Readers get `Sentence`s of all of them,
+in order, the last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines (books: paragraphs) that begin in
 its byte range; where documents are selected (`split`), the documents that do. Its reader looks one
@@ -34,7 +34,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import recognition
 from xlnet.text.recognition import ARTICLES, JSON, RECORDS, TABLE, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, events_of, from_json
+from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of, from_json
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
@@ -50,15 +50,6 @@ class Chunk(NamedTuple):
     begin: int
     end: int
     form: Form = Form()
-
-
-class Line(NamedTuple):
-    """A sentence and where it is."""
-    offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
-    text: str
-    ends_document: bool
-    begins_document: bool    # as far as its chunk shows: the end before it may be out of sight
-    is_joined: bool = False  # follows the sentence before it without a space
 
 
 # Files and chunks.
@@ -267,8 +258,8 @@ def place(chunk: Chunk, offset: int) -> str:
 # A chunk's lines.
 
 def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
-               seen: Optional[Seen] = None) -> Iterator[Line]:
-    """Yields the lines of a chunk that are not blank.
+               seen: Optional[Seen] = None) -> Iterator[Sentence]:
+    """Yields the sentences of a chunk.
 
     Args:
       skipped: counts what is left out by its reason: documents of the other part and, with
@@ -501,12 +492,12 @@ def _is_held_out(head, share):
 
 
 def _mark_ends(events):
-    """Yields a `Line` for each sentence; the events around it say where documents begin and end."""
+    """Yields the sentences; the events around each say whether it begins or ends a document."""
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Line(held.offset, held.text, is_end, held_begins, held.is_joined)
+            yield Sentence(held.offset, held.text, held.is_joined, is_end, held_begins)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:
