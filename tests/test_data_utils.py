@@ -146,9 +146,8 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
 ])
 def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):
     done = workspace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("note:")]
-    assert done.returncode == 1, done.stderr
-    assert len(lines) == 1 and lines[0].startswith("data_utils.py: ") and message in lines[0]
+    line, = done.errors
+    assert done.returncode == 1 and line.startswith("data_utils.py: ") and message in line
     if os.path.exists(workspace.path("refused")):        # tokens, if there were any
         assert os.listdir(workspace.path("refused")) == ["unfinished"]
         shutil.rmtree(workspace.path("refused"))
@@ -162,26 +161,21 @@ def preset(tmp_path):
     return str(path)
 
 
-def prepare(workspace, save_dir, *arguments):
-    return command.run("data_utils.py", "--input_glob=" + workspace.path("text.txt"),
-                       "--sp_path=" + workspace.path("sp.model"), "--save_dir=%s" % save_dir,
-                       *arguments)
-
-
 @pytest.mark.slow
 def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
-    done = prepare(workspace, tmp_path / "out", "--for_config=" + preset)
+    done = workspace.run("--for_config=" + preset, save_dir=tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "for %s: seq_len=32 reuse_len=16 num_streams=6" % preset in done.stdout
     manifest = Manifest.read(str(tmp_path / "out"))
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
-    same = prepare(workspace, tmp_path / "out", "--seq_len=32", "--reuse_len=16", "--num_streams=6")
+    same = workspace.run("--seq_len=32", "--reuse_len=16", "--num_streams=6",
+                         save_dir=tmp_path / "out")
     assert "nothing to do" in same.stdout
-    refused = prepare(workspace, tmp_path / "refused", "--for_config=" + preset, "--seq_len=64")
+    refused = workspace.run("--for_config=" + preset, "--seq_len=64", save_dir=tmp_path / "refused")
     assert refused.returncode == 1 and refused.stderr == (
         "data_utils.py: seq_len is 64, but %s trains on records of 32\n" % preset)
-    held_out = prepare(workspace, tmp_path / "held_out", "--for_config=" + preset,
-                       "--num_streams=4", "--seq_len=32")
+    held_out = workspace.run("--for_config=" + preset, "--num_streams=4", "--seq_len=32",
+                             save_dir=tmp_path / "held_out")
     assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
     assert "note: num_streams is 4, not a multiple of train_batch_size of" in held_out.stderr
 
@@ -223,8 +217,8 @@ def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch)
 def test_a_part_says_how_many_documents_it_leaves_out(workspace, tmp_path):
     left = {}
     for split in ("train", "heldout"):
-        done = prepare(workspace, tmp_path / split, *SHAPE, "--num_streams=2",
-                       "--split=" + split, "--heldout_share=0.4")
+        done = workspace.run(*SHAPE, "--num_streams=2", "--split=" + split, "--heldout_share=0.4",
+                             save_dir=tmp_path / split)
         assert done.returncode == 0, done.stderr
         kept = Manifest.read(str(tmp_path / split)).documents
         left[split] = 12 - kept
