@@ -3,16 +3,15 @@
 import base64
 import json
 import shutil
-import struct
 
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.convert import conversion, described, safetensors, tokenizer_files, tokenizer_json
 from xlnet.errors import UserError
-from xlnet.tokenization import wire
 from xlnet.tokenization.tokenizer import Tokenizer
 
 TEXTS = ("The cat  sat, `` on '' a mat in 2010, and 13,000", "Ünïcödé ﬁ <eop> ｆｕｌｌ 3, <cls>",
@@ -23,14 +22,9 @@ UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 def contents(model):
     """Of a SentencePiece model as bytes: (text, score, type) of each piece, the normalizer's
     table."""
-    pieces, table = [], b""
-    for number, content in wire.fields(model):
-        found = dict(wire.fields(content))
-        if number == 1:
-            pieces.append((found[1].decode(), struct.unpack("<f", found[2])[0], found.get(3, 1)))
-        elif number == 3:
-            table = found.get(2, b"")
-    return pieces, table
+    found = ModelProto.FromString(model)
+    return ([(piece.piece, piece.score, piece.type) for piece in found.pieces],
+            found.normalizer_spec.precompiled_charsmap)
 
 
 def as_that_library_writes(path, uncased=False, keep_accents=False, is_older=False):

@@ -3,11 +3,8 @@
 import dataclasses
 import os
 import random
-import subprocess
-import sys
 
-from helpers import vocabulary
-from helpers.paths import ROOT
+from helpers import command, vocabulary
 
 SEQ_LEN, REUSE_LEN = 64, 24
 BOTH = SEQ_LEN - REUSE_LEN - 3
@@ -32,10 +29,8 @@ class Workspace:
         return os.path.join(self.directory, *names)
 
     def run(self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"):
-        command = [sys.executable, os.path.join(ROOT, "data_utils.py"),
-                   "--input_glob=" + self.path(input_glob), "--save_dir=" + self.path(save_dir),
-                   "--sp_path=" + self.path(sp_path), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.directory)
+        return command.run("data_utils.py", *arguments, input_glob=self.path(input_glob),
+                           save_dir=self.path(save_dir), sp_path=self.path(sp_path))
 
 
 def make_workspace(directory):

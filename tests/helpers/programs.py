@@ -64,8 +64,8 @@ def faults_of(folder):
             found += [fault] if fault else []
         elif path.suffix == ".tfrecord":
             from xlnet.records import tfrecord
-            damage = tfrecord.damage(str(path)) or (not path.stat().st_size and "is empty")
-            found += ["%s: %s" % (path, damage)] if damage else []
+            damaged = tfrecord.first_damaged(str(path)) if path.stat().st_size else 0
+            found += [] if damaged is None else ["%s: record %d" % (path, damaged)]
         elif not path.stat().st_size:
             found.append("%s is empty" % path)
     return found

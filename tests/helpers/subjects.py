@@ -20,7 +20,6 @@ from helpers.paths import GOLDEN, RELEASED
 from xlnet import files
 from xlnet.records import legacy, tfrecord
 from xlnet.records.manifest import Manifest
-from xlnet.records.window_reader import WindowReader
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import XLNetConfig
@@ -73,12 +72,12 @@ def _read_records(folder):
     directory = str(folder / "records")
     manifest = Manifest.read(directory)
     manifest.verify(directory)
-    return [_of_manifest(manifest), _windows(directory, manifest, WindowReader())]
+    return [_of_manifest(manifest), _windows(directory, manifest)]
 
 
 def _read_records_unverified(folder):
     directory = str(folder / "records")
-    return _windows(directory, Manifest.read(directory), WindowReader())
+    return _windows(directory, Manifest.read(directory))
 
 
 def _of_manifest(manifest):
@@ -87,8 +86,8 @@ def _of_manifest(manifest):
             manifest.windows_per_stream, manifest.uncased, manifest.keep_accents]
 
 
-def _windows(directory, manifest, reader):
-    return [[reader.read(path, _places(stream), number)
+def _windows(directory, manifest):
+    return [[tfrecord.read_piece(path, _places(stream), number)
              for number in range(manifest.windows_per_stream)]
             for path, stream in zip(manifest.stream_paths(directory), manifest.streams)]
 
@@ -117,9 +116,8 @@ def _make_legacy(folder, version):
 
 def _read_legacy(folder):
     manifest = legacy.LegacyManifest.read(str(folder), str(folder / "made.model"))
-    reader = WindowReader()
-    return [reader.read(path, places, number, (0, 1)) for (path, count), places in
-            zip(manifest.files, manifest.places) for number in range(count)]
+    return [tfrecord.read_piece(path, places, number) for path, places in manifest.files
+            for number in range(len(places) - 1)]
 
 
 # ---- raw text

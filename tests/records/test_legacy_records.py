@@ -172,7 +172,7 @@ def cut_off(folder):
 
 
 BAD = {
-    "batch size": (dict(train_batch_size=3), None, "does not divide the 4 rows of a batch"),
+    "batch size": (dict(train_batch_size=3), None, "does not divide the 4 streams"),
     "seq_len": (dict(seq_len=64), None, "seq_len: the flag says 64, the records in"),
     "reuse_len": (dict(reuse_len=8), None, "reuse_len: the flag says 8, the records in"),
     "too few slots": (dict(num_predict=4), None, "num_predict is 4, expected at least 5"),

@@ -17,7 +17,6 @@ from xlnet.batches import input_pipeline, permutation
 from xlnet.plots import figures, inspection
 from xlnet.programs import inspect_records
 from xlnet.records.manifest import Manifest
-from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 SCRIPT = "xlnet data inspect"
@@ -25,7 +24,6 @@ SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
 DRAWN = ["--num_predict=%d" % PREDICT]
 SETTINGS = permutation.Permutation(reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256,
                                    mask_alpha=6, mask_beta=1)
-ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 MARKS = re.compile("[⟦⟧⁰¹²³⁴⁵⁶⁷⁸⁹]")
 
 
@@ -149,23 +147,6 @@ def test_marks_are_targets_in_the_factorization_order(place):
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
 
 
-def test_colours_only_add_to_the_text(place):
-    shown = {color: place.inspect("--color=" + color, "--count_windows=0").stdout
-             for color in ("always", "never", "auto")}
-    assert "\x1b[" not in shown["never"] and shown["auto"] == shown["never"]     # no terminal
-    assert "\x1b[" in shown["always"] and ESCAPES.sub("", shown["always"]) == shown["never"]
-
-
-def test_no_color_is_honoured(monkeypatch):
-    import sys
-    in_color = inspect_records.in_color
-    monkeypatch.setattr(sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert in_color("auto") and in_color("always") and not in_color("never")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not in_color("auto") and in_color("always")
-
-
 def test_a_terminal_that_lacks_the_characters_gets_their_codes(place, monkeypatch):
     import sys
     output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
@@ -180,7 +161,7 @@ def test_lines_fit_and_hold_everything(place):
     """Words wrap at the width, counted in columns: Chinese characters take two."""
     windows, tokenizer = place.windows(stream=0, first=0, count=1), place.tokenizer
     texts = [inspection.window_text(windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN,
-                                    paint=inspection.plain, width=width) for width in (40, 1000)]
+                                    width=width) for width in (40, 1000)]
     lines = texts[0].split("\n")[2:]
     assert all(sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40
                for line in lines)
@@ -192,7 +173,7 @@ def test_lines_fit_and_hold_everything(place):
 def test_what_would_steer_the_terminal_is_escaped():
     pieces = types.SimpleNamespace(id_to_piece=lambda id: "▁a\x1b[2J")
     text = inspection.window_text(made_windows(), 0, "title", tokenizer=pieces, reuse_len=4,
-                                  paint=inspection.plain, width=80)
+                                  width=80)
     assert "\x1b" not in text and " a\\x1b[2J" in text
 
 
@@ -210,40 +191,12 @@ def made_windows():
 
 
 def test_counts_of_a_window_made_by_hand():
-    found = {(h.title, h.unit): h for h in inspection.histograms(made_windows(), reuse_len=4)}
-    for unit in ("tokens", "words"):        # spans of 2, 1 and 1
-        lengths = found["Length of predicted spans", unit]
-        assert lengths.labels[:2] == ["1", "2"]
-        assert lengths.series["spans"][:3].round(1).tolist() == [66.7, 33.3, 0.]
-    share, = [h for h in found.values() if h.title == "Predicted share by position"]
-    assert list(share.series) == ["backward"]
-    assert share.series["backward"].tolist() == [0, 0, 100, 100, 100, 0, 100, 0, 0, 0, 0, 0]
-    assert share.levels["even in each part"].tolist() == [50.] * 4 + [40.] * 8
-    a_len, b_len = made_windows().segment_lengths(reuse_len=4)
-    assert (a_len.tolist(), b_len.tolist()) == ([3], [2])
-    assert found["Length of segments", "tokens"].labels == ["1", "2", "3", "4"]
-    labels = found["Directions and labels", "label"].series
-    assert labels["backward"].tolist() == [0., 100.] and labels["forward"].tolist() == [0., 0.]
-
-
-def test_histograms_of_many_windows_are_whole(place):
-    windows = place.windows(stream=None, first=0, count=place.manifest.windows_per_stream)
-    for histogram in inspection.histograms(windows, REUSE_LEN):
-        assert all(len(values) == len(histogram.labels) for values in histogram.series.values())
-        if histogram.title == "Directions and labels":
-            assert sum(values.sum() for values in histogram.series.values()) == pytest.approx(100)
-        elif histogram.title != "Predicted share by position":
-            assert all(values.sum() == pytest.approx(100) for values in histogram.series.values())
-    assert windows.is_target.sum() == len(windows) * PREDICT
-
-
-def test_histogram_text_is_in_proportion():
-    text = inspection.histogram_text(
-        inspection.Histogram("Lengths", "words", "of all", ["1", "10+"],
-                             {"a": np.array([75., 25.])}), width=60)
-    assert text.split("\n")[0] == "Lengths [words], % of all"
-    bars = [line.count("█") for line in text.split("\n")[1:3]]
-    assert bars == [40, 13] and text.split("\n")[1].endswith("█ 75.0")
+    assert inspection.summary(made_windows(), reuse_len=4) == [
+        "1 windows, 12 tokens", "4 targets, 33.33 % of the tokens",
+        "3 spans of on average 1.33 words, 1.33 tokens",        # of 2, 1 and 1
+        "66.67 % of the spans are whole words", "0 windows forward, 1 backward",
+        "A of on average 3.0 tokens, B of 2.0; B continues A in 100.00 %",
+        "0 windows begin a stream"]
 
 
 # ---- masks ----
@@ -298,24 +251,13 @@ def test_fonts_are_chosen_for_their_characters(monkeypatch):
 # ---- the command line ----
 
 def test_everything_from_the_command_line(place, tmp_path):
-    masks, counts = tmp_path / "masks.png", tmp_path / "counts.png"
-    done = place.inspect("--masks_png=%s" % masks, "--histograms_png=%s" % counts,
-                         "--count_windows=8", "--stream=1", "--picture_tokens=6")
+    masks = tmp_path / "masks.png"
+    done = place.inspect("--masks_png=%s" % masks, "--count_windows=8", "--stream=1",
+                         "--picture_tokens=6")
     assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
     assert "96 targets, 18.75 % of the tokens" in done.stdout
     assert "4 windows forward, 4 backward" in done.stdout
-    for path in (masks, counts):
-        assert path.read_bytes().startswith(b"\x89PNG")
-        assert "%s\n" % path in done.stdout
-
-
-def test_defaults_are_the_trainers():
-    settings = inspect_records.InspectionSettings
-    trainer = {field.name: field for field in dataclasses.fields(PretrainingSettings)}
-    drawing = {field.name for field in dataclasses.fields(permutation.Permutation)} - {"reuse_len"}
-    for name in drawing | {"seed"}:
-        field = settings.__dataclass_fields__[name]
-        assert field.default == trainer[name].default and field.metadata == trainer[name].metadata
+    assert masks.read_bytes().startswith(b"\x89PNG") and "%s\n" % masks in done.stdout
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -330,9 +272,7 @@ def test_defaults_are_the_trainers():
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
      r"sentence: \d+ pieces, expected 1 to 40"),
     (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
-    (["--picture_tokens=41"], "picture_tokens is 41, expected at most 40"),
     (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
-    (["--histograms_png=h.png", "--count_windows=0"], "histograms_png: count_windows is 0"),
 ])
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)

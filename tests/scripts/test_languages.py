@@ -198,20 +198,6 @@ def test_chinese_records_have_words(chinese):
     assert np.mean(ids == tokenizer.unk_id) < 0.02
 
 
-@pytest.mark.parametrize("program, flags, other", [
-    ("data_utils.py", dict(keep_accents=False), "zh.model.json says True"),
-    ("data_utils.py", dict(uncased=True), "zh.model.json says False"),
-    ("train_gpu.py", dict(keep_accents=False), "were made with True"),
-])
-def test_no_stage_can_clean_text_in_another_way(chinese, program, flags, other):
-    given = {"data_utils.py": dict(input_glob=chinese / "train.txt", sp_path=chinese / "zh.model",
-                                   save_dir=chinese / "new"),
-             "train_gpu.py": dict(record_info_dir=chinese / "train", model_dir=chinese / "new")}
-    said = command.refused(program, **given[program], **flags)
-    assert other in said and list(flags)[0] in said
-    assert not (chinese / "new").exists()
-
-
 def test_chinese_from_text_to_classes(chinese):
     out, pretrained = chinese, chinese / "pretrained"
     command.succeed(

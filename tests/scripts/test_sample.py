@@ -101,8 +101,6 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
 @pytest.mark.parametrize("arguments, message", [
     (["--vocab_size=30000"], "too large for this text"),
     (["--vocab_size=20"], "too small for the characters of this text"),
-    (["--vocab_size=5"], "more than the 9 special symbols"),
-    (["--character_coverage=2"], "expected 0.9 <= coverage <= 1"),
     (["--input_glob=none.txt"], "input_glob: no file matches"),
 ])
 def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arguments, message):

@@ -11,7 +11,6 @@ from xlnet.serving.export import graph_encoding
 from xlnet.serving.export.graph_offsets import GraphAligner
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.features.question_windows import windows_of
-from xlnet.tokenization import wire
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -64,12 +63,6 @@ def test_bytes_that_are_no_text(tmp_path):
     found = in_graph(tokenizer, [b"on \xff mat", b"\xe4\xb8"])
     starts, ends = found.starts.to_list(), found.ends.to_list()
     assert (starts[0][0], ends[0][-1]) == (0, 8) and len(starts) == 2
-
-
-def test_messages_field_by_field():
-    message = wire.field(1, b"a" * 200) + wire.number_field(35, 300) + b"\x15abcd\x1912345678"
-    assert list(wire.fields(message)) == [(1, b"a" * 200), (35, 300), (2, b"abcd"),
-                                          (3, b"12345678")]
 
 
 def test_windows():

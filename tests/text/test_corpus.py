@@ -144,17 +144,16 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
     chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
     plan = windows.StreamPlan(1, False, sum(map(len, chunks)), 1)
     layout = corpus.Layout(plan, [len(c) for c in chunks], seed=3)
-    order = layout.order(number)
     read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, number)
     whole = read(0, plan.part_len)
     assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
     assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
     for low, high in ((0, 1), (5, 30), (15, 17), (16, 32), (plan.part_len - 3, plan.part_len)):
         assert np.array_equal(read(low, high), whole[low:high])
-    for block, begin in enumerate(order.begins):
+    for block, begin in enumerate(layout.order(number)[1]):
         tokens = np.concatenate([chunks[chunk][low:high]
                                  for chunk, low, high in layout.pieces(*text_of(block, chunks))])
-        arranged = order.arrange(block, tokens)
+        arranged = layout.arrange(number, block, tokens)
         assert np.array_equal(whole[begin:begin + len(arranged)], arranged)
 
 

@@ -1,28 +1,21 @@
 """preparation: killed jobs, shares of several machines, the pipeline on Beam."""
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import multiprocessing
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
-from helpers.paths import ROOT
-from helpers.preparation import SHAPE, make_documents, make_workspace
+from helpers.preparation import make_documents, make_workspace
 
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import merging, preparation, processes, reading
+from xlnet.text import merging, preparation, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
 
@@ -68,10 +61,9 @@ def assert_as_made_at_once(settings):
     assert content(fresh.save_dir) == content(settings.save_dir)
 
 
-def make_tasks(settings, *tasks):
-    """Makes the records of tasks (default: all); returns their summaries."""
-    return [preparation.make_records(dataclasses.replace(settings, task=task))
-            for task in tasks or range(settings.num_task)]
+def make_tasks(settings):
+    for task in range(settings.num_task):
+        preparation.make_records(dataclasses.replace(settings, task=task))
 
 
 def make_one_stream(settings, monkeypatch):
@@ -90,66 +82,39 @@ def make_one_stream(settings, monkeypatch):
 
 
 @contextlib.contextmanager
-def renames_left(monkeypatch, count):
-    """An interrupt instead of the rename after `count` ones; yields an iterator of those left."""
+def stopped_after(monkeypatch, count):
+    """An interrupt instead of the rename after `count` ones."""
     replace, left = os.replace, iter(range(count))
 
     def failing(source, target):
         if next(left, None) is None:
             raise KeyboardInterrupt
         replace(source, target)
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
         patched.setattr(os, "replace", failing)
-        yield left
+        yield
 
 
 @pytest.mark.slow
-def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch):
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch, replaces):
+    """Also where it replaces other records."""
     expected = preparation.make_records(settings)
     assert expected.manifest.tokens > 3 * BLOCK_TOKENS
-    steps = 0
-    while True:
-        again = moved(settings, "stopped-%d" % steps)
-        with contextlib.suppress(KeyboardInterrupt), renames_left(monkeypatch, steps):
+    older = moved(settings, "older", seed=5)
+    preparation.make_records(older)
+    steps, is_complete = 0, False
+    while not is_complete:
+        again = moved(settings, "stopped-%d" % steps, overwrite=replaces)
+        if replaces:
+            shutil.copytree(older.save_dir, again.save_dir)
+        with stopped_after(monkeypatch, steps):
             preparation.make_records(again)
-            break
-        finished = [name for name in content(again.save_dir) if name.startswith("stream-")]
-        assert all(content(again.save_dir)[name] == content(settings.save_dir)[name]
-                   for name in finished)
+            is_complete = True
         preparation.make_records(again)
-        assert content(again.save_dir) == content(settings.save_dir)
+        assert content(again.save_dir) == content(settings.save_dir), steps
         steps += 1
     assert steps > 20                        # each of them a file that was to be finished
-
-
-@pytest.mark.slow
-def test_a_killed_process_leaves_nothing_that_matters(workspace, tmp_path):
-    """SIGKILL, workers included, at random moments after each bit of progress, then the rest."""
-    text = tmp_path / "text.txt"
-    text.write_text("\n\n".join("\n".join(d) for d in make_documents(1, 4000)), encoding="utf-8")
-    command = [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=%s" % text,
-               "--sp_path=" + workspace.path("sp.model"), "--num_streams=8", "--num_workers=2",
-               *SHAPE]
-    subprocess.run([*command, "--save_dir=%s" % (tmp_path / "whole")], check=True,
-                   capture_output=True)
-    rng, killed = random.Random(0), tmp_path / "killed"
-
-    def finished_files():
-        return sum(".partial-" not in path.name for path in killed.rglob("*"))
-    for _ in range(4):
-        before = finished_files()
-        process = subprocess.Popen([*command, "--save_dir=%s" % killed],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while finished_files() <= before:
-            assert process.poll() is None, process.stderr.read()
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.02))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        process.stderr.close()
-    subprocess.run([*command, "--save_dir=%s" % killed], check=True, capture_output=True)
-    time.sleep(1)                            # orphaned workers notice and end
-    assert content(killed) == content(tmp_path / "whole")
 
 
 # What is finished is kept, whatever comes behind it.
@@ -207,23 +172,6 @@ def test_a_file_that_fails_costs_no_other_file(two_files, small_pieces, tokenize
     assert_as_made_at_once(two_files)
 
 
-def test_a_file_that_vanishes_costs_no_other_file(two_files, small_pieces, tokenized, tmp_path,
-                                                  monkeypatch):
-    tokenize_chunk = preparation.tokenize_chunk
-
-    def vanishing(job, index):
-        if index == len(job.chunks) - 1:
-            (tmp_path / "b.txt").unlink()
-        return tokenize_chunk(job, index)
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "tokenize_chunk", vanishing)
-        with pytest.raises(UserError, match="cannot read .*b.txt: No such file"):
-            preparation.make_records(two_files)
-    tokenized.clear()
-    made = preparation.make_records(two_files)
-    assert tokenized == [] and made.manifest.documents == 24
-
-
 def test_tokens_are_used_again_for_other_records(settings, small_pieces, tokenized):
     """Too few tokens for so many streams: the next try, whatever its windows, begins with them."""
     with pytest.raises(UserError, match="too few for num_streams=400"):
@@ -265,13 +213,11 @@ def test_tokens_are_used_again_for_another_number_of_tasks(settings, small_piece
 
 
 def test_streams_begun_with_other_settings_are_written_again(settings, small_pieces, monkeypatch,
-                                                             tokenized, caplog):
+                                                             tokenized):
     make_one_stream(settings, monkeypatch)
     tokenized.clear()
     other = dataclasses.replace(settings, seed=3)
-    with caplog.at_level("INFO", logger="xlnet"):
-        preparation.make_records(other)
-    assert "begun with other settings or input (seed 0 there, 3 now)" in caplog.text
+    preparation.make_records(other)
     assert tokenized == []
     assert_as_made_at_once(other)
 
@@ -282,27 +228,6 @@ def test_bad_text_leaves_no_directory(settings, tmp_path):
     with pytest.raises(UserError, match="bad.txt, line 2"):
         preparation.make_records(dataclasses.replace(settings, input_glob=str(bad)))
     assert not os.path.exists(settings.save_dir)
-
-
-def test_a_full_disk_is_named_and_nothing_is_lost(settings, small_pieces, tokenized, monkeypatch):
-    tokenize = preparation.corpus.tokenize
-
-    class Full:
-        def astype(self, *_, **__):
-            raise OSError(28, "No space left on device")
-
-    def filling(chunk, *arguments):
-        yield from tokenize(chunk, *arguments)
-        if chunk.begin:
-            yield Full()
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation.corpus, "tokenize", filling)
-        with pytest.raises(UserError, match="save_dir: cannot write to .*tokens: No space"):
-            preparation.make_records(settings)
-    assert [begin for _, begin in tokenized] == [0, CHUNK_BYTES]
-    tokenized.clear()
-    preparation.make_records(settings)
-    assert tokenized[0] == ("text.txt", CHUNK_BYTES)
 
 
 def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, small_pieces,
@@ -391,38 +316,6 @@ def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_complet
     assert preparation.make_records(other).seconds is None
 
 
-def test_an_interrupt_while_records_are_replaced_is_recovered(settings, small_pieces, monkeypatch):
-    settings = dataclasses.replace(settings, num_passes=1)
-    other = dataclasses.replace(settings, seed=5, overwrite=True)
-    expected = moved(other, "expected", overwrite=False)
-    with renames_left(monkeypatch, 1000) as left:
-        preparation.make_records(expected)
-    count = 1000 - len(list(left))
-    preparation.make_records(settings)
-    for missing in range(1, 9):              # four streams, the vocabulary, the manifest, ...
-        stopped = moved(other, "stopped-%d" % missing)
-        shutil.copytree(settings.save_dir, stopped.save_dir)
-        with renames_left(monkeypatch, count - missing), pytest.raises(KeyboardInterrupt):
-            preparation.make_records(stopped)
-        preparation.make_records(stopped)
-        assert content(stopped.save_dir) == content(expected.save_dir), missing
-
-
-@pytest.mark.slow
-def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
-    """What is sent for each chunk and stream is its index, however large the job is."""
-    import pickle
-    sent = []
-
-    class Pool(concurrent.futures.ProcessPoolExecutor):
-        def submit(self, *arguments):
-            sent.append(len(pickle.dumps(arguments)))
-            return super().submit(*arguments)
-    monkeypatch.setattr(processes.concurrent.futures, "ProcessPoolExecutor", Pool)
-    preparation.make_records(dataclasses.replace(settings, num_workers=2))
-    assert len(sent) > 8 and max(sent) < 100
-
-
 @pytest.mark.slow
 def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, small_pieces,
                                                                      tokenized):
@@ -440,62 +333,12 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, s
         yield lambda n: None
     with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory"):
         preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
-    assert not [name for name in content(settings.save_dir) if ".partial-" in name]
     preparation.make_records(settings)
     assert tokenized == []                   # the workers' tokens are used
     assert_as_made_at_once(settings)
 
 
-# Held-out text.
-
-def test_no_number_of_tasks_trains_on_held_out_text(settings, small_pieces, tmp_path):
-    """Small files, and more tasks than one: n-grams of the held-out part are in no other part."""
-    for number, document in enumerate(make_documents(7, 24)):
-        (tmp_path / ("%02d.txt" % number)).write_text("\n".join(document), encoding="utf-8")
-    (tmp_path / "all.txt").write_text("\n\n".join(map("\n".join, make_documents(8, 24))),
-                                      encoding="utf-8")
-    settings = dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"), num_streams=2,
-                                   num_passes=1, bi_data=False, heldout_share=0.3)
-    held_out = ngrams(dataclasses.replace(settings, split="heldout"))
-    counts = set()
-    for num_task in (1, 4):
-        shares = [preparation.plan_job(dataclasses.replace(settings, num_task=num_task, task=task,
-                                                           split="train"))
-                  for task in range(num_task)]
-        trained = set()
-        for job in shares:
-            trained |= ngrams(job.settings, job.chunks)
-        counts.add(len(trained))
-        assert held_out and trained and not held_out & trained
-    assert len(counts) == 1
-
-
-def ngrams(settings, chunks=None, n=24):
-    """All runs of `n` tokens inside of documents."""
-    chunks = chunks or preparation.plan_job(settings).chunks
-    tokens = [token for chunk in chunks for part in preparation.corpus.tokenize(
-        chunk, settings, preparation.tokenizer_of(settings), collections.Counter())
-        for token in part.tolist()]
-    ids = [token & preparation.windows.ID_BITS for token in tokens]
-    return {tuple(ids[i:i + n]) for i in range(len(ids) - n + 1)
-            if not any(token >= preparation.windows.DOCUMENT for token in tokens[i + 1:i + n])}
-
-
 # Several machines.
-
-def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
-    shared = moved(settings, "shared", num_task=3)
-    made = make_tasks(shared)
-    merged = merging.merge(shared.save_dir)
-    whole = preparation.make_records(settings).manifest
-    assert merged == Manifest.read(shared.save_dir)
-    assert merged.num_streams == 3 * whole.num_streams
-    for name in ("tokens", "documents", "sentences", "unknown"):
-        assert getattr(merged, name) == getattr(whole, name) == sum(
-            getattr(summary.manifest, name) for summary in made), name
-    assert merged.windows_per_stream == min(s.manifest.windows_per_stream for s in made)
-    assert all(os.path.exists(path) for path in merged.stream_paths(shared.save_dir))
-    assert os.path.exists(os.path.join(shared.save_dir, merged.sp_model))
 
 
 def test_a_merge_does_not_vouch_for_tasks_that_are_made_again(settings, small_pieces, monkeypatch):
@@ -538,18 +381,6 @@ def test_merging_checks_that_all_belongs_together(settings, small_pieces):
         merging.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
     with pytest.raises(UserError, match="seed 0 in .*task-00000-of-00002, 1 in .*task-00001"):
-        merging.merge(shared.save_dir)
-
-
-def test_tasks_too_uneven_are_refused(settings, small_pieces):
-    shared = moved(settings, "shared", num_task=2)
-    preparation.make_records(shared)
-    preparation.make_records(dataclasses.replace(shared, task=1, num_streams=2))
-    path = os.path.join(shared.save_dir, "task-00001-of-00002", "manifest.json")
-    manifest = files.read_json(path, "")
-    manifest["made_from"]["num_streams"] = 4             # as if its text were twice as long
-    files.write_json(path, manifest)
-    with pytest.raises(UserError, match=r"task-00000-of-00002 have \d+ .*\d+ % would be left"):
         merging.merge(shared.save_dir)
 
 

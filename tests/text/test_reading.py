@@ -335,25 +335,6 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
     assert seen["lines"] > seen["documents"] > 300
 
 
-@pytest.mark.parametrize("split", ("all", "train"))
-@pytest.mark.parametrize("form", ("lines", "paragraphs", "wikitext", "book", "records"))
-def test_a_desert_of_blank_lines_is_crossed_once_or_twice(tmp_path, form, split):
-    """Not once from each of its chunks: what is read of them all grows as the file does."""
-    path = tmp_path / ("x.jsonl" if form == "records" else "x.txt")
-    line = '{"text": "The cat sat."}\n' if form == "records" else "The cat sat.\n"
-    size = 100 * 10000
-    path.write_text(line + "\n" * size + line)
-    how = settings(split=split, heldout_share=0.0,
-                   text_format="lines" if form == "records" else form)
-    chunks, looked_at, lines = reading.cut([str(path)], 10000), 0, []
-    for chunk in chunks:
-        seen = reading.Seen(chunk.begin, chunk.end)
-        lines += reading.read_chunk(chunk, how, collections.Counter(), seen)
-        looked_at += seen.high - seen.low
-    assert [line.text for line in lines] == ["The cat sat."] * 2
-    assert len(chunks) > 90 and looked_at < 4 * size
-
-
 def unmarked(lines):
     """What stands between a chunk and the end of a document before it, bad text or the blank lines
     behind a form feed or before the first line, hides that a document begins."""

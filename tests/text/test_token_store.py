@@ -65,22 +65,6 @@ def test_tokens_that_are_there_are_not_made_again(tmp_path, made):
         assert len(made) == number * len(chunks), values
 
 
-@pytest.mark.parametrize("place, remade", [
-    (0, [0]), (5000, [0]), (10000, [0, 1]), (25000, [2]), (28000, [2, 3]),
-    (35990, [3])])
-def test_only_what_looks_at_the_edited_place_is_made_again(tmp_path, made, monkeypatch, place,
-                                                           remade):
-    monkeypatch.setattr(reading, "_BLOCK", 64)
-    text = "ab c\n\nde\n" * 4000
-    chunks = chunks_of(tmp_path, text, 10000)
-    tokens(store(tmp_path), chunks)
-    made.clear()
-    edited = text[:place] + "x" + text[place + 1:]
-    found = tokens(store(tmp_path), chunks_of(tmp_path, edited, 10000))
-    assert made == [chunks[number] for number in remade]
-    assert found == tokens(store(tmp_path / "fresh"), chunks)
-
-
 @pytest.mark.parametrize("values", [
     dict(), dict(split="train", heldout_share=0.5), dict(text_format="book"),
     dict(text_format="wikitext", split="heldout", heldout_share=0.5)])

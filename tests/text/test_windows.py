@@ -58,15 +58,6 @@ def test_impossible_streams_are_refused():
 
 # Readings.
 
-def test_backward_reading_is_the_mirror_image():
-    text = small_text()
-    forward, backward = readings(text)
-    assert backward.ids.tolist() == forward.ids.tolist()[::-1]
-    assert forward.ids.tolist() == (text & windows.ID_BITS).tolist()
-    ends = np.append(forward.sentences[1:], len(text))         # one past each last token
-    assert sorted(len(text) - ends) == backward.sentences.tolist()
-    assert backward.words.sum() == forward.words.sum()
-
 
 def test_words_backward_begin_at_their_last_piece():
     ids = [10, 12, 15, 11, EOP, 18, 13, EOD]                    # 12, 15, 18 continue a word

@@ -19,7 +19,6 @@ from xlnet.records import feature_spec, legacy, tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.records.legacy import LegacyManifest
 from xlnet.records.manifest import Manifest
-from xlnet.records.window_reader import WindowReader
 
 POOL_BATCHES = 32         # batches that are sorted by length together
 SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
@@ -34,9 +33,6 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
     Raises:
       UserError: the batch size does not divide the number of streams.
     """
-    if isinstance(manifest, LegacyManifest) and manifest.num_streams % batch_size:
-        raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
-                        "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
         even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
@@ -49,8 +45,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
                         batch_size: int, permutation: permutations.Permutation,
                         special_ids: Sequence[int], seed: int, start_step: int = 0,
                         epochs: Optional[int] = None, rows: slice = slice(None),
-                        legacy_word_start: Optional[np.ndarray] = None,
-                        skips_damaged: bool = False) -> tf.data.Dataset:
+                        legacy_word_start: Optional[np.ndarray] = None) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
@@ -67,7 +62,6 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
       epochs: None: without end.
       rows: the R rows of the batch that a replica computes.
       legacy_word_start: bool [V], `Tokenizer.is_legacy_word_start`; needed for mask_mode=legacy.
-      skips_damaged: see `window_reader.WindowReader`.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
@@ -79,7 +73,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
     source = (_LegacySource if isinstance(manifest, LegacyManifest) else _Source)(
-        directory, manifest, batch_size, rows, WindowReader(skips_damaged))
+        directory, manifest, batch_size, rows)
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
@@ -167,8 +161,7 @@ class _Source:
     """
     sampled_from: tuple[str, ...] = ("input", "word_start", "direction")
 
-    def __init__(self, directory, manifest, batch_size, rows, reader):
-        self._reader = reader
+    def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
         self._paths = manifest.stream_paths(directory)
@@ -189,12 +182,6 @@ class _Source:
 
     def parse(self, group, window):
         """Features [N,...] of the windows `window` [N/R], indices in a round."""
-        parsed = self._parsed(group, window)
-        # Also if the first window is damaged and replaced by the next one.
-        return dict(parsed, starts_stream=tf.maximum(parsed["starts_stream"], self._first(window)))
-
-    def _parsed(self, group, window):
-        """The features in the records."""
         serialized = tf.numpy_function(
             lambda group, window: np.array(self._read(int(group), window), object),
             [group, window], tf.string)
@@ -202,12 +189,8 @@ class _Source:
 
     def _read(self, group, window):
         """Serialized windows, list of N bytes: all rows of one index, then of the next."""
-        return [self._reader.read(self._paths[stream], self._places[stream], number)[0]
+        return [tfrecord.read_piece(self._paths[stream], self._places[stream], number)[0]
                 for number in window.tolist() for stream in self._streams[group]]
-
-    def _first(self, window):
-        """int32 [N]: 1 for the first windows of a round."""
-        return tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows)
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
         """`permutation.Sampled` of the windows `features`, dict of arrays [N,...]."""
@@ -230,17 +213,15 @@ class _LegacySource(_Source):
     """
     sampled_from = ("input", "is_masked")
 
-    def __init__(self, directory, manifest, batch_size, rows, reader):
-        self._reader = reader
+    def __init__(self, directory, manifest, batch_size, rows):
         self._features = legacy.features(manifest.seq_len)
         self._in_file = manifest.num_streams
         self._parts = self._in_file // batch_size
         self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
         self._directions = manifest.directions
-        self._paths, batches = zip(*manifest.files)
-        self._places = manifest.places
+        self._paths, self._places = map(list, zip(*manifest.files))
         self.groups, self.num_rows = self._parts * len(self._paths), len(self._rows)
-        self.windows = np.repeat(batches, self._parts).astype(np.int64)
+        self.windows = np.repeat([len(places) - 1 for places in self._places], self._parts)
 
     def streams(self, group):
         file, part = divmod(group, self._parts)
@@ -248,16 +229,16 @@ class _LegacySource(_Source):
 
     def _read(self, group, window):
         file, part = divmod(group, self._parts)
-        return [record for number in window.tolist() for record in self._reader.read(
-            self._paths[file], self._places[file], number, part + self._rows)]
+        return [piece[row] for number in window.tolist() for piece in [tfrecord.read_piece(
+            self._paths[file], self._places[file], number)] for row in part + self._rows]
 
     def parse(self, group, window):
-        parsed = self._parsed(group, window)
+        parsed = super().parse(group, window)
         rows = tf.cast(group % self._parts, tf.int32) + self._rows
         return dict(
             parsed, label=parsed["label"][:, 0],
             direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
-            starts_stream=self._first(window))
+            starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
         is_target = (features["is_masked"] > 0) & ~is_special

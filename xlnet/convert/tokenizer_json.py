@@ -16,13 +16,14 @@ import math
 import re
 from typing import Any, NamedTuple
 
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
+
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tokenization import sentencepiece_fields as proto
-from xlnet.tokenization import wire
 from xlnet.tokenization.tokenizer import Tokenizer
 
 NAME = "tokenizer.json"
+_Piece = ModelProto.SentencePiece
 
 _CUT_BY_HAND = "<eop>"      # occurs in texts, and is found there
 # That library subtracts this from the scores of pieces such as "2010,", so that they are not used:
@@ -60,13 +61,13 @@ def read(path: str) -> Rebuilt:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         raise UserError("%s: not as that library writes it (%s: %s)%s" % (
             path, type(e).__name__, e, _WAY_OUT)) from None
-    trainer = wire.number_field(proto.MODEL_TYPE, proto.UNIGRAM) + wire.number_field(
-        proto.VOCAB_SIZE, len(pieces))
-    model = b"".join(wire.field(proto.PIECE, piece) for piece in pieces) + wire.field(
-        proto.TRAINER, trainer) + wire.field(proto.NORMALIZER, wire.field(proto.TABLE, table))
-    return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces), tuple(
-        token["content"] for token in values.get("added_tokens") or ()
-        if not token["special"] and token["content"] != _CUT_BY_HAND))
+    model = ModelProto(
+        pieces=pieces, normalizer_spec={"precompiled_charsmap": table},
+        trainer_spec={"model_type": TrainerSpec.UNIGRAM, "vocab_size": len(pieces)})
+    return Rebuilt(
+        model.SerializeToString(), "Lowercase" in steps, "NFKD" not in steps, len(pieces), tuple(
+            token["content"] for token in values.get("added_tokens") or ()
+            if not token["special"] and token["content"] != _CUT_BY_HAND))
 
 
 class _Unfit(Exception):
@@ -117,7 +118,7 @@ def _check_words(values):
 
 
 def _pieces(model, added):
-    """The pieces as protobuf messages."""
+    """The pieces of a vocabulary."""
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit("the model is %s, expected Unigram%s" % (
             model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
@@ -133,7 +134,7 @@ def _pieces(model, added):
 
 
 def _piece(text, score, is_unknown, is_special):
-    """A piece as a protobuf message. is_special: of an added token; None: it is not one.
+    """A piece. is_special: of an added token; None: it is not one.
 
     In older files only the score 0 marks user-defined pieces; those of trained ones are logarithms
     of probabilities.
@@ -143,15 +144,14 @@ def _piece(text, score, is_unknown, is_special):
     if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
         score += _PENALTY
     if is_unknown:
-        kind = proto.UNKNOWN
+        kind = _Piece.UNKNOWN
     elif text == _CUT_BY_HAND:
-        kind = proto.USER_DEFINED
+        kind = _Piece.USER_DEFINED
     elif is_special is None:
-        kind = proto.USER_DEFINED if score == 0 else proto.NORMAL
+        kind = _Piece.USER_DEFINED if score == 0 else _Piece.NORMAL
     else:
-        kind = proto.CONTROL if is_special else proto.USER_DEFINED
-    return wire.field(proto.TEXT, text.encode()) + wire.float_field(proto.SCORE, score) \
-        + wire.number_field(proto.TYPE, kind)
+        kind = _Piece.CONTROL if is_special else _Piece.USER_DEFINED
+    return _Piece(piece=text, score=score, type=kind)
 
 
 def write(path: str, tokenizer: Tokenizer) -> None:
@@ -160,15 +160,12 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece
     has their characters. Special tokens are found in text there, not here.
     """
-    pieces, table = [], b""
-    for number, content in wire.fields(tokenizer.model_bytes()):
-        if number == proto.PIECE:
-            found = dict(wire.fields(content))
-            text, kind = found[proto.TEXT].decode(), found.get(proto.TYPE, proto.NORMAL)
-            score = 0. if kind == proto.USER_DEFINED else wire.to_float(found[proto.SCORE])
-            pieces.append((text, score - _PENALTY * bool(_DIGIT_COMMA.fullmatch(text)), kind))
-        elif number == proto.NORMALIZER:
-            table = dict(wire.fields(content)).get(proto.TABLE, b"")
+    model, pieces = ModelProto.FromString(tokenizer.model_bytes()), []
+    for piece in model.pieces:
+        score = 0. if piece.type == _Piece.USER_DEFINED else piece.score
+        penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
+        pieces.append((piece.piece, score - penalty, piece.type))
+    table = model.normalizer_spec.precompiled_charsmap
     steps: list[dict[str, Any]] = [
         {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
         ("``", "''")]
@@ -189,7 +186,8 @@ def write(path: str, tokenizer: Tokenizer) -> None:
         "added_tokens": [
             {"id": id, "content": text, "special": True, "single_word": False,
              "lstrip": text == "<mask>", "rstrip": False, "normalized": False}
-            for id, (text, _, kind) in enumerate(pieces) if kind in (proto.UNKNOWN, proto.CONTROL)],
+            for id, (text, _, kind) in enumerate(pieces)
+            if kind in (_Piece.UNKNOWN, _Piece.CONTROL)],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {"type": "Sequence",
                           "pretokenizers": [{"type": "WhitespaceSplit"}, words]},

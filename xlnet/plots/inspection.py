@@ -8,9 +8,10 @@ Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + 
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 import unicodedata
 from collections.abc import Sequence
-from typing import Callable, Optional, Union
+from typing import Optional
 
 import numpy as np
 
@@ -24,8 +25,6 @@ from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
-_BINS = 16                               # of the positions in a window
-_LONGEST_SPAN = 10                       # longer ones are counted together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +124,7 @@ def window_excerpt(windows: Windows, row: int, count: int, tokenizer: Tokenizer,
     """The first `count` tokens of a window, as the model reads them."""
     ids = windows.input_ids[row, :count]
     return Excerpt(
-        title, [_printable(tokenizer.id_to_piece(int(id))) for id in ids], ids,
+        title, [errors.visible(tokenizer.id_to_piece(int(id))) for id in ids], ids,
         windows.rank[row, :count], windows.is_target[row, :count], windows.is_special[row, :count])
 
 
@@ -150,7 +149,7 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
     rank = permutations.ranks(random, is_target, permutation.perm_size)
-    return Excerpt(" ".join(text.split()), [_printable(piece) for piece in pieces], ids, rank[0],
+    return Excerpt(" ".join(text.split()), list(map(errors.visible, pieces)), ids, rank[0],
                    is_target[0], is_special[0])
 
 
@@ -180,44 +179,15 @@ def visibility(rank: np.ndarray, is_target: np.ndarray,
 # ---- windows as text ----
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Colours that are readable on dark and on light terminals.
-_COLORS = {"bold": "1", "dim": "2", "reused": "39", "A": "38;5;34", "B": "38;5;33",
-           "forward": "1;38;5;34", "backward": "1;38;5;170"}
-# Backgrounds of targets, from those predicted first (light) to those predicted last (dark).
-_ORDER_COLORS = ("30;48;5;229", "30;48;5;222", "30;48;5;215", "97;48;5;166", "97;48;5;88")
-
-
-# Function from a text and a colour to the text in it. The colour is a name, or how far the token is
-# in the order, in [0, 1).
-Paint = Callable[[str, Union[str, float]], str]
-
-
-def plain(text: str, color: Union[str, float]) -> str:
-    """A `Paint` that leaves the text as it is."""
-    return text
-
-
-def ansi(text: str, color: Union[str, float]) -> str:
-    """A `Paint` for terminals."""
-    if isinstance(color, float):
-        code = _ORDER_COLORS[int(color * len(_ORDER_COLORS))]
-    else:
-        code = _COLORS[color]
-    return "\x1b[%sm%s\x1b[0m" % (code, text)
-
-
-def legend(paint: Paint) -> str:
-    """Lines that explain the marks of `window_text`."""
-    early, late = paint("⟦early⁵⟧", 0.), paint("⟦late³¹⟧", 0.99)
-    lines = (
-        "⟦piece⁷ piece²⟧  predicted; the number is its place in the factorization order: %s %s\n"
-        "segments         %s (continues the stream), %s, %s\n"
-        "◀ backward       shown in reading order; the model begins at the last token shown\n")
-    return lines % (early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B"))
+LEGEND = """\
+⟦piece⁷ piece²⟧  predicted; the number is its place in the factorization order
+segments         reused (continues the stream), A, B
+◀ backward       shown in reading order; the model begins at the last token shown
+"""
 
 
 def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
-                paint: Paint, width: int) -> str:
+                width: int) -> str:
     """A window as lines of at most `width` columns, with parts and targets marked.
 
     A backward window is reversed, so that its words are readable; the numbers at its parts are
@@ -227,121 +197,57 @@ def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer,
     a_len, b_len = (int(lengths[row]) for lengths in windows.segment_lengths(reuse_len))
     targets = windows.is_target[row]
     lines = ["%s  %s  %s%s" % (
-        paint(title, "bold"),
-        paint("◀ backward" if backward else "forward ▶", DIRECTIONS[int(backward)]),
-        LABELS[windows.label[row]], "  the stream begins" if windows.starts_stream[row] else "")]
+        title, "◀ backward" if backward else "forward ▶", LABELS[windows.label[row]],
+        "  the stream begins" if windows.starts_stream[row] else "")]
     lines.append("%d of %d tokens predicted, %d of them in the reused part; A %d tokens, B %d" % (
         targets.sum(), len(targets), targets[:reuse_len].sum(), a_len, b_len))
     parts = [("reused", 0, reuse_len), ("A", reuse_len, reuse_len + a_len + 1),
              ("B", reuse_len + a_len + 1, len(targets))]
-    units = _units(windows, row, tokenizer, parts, backward, paint)
+    texts = _marked_texts(windows, row, tokenizer, parts, backward)
     for name, start, end in parts[::-1] if backward else parts:
         first, last = (end - 1, start) if backward else (start, end - 1)
-        label = "%-6s %3d-%-3d " % (name, first, last)
-        inside = units[start:end][::-1] if backward else units[start:end]
-        for line in _wrapped(inside, width - len(label)):
-            lines.append(paint(label, "dim") + line)
-            label = " " * len(label)
+        inside = texts[start:end][::-1] if backward else texts[start:end]
+        lines += _wrapped("%-6s %3d-%-3d " % (name, first, last), "".join(inside).strip(), width)
     return "\n".join(lines) + "\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Unit:
-    """One piece as it is shown."""
-    space: bool       # whether a space precedes it
-    painted: str
-    columns: int      # of the terminal
-    may_break: bool   # whether a line may begin with it
-
-
-def _units(windows, row, tokenizer, parts, backward, paint):
-    """The pieces of a window, in stored order; targets in brackets that open on the left."""
-    targets = windows.is_target[row]
+def _marked_texts(windows, row, tokenizer, parts, backward):
+    """The text of each piece of a window, with the space before it; targets are in brackets that
+    open on the left."""
+    targets, is_special = windows.is_target[row], windows.is_special[row]
     places = places_in_order(windows.rank[row], targets)
-    begins, ends = np.zeros(len(targets), bool), np.zeros(len(targets), bool)
-    for _, start, end in parts:
-        inside = np.concatenate([[False], targets[start:end], [False]])
-        begins[start:end] = inside[1:-1] & ~inside[:-2]
-        ends[start:end] = inside[1:-1] & ~inside[2:]
-    opens, closes = (ends, begins) if backward else (begins, ends)
-    units = []
-    for name, start, end in parts:
-        for i in range(start, end):
-            space, text = _spelled(tokenizer.id_to_piece(int(windows.input_ids[row, i])))
-            on_the_left = (i + 1 if backward else i - 1) % len(targets)
-            space |= bool(windows.is_special[row, [i, on_the_left]].any())
-            if targets[i]:
-                number = str(places[i]).translate(_SUPERSCRIPT)
-                text = "⟦" * int(opens[i]) + (text or WORD_START) + number + "⟧" * int(closes[i])
-            color = (places[i] - 1) / len(targets[targets]) if targets[i] else name
-            columns = _columns(text)
-            painted = paint(text, color) if text else ""
-            units.append(_Unit(space, painted, columns, space or columns > len(text)))
-    return units
+    before, after = np.roll(targets, 1), np.roll(targets, -1)
+    before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = False
+    left, right = (after, before) if backward else (before, after)
+    texts = []
+    for i, id in enumerate(windows.input_ids[row]):
+        piece = tokenizer.id_to_piece(int(id))
+        on_the_left = (i + 1 if backward else i - 1) % len(targets)
+        space = piece.startswith(WORD_START) or is_special[[i, on_the_left]].any()
+        text = errors.visible(piece[piece.startswith(WORD_START):])
+        if targets[i]:
+            text = "".join(["⟦" * (not left[i]), text or WORD_START,
+                            str(places[i]).translate(_SUPERSCRIPT), "⟧" * (not right[i])])
+        texts.append(" " * bool(space) + text)
+    return texts
 
 
-def _spelled(piece):
-    """Whether a space precedes a piece, and its characters."""
-    return piece.startswith(WORD_START), _printable(piece[piece.startswith(WORD_START):])
-
-
-def _printable(text):
-    """`text` with control and invisible characters escaped."""
-    return "".join(c if c.isprintable() else "\\x%x" % ord(c) for c in text)
-
-
-def _columns(text):
-    """Columns of a terminal that a text takes: two for each East Asian wide character."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
-               for c in text)
-
-
-def _wrapped(units, width):
-    """Lines of at most `width` columns, broken between words, or within one that is too long."""
-    lines, line, used = [], "", 0
-    for chunk in _chunks(units, width):
-        space = chunk[0].space and used > 0
-        needed = sum(unit.columns for unit in chunk)
-        if used and used + space + needed > width:
-            lines.append(line)
-            line, used, space = "", 0, False
-        line += " " * space + "".join(unit.painted for unit in chunk)
-        used += space + needed
-    return lines + [line]
-
-
-def _chunks(units, width):
-    """Yields words as lists of units, cut where a word is wider than a line."""
-    used = 0
-    chunk: list[_Unit] = []
-    for unit in units:
-        if chunk and (unit.may_break or used + unit.columns > width):
-            yield chunk
-            chunk, used = [], 0
-        chunk.append(unit)
-        used += unit.columns
-    if chunk:
-        yield chunk
+def _wrapped(label, text, width):
+    """Lines of at most `width` columns, of which an East Asian wide character takes two."""
+    filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
+    return [line.replace("\0", "") for line in textwrap.wrap(
+        filled, width - 1, initial_indent=label, subsequent_indent=" " * len(label),
+        break_on_hyphens=False)]
 
 
 # ---- counts ----
-
-@dataclasses.dataclass(frozen=True)
-class Histogram:
-    """Percentages by label. series, and levels to compare them with: by name, [labels] each."""
-    title: str
-    unit: str          # of the labels
-    measure: str       # of what they are percentages
-    labels: list
-    series: dict
-    levels: dict = dataclasses.field(default_factory=dict)
-
 
 def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with counts over all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
     counts = np.bincount(windows.direction, minlength=2)
+    a_len, b_len = windows.segment_lengths(reuse_len)
     return [
         "%s windows, %s tokens" % (_grouped(len(windows)), _grouped(tokens)),
         "%s targets, %.2f %% of the tokens" % (
@@ -350,7 +256,8 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
             _grouped(len(spans.tokens)), spans.words.mean(), spans.tokens.mean()),
         "%.2f %% of the spans are whole words" % (100 * spans.is_whole.mean()),
         "%s windows forward, %s backward" % tuple(map(_grouped, counts)),
-        "B continues A in %.2f %%" % (100 * windows.label.mean()),
+        "A of on average %.1f tokens, B of %.1f; B continues A in %.2f %%" % (
+            a_len.mean(), b_len.mean(), 100 * windows.label.mean()),
         "%s windows begin a stream" % _grouped(windows.starts_stream.sum()),
     ]
 
@@ -379,100 +286,3 @@ def _spans(windows, reuse_len):
     starts[::length] = True                           # a window begins with a word
     return _Spans(ends - begins + 1, word[ends] - word[begins] + 1,
                   starts[begins] & starts[ends + 1])
-
-
-def histograms(windows: Windows, reuse_len: int) -> list[Histogram]:
-    """The counts as a list of `Histogram`."""
-    spans = _spans(windows, reuse_len)
-    a_len, b_len = windows.segment_lengths(reuse_len)
-    return [
-        _lengths("Length of predicted spans", "words", spans.words),
-        _lengths("Length of predicted spans", "tokens", spans.tokens),
-        _share_by_position(windows, reuse_len),
-        _segment_lengths({"A": a_len, "B": b_len}, int((a_len + b_len)[0]) - 1),
-        _directions_and_labels(windows),
-    ]
-
-
-def _lengths(title, unit, lengths):
-    counts = np.bincount(np.minimum(lengths, _LONGEST_SPAN), minlength=_LONGEST_SPAN + 1)[1:]
-    labels = [str(n) for n in range(1, _LONGEST_SPAN)] + ["%d+" % _LONGEST_SPAN]
-    return Histogram(title, unit, "of all spans", labels, {"spans": _percent(counts)})
-
-
-def _share_by_position(windows, reuse_len):
-    """Percentage of predicted tokens among predictable ones; the level is their mean in a part."""
-    length = windows.input_ids.shape[1]
-    edges = _edges(0, length, _BINS)
-    series = {}
-    for direction, name in enumerate(DIRECTIONS):
-        rows = windows.direction == direction
-        if rows.any():
-            series[name] = _shares(windows, rows, edges[:-1])
-    parts = _shares(windows, slice(None), [0, reuse_len])
-    middles = (edges[:-1] + edges[1:] - 1) / 2
-    return Histogram("Predicted share by position", "position in the window, as the model reads",
-                     "of the tokens there", _ranges(edges), series,
-                     {"even in each part": parts[(middles >= reuse_len).astype(int)]})
-
-
-def _shares(windows, rows, begins):
-    """Predicted tokens of `rows` in % of the predictable ones, between the positions `begins`."""
-    predicted = np.add.reduceat(windows.is_target[rows].sum(axis=0), begins)
-    possible = np.add.reduceat((~windows.is_special[rows]).sum(axis=0), begins)
-    return 100. * predicted / np.maximum(possible, 1)
-
-
-def _segment_lengths(lengths, longest):
-    edges = _even_edges(1, longest + 1)
-    return Histogram("Length of segments", "tokens", "of all windows", _ranges(edges), {
-        name: _percent(np.histogram(values, bins=edges)[0]) for name, values in lengths.items()})
-
-
-def _directions_and_labels(windows):
-    series = {}
-    for direction, name in enumerate(DIRECTIONS):
-        counts = np.bincount(windows.label[windows.direction == direction], minlength=2)
-        series[name] = 100. * counts / len(windows)
-    return Histogram("Directions and labels", "label", "of all windows", list(LABELS), series)
-
-
-def _edges(low, high, bins):
-    """Edges of at most `bins` ranges of integers that cover low ... high - 1."""
-    return np.unique(np.linspace(low, high, bins + 1).astype(np.int64))
-
-
-def _even_edges(low, high):
-    """Edges of ranges of equal width, ideally 10 of them; the last one may be shorter."""
-    size = high - low
-    bins = next((n for n in (10, 9, 11, 8, 12, 7, 6) if size % n == 0), 10)
-    width = -(-size // bins)
-    return np.append(np.arange(low, high, width), high)
-
-
-def _ranges(edges):
-    return ["%d-%d" % (low, high - 1) if high - low > 1 else str(low)
-            for low, high in zip(edges[:-1], edges[1:])]
-
-
-def _percent(counts):
-    return 100. * counts / max(counts.sum(), 1)
-
-
-def histogram_text(histogram: Histogram, width: int) -> str:
-    """A histogram as lines of text: a line for each label, a bar for each series."""
-    margin = max(map(len, histogram.labels))
-    series = histogram.series
-    room = (width - margin - 20 * len(histogram.levels)) // len(series) - 10
-    room = max(min(room, 40), 5)
-    largest = max(values.max() for values in series.values()) or 1
-    lines = ["%s [%s], %% %s" % (histogram.title, histogram.unit, histogram.measure)]
-    heads = ["%-*s" % (room + 8, name) for name in series] + list(histogram.levels)
-    if len(heads) > 1:
-        lines.append("  ".join([" " * margin] + heads))
-    for i, label in enumerate(histogram.labels):
-        cells = ["%-*s" % (room + 8, "%s %.1f" % (
-            "█" * int(round(room * values[i] / largest)), values[i])) for values in series.values()]
-        cells += ["%.1f" % values[i] for values in histogram.levels.values()]
-        lines.append("  ".join(["%*s" % (margin, label)] + cells))
-    return "\n".join(map(str.rstrip, lines)) + "\n"

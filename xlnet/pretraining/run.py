@@ -166,10 +166,9 @@ class Run:
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
 
     def _reading(self):
-        """Arguments of `pretraining_batches` about the vocabulary and damaged records."""
+        """Arguments of `pretraining_batches` about the vocabulary."""
         return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
-                    legacy_word_start=self._tokenizer.is_legacy_word_start,
-                    skips_damaged=self._settings.on_error == "skip")
+                    legacy_word_start=self._tokenizer.is_legacy_word_start)
 
     def _banner(self):
         settings, manifest = self._settings, self._manifest

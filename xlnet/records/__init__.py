@@ -2,5 +2,5 @@
 
 `feature_spec` has the features of pretraining and fine-tuning records, `manifest` describes a
 directory of pretraining records; `legacy` does both for those of the original implementation;
-`example_bytes` serializes many records at once, `tfrecord` puts a frame around each.
+`example_bytes` serializes many records at once, `tfrecord` puts a frame around each and reads them.
 """

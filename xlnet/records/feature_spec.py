@@ -6,7 +6,7 @@ Shape letters: Q tokens in a window, T tokens in a fine-tuning example.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
@@ -41,18 +41,6 @@ def finetuning_features(max_seq_length: int, label_features: Sequence[Feature] =
         *label_features,
         Feature("is_real_example", (), "int"),       # 0 fills up the last batch
     )
-
-
-def encode(features: Sequence[Feature], values: Mapping[str, Any]) -> bytes:
-    """Serializes NumPy arrays or scalars, a dict by feature name, to `tf.train.Example` bytes."""
-    import tensorflow as tf
-    example = tf.train.Example()
-    for name, shape, dtype in features:
-        value = values[name]
-        flat = value.ravel().tolist() if hasattr(value, "ravel") else (value if shape else [value])
-        target = example.features.feature[name]
-        (target.int64_list if dtype == "int" else target.float_list).value.extend(flat)
-    return example.SerializeToString(deterministic=True)
 
 
 def parse(features: Sequence[Feature], serialized: Any) -> dict[str, Any]:

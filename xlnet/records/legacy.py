@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.records import tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -65,8 +66,7 @@ class LegacyManifest:
     windows_per_stream: int
     num_predict: int             # masked tokens of a window; 0: not the same in all of them
     cores: int                   # the rows belong to so many cores, each with both directions
-    files: tuple                 # of (path, batches)
-    places: tuple                # of int64 arrays: where a file's batches begin, and its end
+    files: tuple                 # of (path, int64: where its batches begin, and its end)
 
     @property
     def tokens(self) -> int:
@@ -105,17 +105,15 @@ class LegacyManifest:
         if bi_data and batch_size % (2 * cores):
             raise UserError("%s: bsz is %d, expected a multiple of %d for both directions"
                             % (infos[0], batch_size, 2 * cores))
-        for path, _ in found:
-            _check_first(path, seq_len, tokenizer)
+        for path, places in found:
+            _check_first(path, places, seq_len, tokenizer)
         return cls(
             vocab_size=tokenizer.vocab_size, sp_model=os.path.abspath(tokenizer.path),
             sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
             keep_accents=tokenizer.keep_accents, seq_len=seq_len,
             reuse_len=int(named["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
             windows_per_stream=sum(len(places) - 1 for _, places in found),
-            num_predict=int(named["num_predict"] or 0), cores=cores,
-            files=tuple((path, len(places) - 1) for path, places in found),
-            places=tuple(places for _, places in found))
+            num_predict=int(named["num_predict"] or 0), cores=cores, files=found)
 
     def check_targets(self, num_predict: int) -> None:
         """Raises UserError if windows are known to have more masked tokens than `num_predict`."""
@@ -199,14 +197,12 @@ def batch_places(path: str, batch_size: int) -> tuple[np.ndarray, int]:
     return np.array([*places, size], np.int64), count
 
 
-def _check_first(path, seq_len, tokenizer):
+def _check_first(path, places, seq_len, tokenizer):
     """Checks the features of a file's first window, and that its ids fit the vocabulary."""
     import tensorflow as tf
-    with open(path, "rb") as f:
-        length = struct.unpack("<Q", f.read(12)[:8])[0]
-        serialized = f.read(length)
     try:
-        found = tf.train.Example.FromString(serialized).features.feature
+        found = tf.train.Example.FromString(
+            tfrecord.read_piece(path, places, 0)[0]).features.feature
     except DecodeError:
         raise UserError("%s: record 0 is not a tf.train.Example" % path) from None
     for name, (length,), _ in features(seq_len):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -74,44 +72,29 @@ class Manifest:
         _check_fields(path, "", values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
             _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)
-        manifest = cls(**dict(values, streams=tuple(values["streams"]),
-                              made_from=in_todays_units(values["made_from"])))
+        manifest = cls(**dict(values, streams=tuple(values["streams"])))
         manifest._check_values(path)
-        for name in manifest._names():
+        for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
             files.require_inside(os.path.join(directory, name), directory, "the records'")
         manifest._check_sizes(directory, path)
         return manifest
 
-    def _names(self) -> list[str]:
-        """The names of all other files."""
-        return [self.sp_model, *(stream["file"] for stream in self.streams)]
-
     def _check_values(self, path: str) -> None:
-        """Raises UserError unless the numbers are consistent and all files below the directory."""
-        for name in self._names():
-            if os.path.isabs(name) or ".." in name.split("/") or not name:
-                raise UserError("%s: file %r, expected a name below the directory of the manifest"
-                                % (path, name))
-        shortest = min((stream["windows"] for stream in self.streams), default=0)
-        expected = {
-            "vocab_size": self.vocab_size >= 1, "seq_len": self.seq_len >= 1,
+        """Raises UserError unless the numbers are consistent."""
+        windows = [stream["windows"] for stream in self.streams]
+        directions = [stream["direction"] for stream in self.streams]
+        fits = {
+            "vocab_size": self.vocab_size >= 1,
             "reuse_len": 1 <= self.reuse_len < self.seq_len,
             "num_passes": self.num_passes >= 1,
-            "num_streams": (1 <= self.num_streams == len(self.streams)
+            "num_streams": (1 <= self.num_streams == len(windows)
                             and self.num_streams % (1 + self.bi_data) == 0),
-            "windows_per_stream": 1 <= self.windows_per_stream <= shortest}
-        for name, fits in expected.items():
-            if not fits:
-                raise UserError("%s: %s is %d, which does not fit its %d streams of at least %d "
-                                "windows of %d tokens; regenerate the records" % (
-                                    path, name, getattr(self, name), len(self.streams), shortest,
-                                    self.seq_len))
-        directions = [stream["direction"] for stream in self.streams]
-        if directions != [i % 2 * self.bi_data for i in range(self.num_streams)]:
-            raise UserError("%s: directions of the streams are %s, expected %s (bi_data is %s); "
-                            "regenerate the records" % (
-                                path, directions[:8], "0, 1, 0, 1, ..." if self.bi_data else "0",
-                                self.bi_data))
+            "windows_per_stream": 1 <= self.windows_per_stream <= min(windows, default=0),
+            "bi_data": directions == [i % 2 * self.bi_data for i in range(len(windows))]}
+        for name, is_consistent in fits.items():
+            if not is_consistent:
+                raise UserError("%s: %s is %d, which does not fit its other values; regenerate the "
+                                "records" % (path, name, getattr(self, name)))
 
     def _check_sizes(self, directory: str, path: str) -> None:
         for stream in self.streams:
@@ -138,9 +121,10 @@ class Manifest:
             files.require_file(path, "record_info_dir")
             found = files.sha256(path)
             if found != expected:
-                damage = None if name == self.sp_model else tfrecord.damage(path)
+                damaged = None if name == self.sp_model else tfrecord.first_damaged(path)
                 raise UserError("%s: %s; %s says sha256 %s, found %s; regenerate the records" % (
-                    path, damage or "not the file that was made", MANIFEST_NAME, expected, found))
+                    path, "not the file that was made" if damaged is None
+                    else "record %d is damaged" % damaged, MANIFEST_NAME, expected, found))
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
@@ -162,11 +146,3 @@ def _check_fields(path, where, values, types):
         if type(values[name]) is not kind:
             raise UserError("%s: %s%s is %.80r, expected %s" % (
                 path, where, name, values[name], kind.__name__))
-
-
-def in_todays_units(made_from: Mapping[str, Any]) -> dict[str, Any]:
-    """`made_from`, also of records whose settings had the held-out ratio as a percentage."""
-    values = dict(made_from)
-    if "heldout_percent" in values:
-        values["heldout_share"] = values.pop("heldout_percent") / 100
-    return values

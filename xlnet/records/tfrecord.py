@@ -6,10 +6,11 @@ Shape letters: n records, R bytes of one.
 from __future__ import annotations
 
 import functools
+import io
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Optional
 
 import google_crc32c
 import numpy as np
@@ -45,21 +46,6 @@ def _data_size(head):
     return size if size >= 0 and head == header(size) else None
 
 
-def damage(path: str) -> Optional[str]:
-    """What is wrong with the first damaged record of a file; None if all are intact."""
-    with open(path, "rb") as f:
-        for number, head in enumerate(iter(lambda: f.read(BEFORE), b"")):
-            size = _data_size(head)
-            if size is None and len(head) == BEFORE:
-                return "record %d: its length is damaged" % number
-            rest = b"" if size is None else f.read(size + BEHIND)
-            if size is None or len(rest) < size + BEHIND:
-                return "cut off in record %d" % number
-            if rest[size:] != _checksum(rest[:size]):
-                return "record %d is damaged" % number
-    return None
-
-
 def _checksum(data):
     """TFRecord's masked CRC-32C."""
     checksum = google_crc32c.value(data)
@@ -72,20 +58,47 @@ def checksums(pieces: Iterable[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(map(_checksum, pieces)), np.uint8).reshape(-1, BEHIND)
 
 
-def split(content: bytes) -> Iterator[Optional[bytes]]:
-    """Yields the data of all records in `content`; None for a damaged one, which is the last one if
-    its length is damaged."""
-    place = 0
-    while place < len(content):
-        begin = place + BEFORE
-        size = _data_size(content[place:begin])
+def split(file: IO[bytes]) -> Iterator[Optional[bytes]]:
+    """Yields the data of all records of an open file; None for a damaged one, which is the last
+    one if its length is damaged."""
+    for head in iter(lambda: file.read(BEFORE), b""):
+        size = _data_size(head)
         if size is None:
             yield None
             return
-        end = begin + size
-        data = content[begin:end]
-        yield data if content[end:end + BEHIND] == _checksum(data) else None
-        place = end + BEHIND
+        rest = file.read(size + BEHIND)
+        yield rest[:size] if rest[size:] == _checksum(rest[:size]) else None
+
+
+def first_damaged(path: str) -> Optional[int]:
+    """The number of the first damaged record of a file, from 0; None if all are intact."""
+    with open(path, "rb") as f:
+        return next((number for number, data in enumerate(split(f)) if data is None), None)
+
+
+def read_piece(path: str, places: Sequence[int], number: int) -> list[bytes]:
+    """The data of the records in the piece `number` of a file, read by its position alone.
+
+    A piece is one of our records, which all have one size, or a batch of records of the original
+    implementation.
+
+    Args:
+      places: where the file's pieces begin, and the end of the last one [bytes].
+
+    Raises:
+      UserError: the file cannot be read, or a record is damaged.
+    """
+    begin, end = int(places[number]), int(places[number + 1])
+    try:
+        with open(path, "rb") as f:
+            f.seek(begin)
+            content = f.read(end - begin)
+    except OSError as e:
+        raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
+    found = [data for data in split(io.BytesIO(content)) if data is not None]
+    if sum(BEFORE + len(data) + BEHIND for data in found) != end - begin:
+        raise UserError("%s: record %d is damaged; regenerate the records" % (path, number))
+    return found
 
 
 class EqualRecords:

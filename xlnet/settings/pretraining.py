@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.settings.data import CorpusSettings, InputSettings
+from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import Need, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
@@ -53,8 +53,6 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     mask_alpha: int = setting(6, "about one in mask_alpha / mask_beta n-grams is a target, evenly "
                               "spaced", minimum=1)
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
-    on_error: str = as_in(InputSettings, "on_error", help="what to do at damaged records: fail, or "
-                          "read the next intact one instead and count them")
     seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
     reuse_len: Optional[int] = as_in(CorpusSettings, "reuse_len", **_CHECKED)
     bi_data: Optional[bool] = as_in(CorpusSettings, "bi_data", **_CHECKED)

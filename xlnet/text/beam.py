@@ -100,8 +100,8 @@ def _arrange(block_and_pieces, num_passes, layout):
     tokens = np.concatenate([part for _, part in sorted(pieces, key=lambda piece: piece[0])])
     size = layout.plan.part_len
     for pass_index in range(num_passes):
-        order = layout.order(pass_index)
-        arranged, begin = order.arrange(block, tokens), int(order.begins[block])
+        arranged = layout.arrange(pass_index, block, tokens)
+        begin = int(layout.order(pass_index)[1][block])
         end = min(begin + len(tokens), size * layout.plan.parts)
         for part in range(begin // size, -(-end // size)):
             low, high = max(begin, part * size), min(end, (part + 1) * size)

@@ -162,6 +162,9 @@ Piece = collections.namedtuple("Piece", "chunk begin end")      # tokens [begin,
 class Layout:
     """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
 
+    Pass 0 keeps the order of the text; later ones shuffle the blocks, and the documents within each
+    block.
+
     Args:
       chunk_sizes: tokens of each chunk.
       seed: of the orders.
@@ -176,9 +179,8 @@ class Layout:
         self.chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         total = int(self._chunk_ends[-1])
         self.block_begins = np.arange(0, total, BLOCK_TOKENS)
-        self._block_ends = np.minimum(self.block_begins + BLOCK_TOKENS, total)
+        self._block_sizes = np.diff(self.block_begins, append=total)
         self._seed = seed
-        self._orders: dict[int, PassOrder] = {}
 
     def pieces(self, begin: int, end: int) -> list[Piece]:
         """The parts of chunks that are the tokens [begin, end) of the text, in order."""
@@ -190,12 +192,19 @@ class Layout:
                                             self._chunk_ends[first:last + 1].tolist())
                 if high > low]
 
-    def order(self, pass_index: int) -> PassOrder:
-        """The `PassOrder` of pass `pass_index`."""
-        if pass_index not in self._orders:
-            self._orders[pass_index] = PassOrder(self.block_begins, self._block_ends, self._seed,
-                                                 pass_index)
-        return self._orders[pass_index]
+    def order(self, pass_index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The blocks in the order of a pass, and where each block begins in it: int64 [blocks]."""
+        count = len(self._block_sizes)
+        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count) \
+            if pass_index else np.arange(count)
+        begins = np.empty(count, np.int64)
+        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
+        return order, begins
+
+    def arrange(self, pass_index: int, block: int, tokens: np.ndarray) -> np.ndarray:
+        """The tokens of a block as a pass reads them."""
+        return tokens if not pass_index else shuffle_documents(
+            tokens, np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)]))
 
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
@@ -204,54 +213,24 @@ class Layout:
         read_chunk: function of (chunk, begin, end) that gives the tokens [begin, end) of a chunk.
         """
         first = self.plan.part(stream) * self.plan.part_len
+        order, begins = self.order(pass_index)
 
         def load(begin, end):
             return np.concatenate([read_chunk(*piece) for piece in self.pieces(begin, end)])
 
+        def load_block(block):
+            begin = self.block_begins[block]
+            return self.arrange(pass_index, block, load(begin, begin + self._block_sizes[block]))
+
         def read(low, high):
-            return self.order(pass_index).read(first + low, first + high, load)
+            low, high = first + low, first + high
+            if not pass_index:              # no more of a block than is asked for
+                return load(low, high)
+            is_read = (begins < high) & (begins + self._block_sizes > low)
+            blocks = order[is_read[order]]
+            shift = int(begins[blocks[0]])
+            return np.concatenate(list(map(load_block, blocks)))[low - shift:high - shift]
         return read
-
-
-class PassOrder:
-    """The order of tokens in a pass: pass 0 keeps that of the input, later ones shuffle the blocks,
-    and the documents within each block.
-
-    Args:
-      text_begins, text_ends: where each block is in the text.
-      seed, pass_index: decide the order.
-    """
-
-    def __init__(self, text_begins: np.ndarray, text_ends: np.ndarray, seed: int,
-                 pass_index: int) -> None:
-        self._text_begins, self._text_ends = text_begins, text_ends
-        self._seed, self._pass_index = seed, pass_index
-        sizes = text_ends - text_begins
-        order = np.random.default_rng([seed, pass_index, 0]).permutation(len(sizes)) if pass_index \
-            else np.arange(len(sizes))
-        ends = np.cumsum(sizes[order])
-        self._order, self._ends = order, ends
-        self.begins = np.empty(len(sizes), np.int64)      # position of each block in the pass
-        self.begins[order] = ends - sizes[order]
-
-    def arrange(self, block: int, tokens: np.ndarray) -> np.ndarray:
-        """The tokens of block `block` as the pass reads them."""
-        if not self._pass_index:
-            return tokens
-        return shuffle_documents(
-            tokens, np.random.default_rng([self._seed, self._pass_index, 0, 1 + int(block)]))
-
-    def read(self, low: int, high: int, load: Callable[[int, int], np.ndarray]) -> np.ndarray:
-        """Tokens [low, high) of the pass; `load(begin, end)` gives those of the text."""
-        if not self._pass_index:
-            return load(low, high)
-        first = np.searchsorted(self._ends, low, "right")
-        last = np.searchsorted(self._ends, high, "left")
-        blocks = self._order[first:last + 1]
-        tokens = np.concatenate([self.arrange(n, load(self._text_begins[n], self._text_ends[n]))
-                                 for n in blocks])
-        shift = int(self.begins[blocks[0]])
-        return tokens[low - shift:high - shift]
 
 
 def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -13,8 +13,6 @@ from xlnet.records.manifest import Manifest
 from xlnet.text import corpus, preparation
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
-MOST_LEFT_OUT = 0.2              # of the windows; as documents are not cut, tasks are uneven
-
 
 def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
@@ -23,7 +21,7 @@ def merge(save_dir: str) -> Manifest:
     that were kept for another number of tasks are removed.
 
     Raises:
-      UserError: a task is missing, was made with other settings or input, or is much shorter.
+      UserError: a task is missing, or was made with other settings or input.
     """
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
@@ -31,7 +29,6 @@ def merge(save_dir: str) -> Manifest:
                         "--num_task=N" % save_dir)
     manifests = [Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
-    _check_lengths(folders, manifests)
     first = manifests[0]
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
@@ -62,16 +59,3 @@ def _check_tasks(folders, manifests):
             if name not in preparation.OF_ONE_TASK and other != value:
                 raise UserError("input: %s %s in %s, %s in %s; regenerate the tasks with equal "
                                 "settings" % (name, value, folders[0], other, folder))
-
-
-def _check_lengths(folders, manifests):
-    lengths = [manifest.windows_per_stream for manifest in manifests]
-    made = sum(manifest.windows_per_stream * manifest.num_streams for manifest in manifests)
-    kept = min(lengths) * sum(manifest.num_streams for manifest in manifests)
-    if made - kept > MOST_LEFT_OUT * made:
-        shortest, longest = lengths.index(min(lengths)), lengths.index(max(lengths))
-        raise UserError("input: streams of %s have %d windows, those of %s %d: %d %% would be "
-                        "left out; regenerate the tasks with the same --num_streams and more even "
-                        "files (a .gz file is not split)" % (
-                            folders[shortest], min(lengths), folders[longest], max(lengths),
-                            100 * (made - kept) / made))

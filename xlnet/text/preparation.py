@@ -26,7 +26,7 @@ from typing import IO, Any, Callable, Optional
 
 from xlnet import files, lock
 from xlnet.errors import UserError
-from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
+from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
@@ -40,8 +40,7 @@ STREAMS = "stream-*-of-*.tfrecord"       # pattern of the names of all streams
 LOCK = "preparation.lock"        # in the folder of unfinished work: who makes records here
 _UNFINISHED = "unfinished"
 _TOKENS = "tokens"
-_STREAMS = "streams"
-_MADE_FROM = "made_from.json"
+_STREAMS = "streams-"
 _CONTENT = "input_content"       # in the description: the checksum of the text itself
 OF_ONE_TASK = ("task", _CONTENT)
 _STALE_SECONDS = 3600            # age of an abandoned partial file
@@ -80,8 +79,9 @@ class Job:
 
     @property
     def unfinished(self) -> str:
-        """The folder of streams until all are complete."""
-        return os.path.join(unfinished_folder(self.directory), _STREAMS)
+        """The folder of streams of this description until all are complete."""
+        return os.path.join(unfinished_folder(self.directory),
+                            _STREAMS + hashlib.sha256(repr(self.description).encode()).hexdigest())
 
     def token_store(self) -> TokenStore:
         return TokenStore(token_directory(self.settings), self.settings,
@@ -103,8 +103,9 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     if is_finished(job, lambda: _content_of_all(job, progress)):
         return Summary(Manifest.read(job.directory), job.directory)
     with _alone(job):
-        _make_folders(job)
+        _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
+        job = dataclasses.replace(job, description=described(job, made))
         manifest = _write_all(job, made, progress)
         _publish(job, manifest)
     return Summary(manifest, job.directory, time.time() - began)
@@ -197,8 +198,7 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
     if not files.exists(path):
         return False
     manifest = files.read_json(path, "save_dir")
-    made = dict(in_todays_units(manifest.get("made_from") or {}),
-                format_version=manifest.get("format_version"))
+    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
     different = _differences(made, job.description)
     if not different and content:
         different = _differences(made, {_CONTENT: content()})
@@ -227,30 +227,17 @@ def _content_of(job, index):
 
 @contextlib.contextmanager
 def _alone(job):
-    """Locks the directory; a job that fails leaves no partial file, and no empty folder."""
-    folder, holding = unfinished_folder(job.directory), contextlib.ExitStack()
-    with _naming(folder):
-        holding.enter_context(lock.held(os.path.join(folder, LOCK),
-                                        "save_dir: records are made in %s" % job.directory))
+    """Locks the directory; a job that fails leaves no empty folder."""
+    folder = unfinished_folder(job.directory)
     try:
-        with holding:
-            try:
-                yield
-            except BaseException:
-                _clear_partial(job.unfinished)
-                raise
+        with contextlib.ExitStack() as holding:
+            with _naming(folder):
+                holding.enter_context(lock.held(os.path.join(folder, LOCK),
+                                                "save_dir: records are made in %s" % job.directory))
+            yield
     except BaseException:
         _remove_empty_folders(job)
         raise
-
-
-def _make_folders(job):
-    tokens = token_directory(job.settings)
-    for folder in (job.unfinished, tokens):
-        with _naming(folder):
-            files.make_directory(folder)
-    _clear_partial(job.unfinished)
-    _clear_partial(tokens, _STALE_SECONDS)       # other tasks may be writing there
 
 
 @contextlib.contextmanager
@@ -264,7 +251,7 @@ def _naming(path):
 
 
 def _clear_partial(directory, age=0.):
-    """Removes partial files of killed processes, some of which may just be ending."""
+    """Removes partial files of killed processes."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.path.getmtime(partial) >= age:
@@ -273,8 +260,9 @@ def _clear_partial(directory, age=0.):
 
 def _remove_empty_folders(job):
     """Removes the folders of a job that has made nothing."""
-    for folder in (token_directory(job.settings), job.unfinished, unfinished_folder(job.directory),
-                   job.directory, unfinished_folder(job.settings.save_dir), job.settings.save_dir):
+    own = [folder for folder, *_ in os.walk(unfinished_folder(job.directory), topdown=False)]
+    for folder in (token_directory(job.settings), *own, job.directory,
+                   unfinished_folder(job.settings.save_dir), job.settings.save_dir):
         with contextlib.suppress(OSError):       # it is not empty
             os.rmdir(folder)
 
@@ -302,7 +290,10 @@ def _write_all(job, made, progress):
     """Writes all streams; returns the manifest."""
     layout = make_layout(job.settings, made)
     plan = layout.plan
-    _begin_streams(job, described(job, made))
+    for folder in glob.glob(os.path.join(glob.escape(unfinished_folder(job.directory)),
+                                         _STREAMS + "*")):
+        if folder != job.unfinished:        # begun with other settings or text
+            shutil.rmtree(folder)
     streams: list[dict[str, Any]] = [{}] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
@@ -321,20 +312,6 @@ def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
                                 settings.num_streams, settings.bi_data)
     return corpus.Layout(plan, sizes, settings.seed)
-
-
-def _begin_streams(job, description):
-    """Removes streams that were begun with other settings or text."""
-    path = os.path.join(job.unfinished, _MADE_FROM)
-    if os.path.exists(path):
-        different = _differences(files.read_json(path, "save_dir"), description)
-        if not different:
-            return
-        _log.info("note: streams in %s were begun with other settings or input (%s); they are "
-                  "written again", job.directory, different)
-        shutil.rmtree(job.unfinished)
-    with _naming(path):
-        files.write_json(path, description)
 
 
 def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:

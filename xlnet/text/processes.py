@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
@@ -37,7 +36,7 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
             yield index, work(index)
         return
     pool = concurrent.futures.ProcessPoolExecutor(
-        count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
+        count, multiprocessing.get_context("spawn"), _start_worker, (work,))
     try:
         with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
                               "same command again to resume"):
@@ -52,14 +51,14 @@ def _do(index):
     return _work(index)
 
 
-def _start_worker(parent, work):
+def _start_worker(work):
     """Keeps the work, ignores interrupts, and ends when the parent does, even if that is killed."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch():
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        if parent := multiprocessing.parent_process():
+            parent.join()
         os._exit(1)
     threading.Thread(target=watch, daemon=True).start()

@@ -1,14 +1,14 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
 Files are plain text, JSON, tables or WikiExtractor's articles, each with or without `.gz`;
-`recognition` finds out which, `text_forms` has the layouts. Readers get `Line`s of all of them:
-sentences in order, the last one of each document marked.
+`recognition` finds out which, `text_forms` has the layouts. Readers get `Sentence`s of all of them,
+in order, the last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines (books: paragraphs) that begin in
 its byte range; where documents are selected (`split`), the documents that do. Its reader looks one
 line back, and ahead as far as needed. So the chunks of a file give the same lines, one after the
 other, wherever it is cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in
-memory.
+memory, except for files whose lines end in a carriage return alone.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import recognition
 from xlnet.text.recognition import ARTICLES, JSON, RECORDS, TABLE, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, events_of, from_json
+from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of, from_json
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"      # why documents are left out
-_BLANK = b" \t\r\n\v"         # without the form feed, which ends a book
 _BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
 _CUT = "cut"                 # an event, as `End` is: see `_owned`
 
@@ -51,15 +50,6 @@ class Chunk(NamedTuple):
     begin: int
     end: int
     form: Form = Form()
-
-
-class Line(NamedTuple):
-    """A sentence and where it is."""
-    offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
-    text: str
-    ends_document: bool
-    begins_document: bool    # as far as its chunk shows: the end before it may be out of sight
-    is_joined: bool = False  # follows the sentence before it without a space
 
 
 # Files and chunks.
@@ -93,19 +83,14 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
 
 def _local_files(pattern):
     names = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
-    return [path for name in names for path in _files_of(name)]
+    return [path for name in names for path in (
+        [name] if os.path.isfile(name) else _files_below(name))]
 
 
-def _files_of(name):
-    if os.path.isfile(name):
-        return [name]
-    paths = []
-    for directory, below, names in os.walk(name):
-        below[:] = [each for each in below if each[0] != "."]
-        paths += [os.path.join(directory, each) for each in names
-                  if each[0] != "." and each.lower().endswith(
-                      (".txt", ".jsonl", ".ndjson", ".gz"))]
-    return paths
+def _files_below(directory):
+    paths = glob.glob(os.path.join(glob.escape(directory), "**"), recursive=True)
+    return [path for path in paths if path.lower().endswith(
+        (".txt", ".jsonl", ".ndjson", ".gz")) and os.path.isfile(path)]
 
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
@@ -190,27 +175,6 @@ def form_is_in_name(chunk: Chunk) -> bool:
     return form == Form(kind, name.endswith(".gz"))
 
 
-class _LineFeeds(io.RawIOBase):
-    """A file whose carriage returns are line feeds."""
-
-    def __init__(self, file):
-        self._file = file
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def seek(self, offset, whence=0):
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer):
-        content = self._file.read(len(buffer)).replace(b"\r", b"\n")
-        buffer[:len(content)] = content
-        return len(content)
-
-
 class _File:
     """The (unpacked) bytes of a file.
 
@@ -227,8 +191,9 @@ class _File:
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
         self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
-        if form.ends_in_cr:
-            self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
+        if form.ends_in_cr:             # of old systems, so it fits into memory
+            self._file = io.BytesIO(self._guarded(self._file.read, -1).replace(b"\r", b"\n"))
+            self._place = 0
 
     def __enter__(self):
         return self
@@ -293,8 +258,8 @@ def place(chunk: Chunk, offset: int) -> str:
 # A chunk's lines.
 
 def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
-               seen: Optional[Seen] = None) -> Iterator[Line]:
-    """Yields the lines of a chunk that are not blank.
+               seen: Optional[Seen] = None) -> Iterator[Sentence]:
+    """Yields the sentences of a chunk.
 
     Args:
       skipped: counts what is left out by its reason: documents of the other part and, with
@@ -312,11 +277,7 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
         if form.kind == JSON:
             events = from_json(f, settings, bad)
         else:
-            # A document begins where the one before ends, even in a chunk of blank lines.
-            blank_ends_documents = form.kind == TEXT and settings.text_format in (
-                "lines", "paragraphs")
-            may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents)
-            texts = _texts(f, longest, bad, may_be_blank, stand_alone=form.kind == RECORDS)
+            texts = _texts(f, longest, bad, stand_alone=form.kind == RECORDS)
             events = events_of(texts, settings, bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
@@ -344,13 +305,11 @@ class _BadText:
         self._skipped[reason] += 1
 
 
-def _texts(f, longest, bad, may_be_blank, stand_alone):
+def _texts(f, longest, bad, stand_alone):
     """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
     of the chunk's, and of those behind it to the file's end.
 
-    Args:
-      may_be_blank: stop behind a chunk that has blank lines only.
-      stand_alone: lines do not depend on others: yield only the chunk's.
+    stand_alone: lines do not depend on others: yield only the chunk's.
     """
     begin = 0
     if bad.begin:
@@ -364,9 +323,8 @@ def _texts(f, longest, bad, may_be_blank, stand_alone):
                 return
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, bad):
-        if (may_be_blank or stand_alone) and offset >= bad.end:
+        if stand_alone and offset >= bad.end:
             return
-        may_be_blank = may_be_blank and not block.strip(_BLANK)
         lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
         if not lines[-1]:
             lines.pop()
@@ -534,12 +492,12 @@ def _is_held_out(head, share):
 
 
 def _mark_ends(events):
-    """Yields a `Line` for each sentence; the events around it say where documents begin and end."""
+    """Yields the sentences; the events around each say whether it begins or ends a document."""
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Line(held.offset, held.text, is_end, held_begins, held.is_joined)
+            yield Sentence(held.offset, held.text, held.is_joined, is_end, held_begins)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

@@ -28,10 +28,12 @@ LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph,
 
 
 class Sentence(NamedTuple):
-    """A sentence of a document."""
-    offset: int              # where in the file its line, paragraph or record begins [bytes]
+    """A sentence and where it is; layouts leave it to `reading` where documents begin and end."""
+    offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
     text: str
     is_joined: bool = False  # follows the sentence before it without a space
+    ends_document: bool = False
+    begins_document: bool = False    # as far as its chunk shows: the end before may be out of sight
 
 
 class End(NamedTuple):

@@ -8,7 +8,6 @@ Shape letters: V vocabulary.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -175,8 +174,8 @@ class Tokenizer:
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`; unknown characters remain as they are."""
-        with _half_characters_refused([text]):
-            pieces = self._model.encode(self.clean(text), out_type=str)
+        _refuse_halves([text])
+        pieces = self._model.encode(self.clean(text), out_type=str)
         return [part for piece in pieces for part in self.split_pieces.get(piece, (piece,))]
 
     def ids(self, text: str) -> list[int]:
@@ -232,8 +231,8 @@ class Tokenizer:
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased, self.keep_accents)
-            with _half_characters_refused(texts):
-                encoded = model.encode(texts, num_threads=1)
+            _refuse_halves(texts)
+            encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
                                    lengths[-1].sum()))
@@ -415,18 +414,11 @@ def _load(path):
         raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
 
 
-@contextlib.contextmanager
-def _half_characters_refused(texts):
-    """Raises UserError if SentencePiece refuses a text because of half a surrogate pair, which is
-    not a character."""
-    try:
-        yield
-    except (TypeError, RuntimeError, UnicodeError):
-        halves = [text for text in texts if not is_text(text)]
-        if not halves:
-            raise
+def _refuse_halves(texts):
+    """Raises UserError for half a surrogate pair, which is not a character."""
+    if not is_text("".join(texts)):
         raise UserError("the text %.80r has half a character, which no file can hold"
-                        % halves[0]) from None
+                        % next(text for text in texts if not is_text(text)))
 
 
 def is_text(text: str) -> bool:

@@ -16,6 +16,7 @@ import functools
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from xlnet.serving.export.graph_tokenizer import (
     GraphTokenizer,
@@ -24,8 +25,6 @@ from xlnet.serving.export.graph_tokenizer import (
     each_replaced,
     encode,
 )
-from xlnet.tokenization import sentencepiece_fields as proto
-from xlnet.tokenization import wire
 from xlnet.tokenization.character_classes import space_codes
 from xlnet.tokenization.offsets import piece_shape, piece_shapes
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, clean_text
@@ -228,18 +227,15 @@ def _character_model(tokenizer):
 
     It only knows bytes, as it would join adjacent unknown characters.
     """
-    settings: dict[int, bytes] = collections.defaultdict(bytes)
-    for number, content in wire.fields(tokenizer.model_bytes()):
-        settings[number] += content                         # as messages are merged
-    pieces = [(b"<unk>", proto.UNKNOWN)]
-    pieces += [(piece, proto.USER_DEFINED) for piece in _user_defined(tokenizer)]
-    pieces += [(b"<0x%02X>" % byte, proto.BYTE) for byte in range(256)]
-    trainer = settings[proto.TRAINER] + wire.number_field(proto.MODEL_TYPE, proto.CHARACTERS) \
-        + wire.number_field(proto.BYTE_FALLBACK, True)
-    return b"".join(
-        wire.field(proto.PIECE, wire.field(proto.TEXT, piece) + wire.number_field(proto.TYPE, kind))
-        for piece, kind in pieces) + wire.field(proto.TRAINER, trainer) + wire.field(
-        proto.NORMALIZER, settings[proto.NORMALIZER])
+    whole, piece = ModelProto.FromString(tokenizer.model_bytes()), ModelProto.SentencePiece
+    pieces = [piece(piece="<unk>", type=piece.UNKNOWN)]
+    pieces += [piece(piece=text, type=piece.USER_DEFINED) for text in _user_defined(tokenizer)]
+    pieces += [piece(piece="<0x%02X>" % byte, type=piece.BYTE) for byte in range(256)]
+    model = ModelProto(pieces=pieces, trainer_spec=whole.trainer_spec,
+                       normalizer_spec=whole.normalizer_spec)
+    model.trainer_spec.model_type = TrainerSpec.CHAR
+    model.trainer_spec.byte_fallback = True
+    return model.SerializeToString()
 
 
 def _character_places(tokenizer):
@@ -247,13 +243,11 @@ def _character_places(tokenizer):
     byte. User-defined pieces are not normalized."""
     places = [[0]]
     for piece in _user_defined(tokenizer):
-        text = piece.decode().replace(WORD_START, " ")
+        text = piece.replace(WORD_START, " ")
         places.append([len(text[:place].encode()) for place in range(len(text))])
     return places + [[] if byte & 0xC0 == 0x80 else [0] for byte in range(256)]
 
 
 def _user_defined(tokenizer):
-    """The user-defined pieces, as bytes."""
-    pieces = (dict(wire.fields(content)) for number, content in wire.fields(
-        tokenizer.model_bytes()) if number == proto.PIECE)
-    return [piece[proto.TEXT] for piece in pieces if piece.get(proto.TYPE) == proto.USER_DEFINED]
+    return [piece.piece for piece in ModelProto.FromString(tokenizer.model_bytes()).pieces
+            if piece.type == ModelProto.SentencePiece.USER_DEFINED]
