@@ -294,7 +294,7 @@ def _read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
-    return [found.windows, dataclasses.asdict(found.seen),
+    return [found.windows, found.seen._asdict(),
             records.read(np.arange(found.count)), len(records)]
 
 

@@ -97,17 +97,6 @@ def test_every_layout_obeys_the_law():
         assert (np.diff(f["segment_ids"][padding:]) >= 0).all()
 
 
-def test_dtypes_and_names_are_those_of_the_record(tiny):
-    arrays = arrays_of(_examples(3), tiny, 16)
-    layout = feature_spec.finetuning_features(16)
-    assert set(arrays) == {feature.name for feature in layout}
-    for feature in layout:
-        assert arrays[feature.name].shape == (3, *feature.shape)
-        assert arrays[feature.name].dtype == {"int": np.int32, "float": np.float32}[feature.dtype]
-    scores = arrays_of([Example((("a", "b"),), 2.5)], tiny, 16)["label_ids"]
-    assert scores.tolist() == [2.5] and scores.dtype == np.float32
-
-
 def test_choices_are_joined(tiny):
     pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
     joined = arrays_of([Example(pairs, 1)], tiny, 16)

@@ -91,10 +91,10 @@ def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
     Raises:
       UserError: as `input_of`; or a file in UTF-16 or UTF-32 is damaged.
     """
-    from xlnet.tasks.files import readers
+    from xlnet.tasks.files import decoding, readers
     for path in readers.each_path(input_of(patterns)):
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else readers.opened(
-                path, "input") as file:
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else decoding.opener(
+                path, "input")() as file:
             for number, line in enumerate(_split(path, file, encoding), 1):
                 place = "input %s, line %d" % (path, number)
                 try:
@@ -114,12 +114,13 @@ def _split(path: str, file: IO[bytes], encoding: Optional[str]) -> Iterable[Unio
     from xlnet.tasks.files import decoding
     start = file.readline() if path == "-" else file.read(decoding.LOOKED_AT)
     encoding = encoding or decoding.shown(path, start)
-    is_bytes = encoding is None or "\n".encode(encoding) == b"\n"
+    if encoding is not None and "\n".encode(encoding) != b"\n":
+        content = start + file.read()
+        return decoding.Lines(path, lambda: io.BytesIO(content), encoding)
     if path == "-":         # cannot be read twice, and its lines come one after another
-        return itertools.chain([start], file) if is_bytes else decoding.Lines(
-            path, io.BytesIO(start + file.read()), encoding)
+        return itertools.chain([start], file)
     file.seek(0)
-    return file if is_bytes else decoding.Lines(path, file, encoding)
+    return file
 
 
 def texts_of(patterns: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.output import served
+from xlnet.tasks.output import results
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class ModelDirectory:
             if call.signature == "generate":
                 return [_written(model.stream(prompt, **_keywords(call.settings)))
                         for prompt in texts["prompt"]]
-            return [_short(served.of(one, self.labels)._asdict())
+            return [_short(results.served(one, self.labels))
                     for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
             raise BadRequest(str(e)) from None

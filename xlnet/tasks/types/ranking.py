@@ -16,7 +16,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import trec_files
-from xlnet.tasks.files.row_store import Names, digest, kept
+from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked, refuse_nan
 from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
@@ -56,21 +56,22 @@ class RankingReader(RegressionReader):
         return relevance, None
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """seen: the text of each query and the documents of the rows before."""
+        """seen: the text of each query, and the documents, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
                 return "%s '%s': expected a name without spaces" % (what, name)
-        text = digest(row.pairs[0][0])
-        if seen.setdefault(("text", row.query), text) != text:
+        text, document = digest(row.pairs[0][0]), digest("%s %s" % (row.query, row.id))
+        if seen.setdefault(row.query, text) != text:
             return "query '%s' has another text than in the rows before" % row.query
-        if not seen.setdefault("documents", Names()).add("%s %s" % (row.query, row.id)):
+        if document in seen:
             return "duplicate document '%s' of query '%s'" % (row.id, row.query)
+        seen[document] = True
         return None
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         if not self.options.pairwise:
             return rows
-        pairs = pair_rows(rows, PAIRS_PER_QUERY, seed)
+        pairs = kept(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "relevance, which ranking_loss pairwise compares" % data_dir)
@@ -195,21 +196,16 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 # ---- pairs ----
 
-def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Sequence[Row]:
-    """Makes rows of two documents to train on, the better one first.
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
+    """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
+    first document is the better one.
 
     Args:
       rows: n `Row`s with their relevance.
       most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
       seed: of the sample.
-
-    Returns:
-      `Row`s with two pairs of texts and the label 1: the first document is the better one.
     """
-    return kept(_pairs(rows, most, np.random.default_rng(seed)))
-
-
-def _pairs(rows, most, random):
+    random = np.random.default_rng(seed)
     for query in by_query(rows):
         documents = [rows[index] for index in query]
         better, worse = _unequal(np.array([row.label for row in documents]))
