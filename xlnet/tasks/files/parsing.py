@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.tasks.files import faults, readers
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import digest, kept
@@ -205,35 +205,22 @@ def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
 
 
 def _needed(task, path, columns, need_labels):
-    """The columns that each row must have.
-
-    Raises:
-      UserError: they are not among `columns`, those of all rows of a file, or twice.
-    """
+    """The columns that each row must have; refuses `columns` of a file that are not these."""
     needed = [*task.text_a, *task.text_b, *task.choices, *filter(None, [task.query]),
               *(task.label if need_labels else ()),
               *(filter(None, [task.id]) if task.id_required else ())]
     if columns is not None:
         needed += [name for name in task.only if name in columns]
         for name in needed:
-            if columns.count(name) > 1:
-                raise UserError("%s: %d columns are called '%s'; expected one" % (
-                    path, columns.count(name), name))
-            if name not in columns:
-                raise UserError("%s: %s" % (path, _no_column(name, columns)))
+            readers.column(path, name, columns)
     return needed
-
-
-def _no_column(name, columns):
-    return "no column '%s'%s (columns: %s)" % (
-        name, did_you_mean(name, columns), ", ".join(columns))
 
 
 def _parse_row(task, columns, needed, cells, index, need_labels):
     """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
     missing = next((name for name in needed if name not in cells), None)
     if columns is None and missing:
-        return None, _no_column(missing, cells)
+        return None, readers.no_column(missing, cells)
     beyond = cells.get(None, [])
     if missing or any(beyond):
         return None, "%d column(s), expected %d" % (

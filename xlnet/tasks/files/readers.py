@@ -13,11 +13,11 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import files, tables
-from xlnet.errors import UserError
+from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, faults, json_stream
 from xlnet.tasks.types.task import Task
 
@@ -32,6 +32,22 @@ _NAMES_SHOWN = 20                           # of what a directory has
 # error of a row that cannot be read. sources: dict of query to `Row.source` of its first row, which
 # removes it.
 Table = collections.namedtuple("Table", "columns rows sources", defaults=(None,))
+
+
+def column(path: str, name: str, columns: Sequence[str]) -> int:
+    """The index of a column in a file; raises UserError unless exactly one has its name."""
+    if name not in columns:
+        raise UserError("%s: %s" % (path, no_column(name, columns)))
+    if columns.count(name) > 1:
+        raise UserError("%s: %d columns are called '%s'; expected one" % (
+            path, columns.count(name), name))
+    return columns.index(name)
+
+
+def no_column(name: str, columns: Iterable[str]) -> str:
+    """The error that a column is missing."""
+    return "no column '%s'%s (columns: %s)" % (
+        name, did_you_mean(name, columns), ", ".join(columns))
 
 
 def to_text(value: Any) -> str:

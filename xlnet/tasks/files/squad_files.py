@@ -215,10 +215,7 @@ def as_in_context(row: Row) -> list[str]:
 
 
 def _search(context, text, near):
-    """((start, end) of a text, None), or ((-1, -1), error).
-
-    near: its start in the file; of several occurrences, the closest one is returned.
-    """
+    """((start, end) of a text, the one closest to `near`, None), or ((-1, -1), error)."""
     spans = _occurrences(context, text) or _equivalent(context, text)
     if not spans:
         return (-1, -1), "the answer is not in the context"

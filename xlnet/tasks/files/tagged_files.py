@@ -25,7 +25,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.tasks.files import readers, schemes
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.output.results import Entity, Tagged
@@ -228,15 +228,7 @@ class _Columns:
         known = self._columns
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
-        if known.count(column) > 1:
-            raise UserError("%s: %d columns are called '%s'; expected one, or its number" % (
-                self._path, known.count(column), column))
-        if column in known:
-            return known.index(column)
-        if not required:
-            return None
-        raise UserError("%s: no column '%s'%s (columns: %s)" % (
-            self._path, column, did_you_mean(column, known), ", ".join(known)))
+        return readers.column(self._path, column, known) if required or column in known else None
 
     def _counts_words(self):
         """Whether the first column counts the words of each sentence, from 1 or 0 on."""
@@ -356,10 +348,7 @@ def conll_lines(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> Iter
 # ---- JSON ----
 
 class _Objects:
-    """Makes sentences of the objects of one file; arguments as in `read`.
-
-    `notes` are what is not used as it is in the file.
-    """
+    """Makes sentences of objects; arguments as in `read`. notes: what is not used as it is."""
 
     def __init__(self, word_column, tag_column, need_tags):
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)

@@ -182,14 +182,8 @@ def _own_files(settings, reader):
 
 
 def _named(names, there, forms):
-    """The files of a split among those that are `there`: train.csv, or else files with a part of
-    the name, such as train-v2.0.json and eng.train.
-
-    Args:
-      names: possible names of the split.
-      there: the files of the directory.
-      forms: the extensions to look for first; (): any.
-    """
+    """The files that are `there` with a name of a split, or else with a part of it, such as
+    train-v2.0.json and eng.train; first those of the extensions `forms`, (): any."""
     # Other files of a directory, such as notes, are a last resort.
     for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
         fitting = [name for name in there if not wanted or readers.extension(name) in wanted]

@@ -236,11 +236,8 @@ MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead,
 # ---- lists in a cell
 
 def _parse_list(text):
-    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells.
-
-    Raises:
-      ValueError: the cell begins as a list, but is not one.
-    """
+    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells. A
+    ValueError if a cell begins as a list, but is not one."""
     text = text.strip()
     if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
         return None
