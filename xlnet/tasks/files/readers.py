@@ -268,7 +268,7 @@ def _table(task, path, rows, skips):
     """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
     a file of the task that has none: as wide, with a label or none. Rows without text, as
     spreadsheets leave them at the end, do not count."""
-    places = by_line(path, _without_blank(path, rows, skips))
+    places = by_line(path, _without_blank(rows, skips))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
         faults.refuse([(place, cells)])
@@ -279,21 +279,17 @@ def _table(task, path, rows, skips):
     return Table(_names(cells), places)
 
 
-def _without_blank(path, rows, skips):
+def _without_blank(rows, skips):
     """The rows that are not empty; with `skips`, empty ones before others stay, as errors."""
-    blank, count, first = [], 0, 0
+    blank = []
     for line, cells in rows:
         if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
-            first, count = first or line, count + 1
             blank.append((line, cells))
             continue
         if skips:
-            count -= len(blank)
             yield from blank
         blank.clear()
         yield line, cells
-    if count:
-        decoding.note(path, "without %d empty row(s), the first one in line %d" % (count, first))
 
 
 def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:

@@ -241,19 +241,7 @@ class _Columns:
 
     def read(self, skips):
         """Yields the sentences, in order."""
-        errors, last = Found(), None
-        for sentence in self._sentences(errors, skips):
-            if last:
-                yield last
-            last = sentence
-        errors.end(self._path, skips and bool(last))
-        if last is None:
-            raise UserError("%s: no words" % self._path)
-        yield last._replace(source=last.source._replace(after=tuple(self._after)))
-
-    def _sentences(self, errors, skips):
-        """Yields the sentences; keeps the lines after the last one in `self._after`."""
-        known = 0                            # errors of the sentences before
+        errors, known, last = Found(), 0, None      # known: errors of the sentences before
         before: list[str] = []               # lines without a word
         rows: list[tuple] = []               # (place, line, cells)
         ranges: list[str] = []               # lines of CoNLL-U that are written before the next row
@@ -264,8 +252,9 @@ class _Columns:
                 if rows and not (skips and len(errors) > known):
                     sentence = self._sentence(tuple(before), rows, errors)
                     if sentence:
-                        before = []
-                        yield sentence
+                        if last:
+                            yield last
+                        last, before = sentence, []
                 known, rows = len(errors), []
                 before += [row.rstrip("\n") for row in ranges]
                 ranges.clear()
@@ -287,7 +276,10 @@ class _Columns:
                     len(cells), self._width, self._model + 1))
             else:
                 errors.add(place, "column %d is empty, expected a word" % (self._word + 1))
-        self._after = before[:-1]
+        errors.end(self._path, skips and bool(last))
+        if last is None:
+            raise UserError("%s: no words" % self._path)
+        yield last._replace(source=last.source._replace(after=tuple(before[:-1])))
 
     def _is_complete(self, cells, rows):
         """Whether a row has all columns; in CoNLL-2012 their number differs between sentences."""
