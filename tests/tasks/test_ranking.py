@@ -31,7 +31,7 @@ def rows_of(*grades, query="q"):
 
 def measure(names, grades, scores, highest=0):
     rows = rows_of(*grades)
-    return ranking.evaluate(names, scores, grades, ranking.by_query(rows), highest)
+    return ranking.evaluate(names, scores, RANKING.scorer.truth(rows), highest)
 
 
 # --- Measures
@@ -58,9 +58,8 @@ def test_highest_grade_is_of_the_scale_not_of_the_file():
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
     rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
-    grades = [row.label for row in rows]
-    result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1], grades,
-                              ranking.by_query(rows))
+    result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1],
+                              RANKING.scorer.truth(rows))
     assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
 
 
@@ -71,8 +70,8 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
         query, = ranking.by_query(shuffled)
         names = [shuffled[i].id for i in ranking.best_first(np.zeros(3), query)]
         assert names == ["c", "b", "a"]
-        assert ranking.evaluate(("map",), np.zeros(3), [row.label for row in shuffled],
-                                [query]) == {"map": 0.5}
+        assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.truth(shuffled)) == {
+            "map": 0.5}
 
 
 def test_random_order():
@@ -107,9 +106,8 @@ def test_pair_loss_by_hand():
     rows = rows_of(2, 0, 1) + rows_of(1, 0, query="r") + rows_of(0, 0, query="s")
     values = np.array([1., 0., 3., 2., 2., 9., 9.])
     expected = np.mean(np.log(1 + np.exp(-np.array([1., -2., 3., 0.]))))
-    grades = np.array([row.label for row in rows])
-    assert ranking.pair_loss(values, grades, ranking.by_query(rows)) == pytest.approx(expected)
-    assert ranking.pair_loss(values[5:], grades[5:], ranking.by_query(rows[5:])) == 0
+    assert ranking.pair_loss(values, RANKING.scorer.truth(rows)) == pytest.approx(expected)
+    assert ranking.pair_loss(values[5:], RANKING.scorer.truth(rows[5:])) == 0
 
 
 # --- Files
