@@ -283,7 +283,7 @@ def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
         parsing.read_file(PAIRS, str(path), True)
     given = dataclasses.replace(PAIRS, encoding="cp1252")
     assert parsing.read_file(given, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
-    with pytest.raises(UserError, match="x.csv: not ascii: byte 0xef in line 2"):
+    with pytest.raises(UserError, match="x.csv:2: not ascii: byte 0xef at column 6"):
         parsing.read_file(dataclasses.replace(PAIRS, encoding="ascii"), str(path), True)
 
 

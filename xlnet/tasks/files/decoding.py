@@ -26,6 +26,7 @@ _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 LOOKED_AT = 4096        # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [characters]
+_ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
 _IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
 
 
@@ -70,8 +71,8 @@ class Lines:
       path: the file's name in errors.
       opened: function that opens the file, as of `opener`; it is decoded once to check it.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
-      skips: keep bytes that are not UTF-8 in their lines, as half surrogates, which whoever parses
-        the lines reports.
+      skips: keep bytes that are not of the encoding in their lines, as half surrogates, which
+        whoever parses the lines reports.
 
     Raises:
       UserError: the bytes are not of this encoding; the message says which it might be.
@@ -91,7 +92,6 @@ class Lines:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeDecodeError:
             self._find_errors(encoding, skips)
-            self._how["errors"] = "surrogateescape"
         start = self.start()
         # Excel for the Mac wrote line feeds in quoted cells.
         if "\r" in start[:-1] and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
@@ -128,28 +128,22 @@ class Lines:
 
     def _find_errors(self, encoding, skips):
         """Refuses a file that is not of its encoding, or warns of it."""
-        if encoding:
-            with self._opened() as file:
-                try:
-                    file.read().decode(encoding)
-                except UnicodeDecodeError as e:
-                    raise UserError("%s: not %s: byte 0x%02x in line %d" % (
-                        self._path, encoding, e.object[e.start],
-                        1 + e.object[:e.start].decode(encoding, "ignore").count("\n"))) from None
         found, bad, good = faults.Found(), b"", 0
-        with self._opened() as file:
-            for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                try:
-                    line.decode()
+        self._how["errors"] = "surrogateescape"
+        try:
+            for number, line in enumerate(self, 1):
+                escaped = _ESCAPED.search(line)
+                if not escaped:
                     good += not line.isascii()
-                except UnicodeDecodeError as e:
-                    found.add("%s:%d" % (self._path, number), "not UTF-8: byte 0x%02x at column %d"
-                              % (line[e.start], e.start + 1))
-                    bad += line if len(bad) < _CHUNK else b""
+                    continue
+                found.add("%s:%d" % (self._path, number), "not %s: byte 0x%02x at column %d" % (
+                    encoding or "UTF-8", ord(escaped[0]) - 0xdc00, escaped.start() + 1))
+                if len(bad) < _CHUNK:
+                    bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
+        except UnicodeError as e:       # as in UTF-16, whose half characters cannot be escaped
+            raise UserError("%s: not %s: %s" % (self._path, encoding, e)) from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-        hint = encodings.hint(bad) if len(found) > good else ""
+        hint = encodings.hint(bad) if not encoding and len(found) > good else ""
         if not skips:
             found.refuse(hint)
         elif hint:
