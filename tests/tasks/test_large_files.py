@@ -1,6 +1,7 @@
 """Files of any size: read piece by piece, their rows kept on disk, their records made in parts."""
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -54,6 +55,7 @@ def fasttext(rows):
 
 FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
 SST = known.GLUE["sst-2"]
+SKIPPING = dataclasses.replace(SST, skips_faults=True)
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_csv_continues_after_an_error(tmp_path):
         text = "sentence,label\n" + "".join(rng.choices('a,"\n', (5, 3, 3, 4), k=30)) + "z"
         path = tmp_path / "x.csv"
         path.write_text(text)
-        table = parsing.readers.read_table(SST, str(path), skips=True)
+        table = parsing.readers.read_table(SKIPPING, str(path))
         found = list(table.rows)
         assert found == [("%s:%d" % (path, line), row) for line, row in rows_one_by_one(text)[1:]]
         faults += sum(isinstance(row, str) for _, row in found)
@@ -200,7 +202,7 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
     with pytest.raises(UserError, match="x.csv:3: a cell of more than 100 characters; is a "
                                         "quotation mark before it not closed.$"):
         parsing.read_file(SST, str(path), True)
-    rows = parsing.read_file(SST, str(path), False, skips=True)
+    rows = parsing.read_file(SKIPPING, str(path), False)
     assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
 
 

@@ -377,11 +377,14 @@ BROKEN = {
 }
 
 
+SKIPPING = dataclasses.replace(GLUE["rte"], skips_faults=True)
+
+
 @pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt
 def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, name):
     text, ids = BROKEN[name]
     (tmp_path / name).write_text(text)
-    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / name), skips=True)
+    rows = parsing.read_to_predict(SKIPPING, str(tmp_path / name))
     assert [row.id for row in rows] == ids
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (), (), (("a", "b"),)]
     assert caplog.messages[0].startswith(
@@ -392,7 +395,7 @@ def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, 
 
 def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
     (tmp_path / "x.tsv").write_bytes(b"sentence1\tsentence2\na\tb\n\xc3(\tb\n\xc3\xa9\tb\n")
-    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+    rows = parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
     assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
 
@@ -401,11 +404,11 @@ def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
 def test_a_row_whose_name_is_bad_bytes_is_called_by_its_number(tmp_path, row):
     """So that it can be written to the prediction file."""
     (tmp_path / "x.tsv").write_bytes(b"index\tsentence1\tsentence2\n" + row + b"\n5\ta\tb\n")
-    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+    rows = parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))
     assert rows == [Row("0", (), None), Row("5", (("a", "b"),), None)]
 
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):
     (tmp_path / "x.tsv").write_text("sentence1\tsentence2\na\t\n\tb\n")
     with pytest.raises(UserError, match="x.tsv:2: column 'sentence2' is empty .and 1 more"):
-        parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+        parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))

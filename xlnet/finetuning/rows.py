@@ -67,8 +67,7 @@ class Rows:
         path = settings.predict_file
         name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
         if name not in self._read:
-            self._read[name] = parsing.read_to_predict(
-                self._task, path, settings.predict_form, settings.on_error == "skip")
+            self._read[name] = parsing.read_to_predict(self._task, path, settings.predict_form)
         return {name: self._read[name]}
 
     def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:

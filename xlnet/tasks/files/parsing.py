@@ -109,39 +109,35 @@ def _read_part(task, data_dir, part, need_labels):
     return read_file(task, readers.require_file(data_dir, task.files[part], part), need_labels)
 
 
-def read_file(task: Task, path: str, need_labels: bool, form: Optional[str] = None,
-              skips: bool = False) -> Sequence[Row]:
+def read_file(task: Task, path: str, need_labels: bool,
+              form: Optional[str] = None) -> Sequence[Row]:
     """Reads and checks one file.
 
     Args:
       path: file or directory; "-": the standard input.
       need_labels: as in `read_rows`.
       form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension.
-      skips: leave out table rows with errors, with a warning that counts them, instead of refusing
-        the file, as `task.skips_faults` does. If no labels are needed they stay, without texts, so
-        that predictions are aligned with the file.
 
     Returns:
       The `Row`s; many of them are kept on disk.
     """
-    return task.reader.read(path, need_labels, form, skips)
+    return task.reader.read(path, need_labels, form)
 
 
-def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str],
-                skips: bool) -> Sequence[Row]:
+def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -> Sequence[Row]:
     """As `read_file`, of files that are tables."""
+    if task.broken_rows and need_labels:
+        task = dataclasses.replace(task, skips_faults=True)
     seen: dict = {}
     parts: list[Sequence[Row]] = []
     for each in readers.each_path(path):
-        parts.append(_read_table(task, each, need_labels, form, skips or task.skips_faults, seen,
-                                 sum(map(len, parts))))
+        parts.append(_read_table(task, each, need_labels, form, seen, sum(map(len, parts))))
     return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
-def _read_table(task, path, need_labels, form, skips, seen, first):
+def _read_table(task, path, need_labels, form, seen, first):
     """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
-    skips = skips or task.broken_rows and need_labels
-    table = readers.read_table(task, path, form, skips)
+    table = readers.read_table(task, path, form)
     columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
     found, count = faults.Found(), 0
@@ -158,7 +154,7 @@ def _read_table(task, path, need_labels, form, skips, seen, first):
                     row = row._replace(source=table.sources.pop(row.query, None))
             if error:
                 found.add(place, error)
-                if skips:
+                if task.skips_faults:
                     row = None if need_labels else _without_texts(task, cells, index)
             if row is not None and row is not _LEFT_OUT:
                 yield row
@@ -166,7 +162,7 @@ def _read_table(task, path, need_labels, form, skips, seen, first):
     rows = kept(checked())
     if not count:
         raise UserError("%s: no rows" % path)
-    if skips and 0 < len(found) < count:
+    if task.skips_faults and 0 < len(found) < count:
         found.note(path, "of %d rows skipped%s" % (
             count, "" if need_labels else ", their answers are empty"))
     else:
@@ -174,15 +170,14 @@ def _read_table(task, path, need_labels, form, skips, seen, first):
     return rows
 
 
-def read_to_predict(task: Task, path: str, form: Optional[str] = None,
-                    skips: bool = False) -> Sequence[Row]:
+def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
     """Reads a file to predict, labelled or not; arguments as in `read_file`. The default form of
     the standard input and of .txt files is the reader's `plain_form`, for most a text a line."""
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
     return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
-                     path, need_labels=False, form=form, skips=skips)
+                     path, need_labels=False, form=form)
 
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:

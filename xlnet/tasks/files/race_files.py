@@ -14,11 +14,11 @@ def _read_directory(task, path):
     return _table(task, ((file, readers.text_of(file, task)) for file in articles))
 
 
-def _read_text(task, path, lines, skips):
+def _read_text(task, path, lines):
     """An article, or the common lines of text."""
     if task.tree == "race" and lines.start().startswith("{"):
         return _table(task, [(path, "\n".join(lines))])
-    return readers.FORMS["text"](task, path, lines, skips)
+    return readers.FORMS["text"](task, path, lines)
 
 
 def _table(task, articles):

@@ -145,12 +145,11 @@ _STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"
 
 # --- Forms of files
 
-def read_table(task: Task, path: str, form: Optional[str] = None, skips: bool = False) -> Table:
+def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
     """Returns the `Table` of a file, a directory, or the standard input ("-").
 
     Args:
       form: a key of `FORMS`; None: from the extension.
-      skips: a row that cannot be read becomes an error in the table, instead of a `UserError`.
     """
     if path != "-" and os.path.isdir(path) and task.tree:
         return {**TREES, **task.reader.trees}[task.tree](task, path)
@@ -167,7 +166,7 @@ def read_table(task: Task, path: str, form: Optional[str] = None, skips: bool = 
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
-    return forms[form](task, path, _lines(path, opened, task.encoding, skips), skips)
+    return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
 
 
 def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
@@ -201,7 +200,7 @@ class _Dialect(NamedTuple):
         return dict(zip(self._fields[:-1], self))
 
 
-def _read_tsv(task, path, lines, skips):
+def _read_tsv(task, path, lines):
     """Cells between tabs. Quotation marks are characters of the text, unless cells are quoted as
     pandas and spreadsheet programs write them; or CSV, if the columns' names have other delimiters
     between them."""
@@ -210,16 +209,16 @@ def _read_tsv(task, path, lines, skips):
     dialect = _find_dialect(task, path, lines, "\t")
     if dialect.delimiter != "\t" or dialect.quotechar != '"' \
             or task.quoted and _is_quoted(path, lines):
-        return _read_csv(task, path, lines, skips, dialect)
+        return _read_csv(task, path, lines, dialect)
     return _table(task, path, ((number, line.split("\t")) for number, line in enumerate(lines, 1)
-                               if number > dialect.skipped), skips)
+                               if number > dialect.skipped))
 
 
-def _read_csv(task, path, lines, skips, dialect=None):
+def _read_csv(task, path, lines, dialect=None):
     """Cells between commas, or the delimiter between the names of the columns; in quotation marks
     if they contain it, or line breaks."""
     dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
-    return _table(task, path, _quoted_rows(path, lines, dialect, skips), skips)
+    return _table(task, path, _quoted_rows(task, path, lines, dialect))
 
 
 def _refined(path, lines, dialect):
@@ -255,20 +254,20 @@ def _is_quoted(path, lines):
     return found
 
 
-def _quoted_rows(path, lines, dialect, skips):
+def _quoted_rows(task, path, lines, dialect):
     """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
     numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
-        if isinstance(row, str) and not skips:
+        if isinstance(row, str) and not task.skips_faults:
             faults.refuse([("%s:%d" % (path, number), row)])
         yield number, row
 
 
-def _table(task, path, rows, skips):
+def _table(task, path, rows):
     """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
     a file of the task that has none: as wide, with a label or none. Rows without text, as
     spreadsheets leave them at the end, do not count."""
-    places = by_line(path, _without_blank(rows, skips))
+    places = by_line(path, _without_blank(rows, task.skips_faults))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
         faults.refuse([(place, cells)])
@@ -338,10 +337,10 @@ def _find_dialect(task, path, lines, usual):
     return _Dialect(given or usual, skipped=skipped)
 
 
-def _read_json(task, path, lines, skips):
+def _read_json(task, path, lines):
     """A JSON object on each line, or a list of objects; "a.b" is the key b in the object of a."""
     return Table(None, ((place, plain_object(value))
-                        for place, value in json_values(path, lines, skips)))
+                        for place, value in json_values(path, lines, task.skips_faults)))
 
 
 def _read_parquet(path, file):
@@ -424,7 +423,7 @@ def plain_object(value: Any, depth: int = 1) -> Any:
 
 # --- Lines
 
-def _read_plain(task, path, lines, skips):
+def _read_plain(task, path, lines):
     """A text on each line, with tabs between the texts of a pair or the answers of a choice; or
     fastText's lines, JSON lines or a table with the columns' names."""
     if _is_fasttext(lines):
@@ -432,12 +431,12 @@ def _read_plain(task, path, lines, skips):
     start = next(filter(str.strip, lines))
     if start.startswith("{") and _has_texts(task, plain_object(parsed(start))):
         decoding.note(path, "as JSON lines")
-        return FORMS["jsonl"](task, path, lines, skips)
+        return FORMS["jsonl"](task, path, lines)
     for delimiter in _DELIMITERS:
         names = start.split(delimiter)
         # Prose has a space after a comma.
         if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
-            return _read_tsv(task, path, lines, skips)
+            return _read_tsv(task, path, lines)
     # Texts that are joined from several columns are one column here.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]

@@ -31,14 +31,14 @@ Answer = collections.namedtuple("Answer", "text start")
 _START = re.compile(r'\{[^{\[]*"data"\s*:\s*\[')
 
 
-def _read_json(task, path, lines, skips):
+def _read_json(task, path, lines):
     """SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id", "question",
     "answers"}]}]}]}, read an article at a time; Hugging Face's form, {"data": [{"id", "context",
     "question", "answers"}]}; or the common JSON of tables."""
     if not _START.match(lines.start()):
         return readers.Table(None, (
             (place, _with_answers(task, cells) if isinstance(cells, dict) else cells)
-            for place, cells in readers.FORMS["jsonl"](task, path, lines, skips).rows))
+            for place, cells in readers.FORMS["jsonl"](task, path, lines).rows))
     names = task.id, *task.text_a, *task.text_b, *task.label[:1]
 
     def rows():

@@ -10,13 +10,13 @@ from xlnet.tasks.files import faults, readers
 _JUDGEMENT = "query 0 document relevance"       # a line of qrels
 
 
-def _read_qrels(task, path, lines, skips):
+def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
     return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
                        lambda cells: cells[3], {})
 
 
-def _read_run(task, path, lines, skips):
+def _read_run(task, path, lines):
     """Documents to rank, `query Q0 document rank score name` on each line.
 
     Their relevance is in a file of judgements with the same name and .qrels, 0 for documents that

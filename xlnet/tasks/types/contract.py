@@ -107,11 +107,10 @@ class Reader(_Part):
         """The same from the `task.json` of a model."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None,
-             skips: bool = False) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
         table and parses its cells by the methods below."""
-        return parsing.read_tables(self.task, path, need_labels, form, skips)
+        return parsing.read_tables(self.task, path, need_labels, form)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, error in words).

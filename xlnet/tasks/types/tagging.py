@@ -116,8 +116,7 @@ class TaggingReader(contract.Reader):
             .with_options(**{name: stored["kind_options"][name]
                              for name in ("scheme", "is_spaced")})
 
-    def read(self, path: str, need_labels: bool, form: Optional[str] = None,
-             skips: bool = False) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         task, scheme = self.task, self.options.scheme
         sentences = self._sentences(path, form or None, need_labels)
         labels = schemes.labels_of([task.class_names])
