@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import command
+from helpers import command, tasks
 from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
@@ -30,10 +30,8 @@ REPORTS = ROOT / "tests" / "reports"
 
 
 def settings(data_dir, group=ClassifierSettings, **changes):
-    return group(**{**dict(
-        task_name="custom", data_dir=str(data_dir), model_dir="m", output_dir="o",
-        spiece_model_file="s", model_config_path="c", do_train=True),
-        **({"text_a_column": "text"} if group is ClassifierSettings else {}), **changes})
+    column = {"text_a_column": "text"} if group is ClassifierSettings else {}
+    return tasks.settings(data_dir, group, **{**column, **changes})
 
 
 def read(path, **changes):
@@ -214,7 +212,7 @@ def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts
 
 def test_an_empty_list_of_json(tmp_path):
     (tmp_path / "t.json").write_text("[]")
-    with pytest.raises(UserError, match="t.json: item 1: expected a JSON object, found none"):
+    with pytest.raises(UserError, match="t.json: no rows"):
         read(tmp_path / "t.json")
 
 

@@ -18,8 +18,6 @@ from xlnet import cli, encodings, errors
 from xlnet.programs import asking, extract_features, train_sentencepiece
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.types import custom
 from xlnet.text import preparation, reading, recognition
 
 REPORTS = ROOT / "tests" / "reports"
@@ -125,32 +123,6 @@ def test_most_encodings_are_proposed_first():
                 for text, content in ((text, text.encode(name))
                                       for name, text in SENTENCES.items()))
     assert first > 0.8 * len(SENTENCES)
-
-
-@pytest.mark.parametrize("name, encoding, word", [
-    ("14/cp.csv", "cp1252", "Größe passt"),
-    ("14/ru_cp1251.csv", "cp1251", "Плохо работает")])
-def test_a_table_of_another_encoding(name, encoding, word):
-    settings = dict(task_name="custom", data_dir=str(REPORTS / name), model_dir="m", do_train=True,
-                    text_a_column="Text" if "cp.csv" in name else "text",
-                    label_column="Urteil" if "cp.csv" in name else "label")
-    with pytest.raises(errors.UserError, match="not UTF-8.* looks like %s .*--encoding=%s" % (
-            encoding, encoding)):
-        custom.get_task(ClassifierSettings(**settings))
-    task = custom.get_task(ClassifierSettings(**settings, encoding=encoding))
-    rows = parsing.read_file(task, str(REPORTS / name), True)
-    assert any(word in row.pairs[0][0] for row in rows)
-
-
-def test_tags_of_another_encoding():
-    """The tagger advises --encoding, and has it."""
-    values = dict(task_name="custom", data_dir=str(REPORTS / "35"), model_dir="m", do_train=True,
-                  tag_column="3")
-    with pytest.raises(errors.UserError, match="esp.train:2: not UTF-8.*--encoding=cp1252"):
-        custom.get_task(TaggerSettings(**values))
-    task = custom.get_task(TaggerSettings(**values, encoding="latin-1"))
-    path = readers.find_file(str(REPORTS / "35"), task.files["train"])
-    assert "Coruña" in next(iter(task.reader.read(path, True))).pairs[0][0]
 
 
 @pytest.mark.parametrize("group", [

@@ -78,7 +78,7 @@ MUTANTS = (
     ("tasks/files/schemes", " or label != open_label)", ")", "tasks/test_schemes"),
     ("tasks/types/ranking", "_trec_ndcg(2 ** relevance - 1", "_trec_ndcg(relevance",
      "tasks/test_ranking"),
-    ("tasks/files/readers", "enumerate(\n        lines, 1)", "enumerate(\n        lines, 0)",
+    ("tasks/files/readers", "(lines, 1)\n" + 31 * " " + "if number", "(lines, 0) if number",
      "test_reports_tables tasks/test_task_files tasks/test_tasks"),
     (WINDOWS, "    words[sentences] = True\n", "", "text/test_windows text/test_corpus"),
     ("records/tfrecord", "0xa282ead8", "0xa282ead9",

@@ -226,9 +226,9 @@ def test_trials_stop_early_and_the_best_is_kept(place):
 @pytest.mark.parametrize("changes, message", [
     (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
     (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
-    (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
+    (dict(class_weights="animal:much"), "class_weights: 'animal:much', expected balanced, or"),
     (dict(class_weights="foo"), "class_weights: 'foo'"),
-    (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal'"),
+    (dict(class_weights="animal:-2"), "class_weights: 'animal:-2', expected balanced, or"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
     (dict(epochs=0, train_steps=None), "epochs is 0.0"),

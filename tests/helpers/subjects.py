@@ -218,7 +218,7 @@ def _own_rows(group, path, need_labels=True, skips=False, **columns):
     """The task and the rows of an own file, which decides the labels."""
     task = custom.get_task(group(task_name="custom", data_dir=str(path), do_train=True,
                                  model_dir="model", **columns))
-    rows = parsing.read_file(task, str(path), need_labels, skips=skips)
+    rows = parsing.read_file(dataclasses.replace(task, skips_faults=skips), str(path), need_labels)
     return task, [tuple(row)[:-1] for row in rows]
 
 
@@ -293,7 +293,7 @@ def _read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
-    return [found.windows, dataclasses.asdict(found.seen),
+    return [found.windows, found.seen._asdict(),
             records.read(np.arange(found.count)), len(records)]
 
 

@@ -13,6 +13,9 @@ class TowersReader(RegressionReader):
     def parse_pairs(self, text_a, text_b, choices):
         return ((text_a, None), (text_b, None)), None       # two inputs of one text, not one of two
 
+    def graph_features(self, encoder, text):
+        return encoder.records([[text("text_a"), None], [text("text_b"), None]])
+
 
 class TowersHead(RegressionHead):
     def num_choices(self, is_training):

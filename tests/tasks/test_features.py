@@ -84,30 +84,6 @@ def test_the_longer_text_is_cut_first(lengths, budget, expected):
     assert encoding.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
 
 
-def test_every_layout_obeys_the_law():
-    rng = np.random.RandomState(0)
-    for _ in range(300):
-        a, b = (rng.randint(10, 99, rng.randint(0, 12)).tolist() for _ in range(2))
-        f = choice_features(a, None if rng.rand() < 0.3 else b, rng.randint(4, 20), CLS, SEP)
-        padding = int(f["input_mask"].sum())
-        assert f["input_ids"][-1] == CLS and f["input_ids"][-2] == SEP
-        assert (np.diff(f["input_mask"]) <= 0).all()
-        assert (f["segment_ids"][:padding] == 4).all() and (f["segment_ids"][padding:] < 4).all()
-        assert (f["input_ids"][:padding] == 0).all()
-        assert (np.diff(f["segment_ids"][padding:]) >= 0).all()
-
-
-def test_dtypes_and_names_are_those_of_the_record(tiny):
-    arrays = arrays_of(_examples(3), tiny, 16)
-    layout = feature_spec.finetuning_features(16)
-    assert set(arrays) == {feature.name for feature in layout}
-    for feature in layout:
-        assert arrays[feature.name].shape == (3, *feature.shape)
-        assert arrays[feature.name].dtype == {"int": np.int32, "float": np.float32}[feature.dtype]
-    scores = arrays_of([Example((("a", "b"),), 2.5)], tiny, 16)["label_ids"]
-    assert scores.tolist() == [2.5] and scores.dtype == np.float32
-
-
 def test_choices_are_joined(tiny):
     pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
     joined = arrays_of([Example(pairs, 1)], tiny, 16)

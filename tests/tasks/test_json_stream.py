@@ -32,12 +32,3 @@ def test_what_is_not_json_is_refused(text):
     for size in (*range(1, 9), 100):
         with pytest.raises(ValueError):
             list(json_stream.items(pieces(text, size), "item"))
-
-
-@pytest.mark.parametrize("text, event", (
-    ('{"data": []}', "start_array"), ('{"a": {"data": 1}, "data": "x"} {', "string"),
-    (r'{"data": ["\ud83d"]}', "start_array"), ('{"a": 1}\n{"data": []}', None),
-    ('[{"data": []}]', None), ("", None), ("x", None)))
-def test_what_a_key_has(text, event):
-    for size in (5, 100):
-        assert json_stream.event_at(pieces(text, size), "data") == event

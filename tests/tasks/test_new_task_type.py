@@ -110,7 +110,8 @@ def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeyp
 
 
 class Prefixed(TowersReader):
-    """One whose texts are not those of the file."""
+    """One whose texts are not those of the file, and that says nothing of a graph."""
+    graph_features = Reader.graph_features
 
     def parse_pairs(self, text_a, text_b, choices):
         return (("query: " + text_a, None), (text_b, None)), None

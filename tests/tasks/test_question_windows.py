@@ -102,21 +102,6 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
     assert equal > 40
 
 
-def test_offsets_are_those_of_the_original_but_for_spaces(golden):
-    """Where its alignment by common subsequences slips, ours names the piece's own characters."""
-    cases, tokenizer = golden
-    same = count = 0
-    for case in cases:
-        for ours, theirs in zip(rows_of(case, tokenizer), case["features"]):
-            for place in range(theirs["paragraph_len"]):
-                start, end = int(ours["char_start"][place]), int(ours["char_end"][place])
-                their_text = case["context"][theirs["tok_start_to_orig_index"][place]:
-                                             theirs["tok_end_to_orig_index"][place] + 1]
-                count += 1
-                same += case["context"][start:end] == their_text.strip()
-    assert same > 0.99 * count
-
-
 def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
     tokenizer = golden[1]
     context = " ".join(["one two three four five"] * 6)

@@ -22,19 +22,20 @@ def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = known.TASKS[name]
     path = readers.find_file(DATA / FOLDERS[name], task.files[split])
-    return path, parsing.read_file(task, path, header=task.headers.get(split), **more)
+    return path, parsing.read_file(task, path, **more)
 
 
 @pytest.mark.parametrize("name, split", FILES)
 def test_file(name, split):
     task = known.TASKS[name]
-    is_labelled = not split.startswith("test") or bool(task.tree or split in task.headers)
+    has_names = not task.header or (name, split) == ("cola", "test")
+    is_labelled = not split.startswith("test") or bool(task.tree) or not has_names
     path, rows = read(name, split, need_labels=is_labelled)
     if (name, split) in COUNTS:
         assert len(rows) == COUNTS[name, split]
     elif not task.tree:
         lines = pathlib.Path(path).read_bytes().rstrip(b"\n").count(b"\n") + 1
-        assert len(rows) == lines - (split not in task.headers and path.endswith(".tsv")) > 0
+        assert len(rows) == lines - (has_names and path.endswith(".tsv")) > 0
     assert len({row.id for row in rows}) == len(rows)
     assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
     assert {(len(row.pairs), row.pairs[0][1] is None) for row in rows} == {

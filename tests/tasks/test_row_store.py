@@ -1,14 +1,13 @@
-"""Rows on disk: a sequence like any other; names in a few bytes."""
+"""Rows on disk: a sequence like any other."""
 
 import collections
 import os
-import random
 
 import pytest
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import row_store
-from xlnet.tasks.files.row_store import Mapped, Names, StoredRows
+from xlnet.tasks.files.row_store import Mapped, StoredRows
 
 
 def test_stored_rows_are_a_sequence(monkeypatch):
@@ -52,13 +51,3 @@ def test_a_full_disk_is_one_line(monkeypatch):
     monkeypatch.setattr(row_store.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb"))
     with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device; set"):
         StoredRows(["x" * 100] * 2000)
-
-
-def test_names_are_there_once():
-    names, rng = Names(), random.Random(0)
-    known = set()
-    for _ in range(6000):
-        name = "ü%d" % rng.randrange(4000)
-        assert names.add(name) == (name not in known)
-        known.add(name)
-    assert len(names._sorted) > 2000        # most are no longer objects

@@ -1,11 +1,9 @@
 """Tag schemes: what tags say, what is legal, what is made of the rest."""
 
 import itertools
-import random
 
 import pytest
 
-from xlnet.errors import UserError
 from xlnet.tasks.files import schemes
 
 # Three entities in eight words, the second right after the first one.
@@ -73,30 +71,9 @@ def test_transitions_say_what_is_legal(scheme):
         assert allowed == (not schemes.illegal([tags[id] for id in ids], scheme))
 
 
-@pytest.mark.parametrize("scheme, name", [("bio2", "IOB2"), ("bioes", "IOBES")])
-def test_entities_are_those_of_seqeval(scheme, name):
-    """And, of legal tags, those of its strict mode too."""
-    library = pytest.importorskip("seqeval.scheme")
-    from seqeval.metrics.sequence_labeling import get_entities
-    rng = random.Random(0)
-    tags = ["O"] + ["%s-%s" % pair for pair in itertools.product(schemes.prefixes(scheme), "XY")]
-    for _ in range(3000):
-        found = rng.choices(tags, k=rng.randint(1, 8))
-        assert schemes.spans(found) == [(a, b + 1, label) for label, a, b in get_entities(found)]
-        strict = library.Tokens(list(schemes.repaired(found, scheme)),
-                                getattr(library, name)).entities
-        assert schemes.spans(found) == [(one.start, one.end, one.tag) for one in strict]
-
-
 def test_the_scheme_of_a_file_has_the_fewest_errors():
     assert schemes.detect([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
     assert schemes.detect([["O", "I-X"]]) == "iob1" and schemes.detect([["O"]]) == "bio2"
-
-
-def test_prefixes_of_two_schemes():
-    with pytest.raises(UserError, match="mixed schemes: prefixes B, I, M, expected those of one "
-                                        "of bio2 .B, I.; iob1 .I, B.; bioes .B, I, E, S.; bmes"):
-        schemes.detect([["B-X", "I-X"], ["B-X", "M-X"]])
 
 
 @pytest.mark.parametrize("tag, scheme, message", [

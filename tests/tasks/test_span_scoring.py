@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.metrics import span_metrics
-from xlnet.tasks.metrics.span_metrics import RULES, best_threshold, score, segments, with_threshold
+from xlnet.tasks.metrics.span_metrics import RULES, score, segments
 
 # (prediction, answer, exact match, F1) by hand from the rules of SQuAD's script.
 WORDS = (
@@ -46,20 +46,6 @@ def test_the_best_of_several_answers_counts_and_none_wants_the_empty_text():
         "exact": 50.0, "f1": 200 / 3, "HasAns_exact": 50.0, "HasAns_f1": 250 / 3,
         "NoAns_exact": 50.0, "NoAns_f1": 50.0})
     assert "NoAns_f1" not in span_metrics.summary(score("squad1.1", ["a"], [["b"]]))
-
-
-def test_thresholds():
-    """Questions in the order of their null scores: right, wrong, none, right, none."""
-    predictions, null = ["a b", "x", "x", "c", ""], [-3.0, -2.0, -1.0, 0.5, 2.0]
-    scores = score("squad2.0", predictions, [["a b"], ["y"], [], ["c"], []])
-    moved = with_threshold(scores, null, -1.5)
-    assert moved.exact.tolist() == [1, 0, 1, 0, 1]
-    best = best_threshold(scores.exact, [bool(text) for text in predictions], scores, null)
-    # None answered: 2 right. The first one answered: 3 right, and no other threshold has more.
-    assert best == (60.0, -3.0)
-    # Where answering never pays, nothing is answered; the official script then says 0.
-    nothing = best_threshold(np.zeros(5), [True] * 5, scores, null)
-    assert nothing == (40.0, 0.0)
 
 
 # Segments as CMRC's script makes them with NLTK 3.10's words; “ and " stand for its `` and ''.

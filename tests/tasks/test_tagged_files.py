@@ -39,16 +39,13 @@ def json_text(sources, spans):
 
 # --- Columns
 
-def test_words_and_tags_of_columns(tmp_path):
-    first, second = read(write(tmp_path, CONLL))
+def test_words_and_tags_of_columns_and_the_file_with_one_more(tmp_path):
+    path = write(tmp_path, CONLL)
+    first, second = sentences = read(path)
     assert first.words == ("EU", "rejects") and first.tags == ("I-ORG", "O")
-    assert (first.numbers, second.numbers) == ((3, 4), (7, 8))
-    assert read(write(tmp_path, CONLL), "2", "3")[0][:3] == (
-        ("NNP", "VBZ"), None, ("I-NP", "I-VP"))
-
-
-def test_a_file_is_written_again_with_one_column_more(tmp_path):
-    sentences = read(write(tmp_path, CONLL))
+    assert [place.removeprefix(path) for place in (*first.places, *second.places)] == [
+        ":3", ":4", ":7", ":8"]
+    assert read(path, "2", "3")[0][:3] == (("NNP", "VBZ"), None, ("I-NP", "I-VP"))
     text = conll_text([s.source for s in sentences], [("X", "Y"), ("Z", "O")])
     assert text == """-DOCSTART- -X- O O O
 
@@ -104,12 +101,6 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
     sentence, = read(str(path))
     assert sentence.words == ("\u3000", "x\u00a0y", "\u2028")
     assert sentence.tags == ("O", "B-A", "I-A")
-
-
-def test_a_file_without_tags(tmp_path):
-    path = write(tmp_path, "EU\nrejects\n")
-    sentence, = read(path, tag="4", need_tags=False)
-    assert sentence.words == ("EU", "rejects") and sentence.tags is None
 
 
 @pytest.mark.parametrize("text, word, tag, message", [
@@ -173,12 +164,14 @@ def test_words(text, words):
 
 def test_entities_that_do_not_fit_words_are_counted(tmp_path, caplog):
     lines = json_line("Unhappy days", (2, 7, "A")) + json_line("Unhappy", (0, 2, "A"), (2, 7, "B"))
-    first, second = read(write(tmp_path, lines, "a.jsonl"))
+    path = write(tmp_path, lines, "a.jsonl")
+    first, second = read(path)
     assert first.tags == ("B-A", "O") and second.tags == ("B-A",)
-    assert [record.getMessage().split(": ", 2)[2] for record in caplog.records] == [
-        "3 entities begin or end inside of a word: the complete word is tagged, so they are "
-        "counted as wrong in an evaluation: line 1, 2",
-        "1 entities share a word with the one before and are not learned: line 2"]
+    assert caplog.messages[0].splitlines() == [
+        "note: %s: 4 entities or examples are not used as they are:" % path,
+        "  %s:1: an entity begins or ends inside of a word: the complete word is tagged, so it is "
+        "counted as wrong in an evaluation (3 rows, the last one %s:2)" % (path, path),
+        "  %s:2: an entity shares a word with the one before and is not learned" % path]
     assert second.entities == ((0, 2, "A"), (2, 7, "B"))
 
 

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers import tasks
 from helpers.paths import DATA, FOLDERS, SPIECE
 
 from xlnet.errors import UserError
@@ -22,9 +23,7 @@ def write(directory, name, text):
 
 
 def settings(directory, **more):
-    return TaggerSettings(**dict(dict(
-        task_name="custom", data_dir=str(directory), output_dir="o", model_dir="m",
-        spiece_model_file="s", model_config_path="c", do_train=True), **more))
+    return tasks.settings(directory, TaggerSettings, **more)
 
 
 def make_task(directory, train=TRAIN, **more):
@@ -45,16 +44,6 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
 def test_a_script_without_spaces_is_seen(tmp_path):
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
     assert task.options.scheme == "bmes" and not task.options.is_spaced
-
-
-def test_a_model_knows_what_the_train_file_said(tmp_path):
-    task = make_task(tmp_path)
-    stored = dict(labels=list(task.labels), columns=dict(label=["2"]),
-                  kind_options=dict(scheme="iob1", is_scheme_given=False, is_spaced=True,
-                                    all_pieces=False))
-    (tmp_path / "train.txt").unlink()
-    found = custom.get_task(settings(tmp_path), stored)
-    assert (found.labels, found.label, found.type) == (task.labels, task.label, task.type)
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
@@ -111,8 +100,10 @@ def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
     task = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
     rows = read(task, tmp_path, "a B-X\n\nc O\nb I-X\n")
     assert [row.label for row in rows] == [("B-X",), ("O", "B-X")]
-    assert caplog.messages == ["note: %s: 1 of 2 tags are illegal in scheme bio2 and repaired: "
-                               "line 4" % (tmp_path / "dev.txt")]
+    path = tmp_path / "dev.txt"
+    assert caplog.messages == ["note: %s: 1 of 2 tags are illegal and repaired:\n  %s:4: tag 'I-X' "
+                               "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
+                               "are repaired" % (path, path)]
 
 
 def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
@@ -219,11 +210,6 @@ def test_weights_of_tags(small):
     assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
     with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
         task.head.class_weights("LOC:2", None)
-
-
-def test_other_programs_tasks(tmp_path):
-    with pytest.raises(UserError, match="task_name: rte is a task of run_classifier.py"):
-        custom.get_task(settings(tmp_path, task_name="rte"))
 
 
 # --- The shared sets: every sentence, all of its words, each one tag

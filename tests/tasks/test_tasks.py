@@ -4,28 +4,15 @@ import dataclasses
 import logging
 
 import pytest
+from helpers.tasks import settings, write
 
 from xlnet.errors import UserError
 from xlnet.finetuning.rows import Rows
-from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
 from xlnet.tasks.types.task import Row, expand_split
 
-
-def settings(data_dir, **changes):
-    return ClassifierSettings(**dict(dict(
-        task_name="custom", data_dir=str(data_dir), model_dir="m", output_dir="o",
-        spiece_model_file="s", model_config_path="c"), **changes))
-
-
-def write(directory, name, *lines):
-    content = "".join(line + "\n" for line in lines)
-    (directory / name).write_bytes(content.encode("utf-8", "surrogateescape"))
-
-
-# --- Which task
 
 @pytest.mark.parametrize("name, expected", [
     ("cola", "cola"), ("CoLA", "cola"), ("STS-B", "sts-b"), ("sts-b", "sts-b"), ("stsb", "sts-b"),
@@ -138,12 +125,7 @@ def test_a_list_of_labels_is_no_label(tmp_path):
     assert custom.get_task(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
 
 
-def test_how_own_files_are_written(tmp_path):
-    (tmp_path / "train.csv").write_bytes("text_a:label\nü:x\nß:y\n".encode("cp1252"))
-    told = settings(tmp_path, encoding="cp1252", delimiter=":")
-    task = custom.get_task(told)
-    assert {row.pairs[0][0] for split in ("train", "dev")
-            for row in parsing.read_rows(task, tmp_path, split)} == {"ü", "ß"}
+def test_wrong_settings_of_how_files_are_written(tmp_path):
     with pytest.raises(UserError, match="encoding: unknown 'cp125'; expected a name such as utf-8"):
         custom.get_task(settings(tmp_path, encoding="cp125"))
     with pytest.raises(UserError, match="delimiter is ';;', expected one character, or tab"):
@@ -175,11 +157,6 @@ def test_missing_columns_of_own_files(tmp_path):
 
 def own(directory, **changes):
     return custom.get_task(settings(directory, **changes))
-
-
-def test_labels_are_sorted_numbers_by_size(tmp_path):
-    write(tmp_path, "train.csv", "text_a,label", *("x,%d" % i for i in (10, 9, 2)))
-    assert own(tmp_path).labels == ("2", "9", "10")
 
 
 def test_one_file_is_enough(tmp_path):
@@ -318,8 +295,8 @@ def test_the_metric_that_selects(tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(is_regression=True, multi_label=True), "is_regression is True: a score goes with"),
-    (dict(multi_label=True, choice_columns="a,b"), "any number of labels does not go with choice"),
+    (dict(is_regression=True, multi_label=True), "is_regression and multi_label ask for different"),
+    (dict(multi_label=True, choice_columns="a,b"), "multi_label and choice_columns ask for diff"),
     (dict(query_id_column="qid"), "query_id_column makes a ranking of documents .*give --text_b_"),
     (dict(query_id_column="qid", text_b_column=","), "give --text_b_column, the column of the doc"),
     (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
@@ -344,8 +321,3 @@ def test_one_row_at_least_is_held_out_and_one_is_left():
     rows = [Row(str(i), ((str(i), None),), None) for i in range(5)]
     for share, sizes in ((.01, [4, 1]), (.4, [3, 2]), (.99, [1, 4])):
         assert list(map(len, parsing.hold_out(rows, share))) == sizes
-
-
-def test_the_former_name_of_own_files():
-    with pytest.raises(UserError, match="own files are --task_name=custom"):
-        own("d", task_name="tsv")

@@ -20,10 +20,6 @@ def tokenizer(tmp_path_factory):
 
 # --- Windows
 
-def test_a_sentence_that_fits_is_one_window():
-    assert word_encoding.windows([2, 3], 5) == [(0, 2, 0, 2)]
-
-
 def test_windows_of_single_pieces():
     """An eighth of a window on each side is context; the ends have it on one side."""
     assert word_encoding.windows([1] * 40, 16) == [

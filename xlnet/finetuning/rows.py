@@ -74,7 +74,7 @@ class Rows:
                 name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
                 try:
                     self._to_predict[name] = parsing.read_to_predict(
-                        self._task, path, settings.predict_form, settings.on_error == "skip")
+                        self._task, path, settings.predict_form)
                 except UserError as e:
                     if len(paths) == 1:
                         raise

@@ -75,7 +75,7 @@ def _rows(settings):
     if path != "-":             # without errors blank rows of tables are no texts
         with contextlib.suppress(UserError):
             return parsing.read_to_predict(task, path)
-    return parsing.read_to_predict(task, path, skips=True)
+    return parsing.read_to_predict(dataclasses.replace(task, skips_faults=True), path)
 
 
 def run() -> None:

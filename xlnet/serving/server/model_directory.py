@@ -21,7 +21,7 @@ from xlnet.serving.model import Model
 from xlnet.serving.server.saved_model import Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.output import served
+from xlnet.tasks.output import results
 
 _log = logging.getLogger(__name__)
 
@@ -160,8 +160,8 @@ class ModelDirectory:
         if model.verb == "rank":        # each document by itself
             items[1] = [[document] for document in items[1]]
         found = model.predict(items[0] if len(items) == 1 else list(zip(*items)))
-        return [_short(served.of(one[0].score if model.verb == "rank" else one,
-                                 self.labels)._asdict()) for one in found]
+        return [_short(results.served(one[0].score if model.verb == "rank" else one,
+                                      self.labels)) for one in found]
 
     def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
         """Yields the parts of a text as it is generated.

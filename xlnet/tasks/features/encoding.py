@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import dataclasses
 import functools
 import hashlib
 import itertools
@@ -19,7 +18,7 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Collection, Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -59,16 +58,12 @@ _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
-@dataclasses.dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Counts over the texts of a record file."""
     pieces: int = 0         # in its records, without special ones
     unknown: int = 0        # of these, <unk>
     examples: int = 0
     cut: int = 0            # examples that did not fit and lost some of their text
-
-    def __add__(self, other: Seen) -> Seen:
-        return Seen(*(a + b for a, b in zip(*map(dataclasses.astuple, (self, other)))))
 
     def in_words(self) -> str:
         """For the banner."""
@@ -250,7 +245,7 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
         if has_windows(layout):
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
                 np.save(f, windows)
-        files.write_json(seen_path, dataclasses.asdict(seen))
+        files.write_json(seen_path, seen._asdict())
         found = Records(path, int(windows.sum()), windows if has_windows(layout) else None,
                         seen)
     return found
@@ -343,10 +338,10 @@ def _blocks(examples):
 
 def _write(path, blocks):
     """Writes all records; returns the windows of each example, int [n], and the `Seen`."""
-    counts, seen = [], Seen()
+    counts, seen = [], []
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
         for serialized, windows, more in blocks:
             counts.append(windows)
-            seen += more
+            seen.append(more)
             f.writelines(map(tfrecord.frame, serialized))
-    return np.concatenate(counts), seen
+    return np.concatenate(counts), Seen(*map(sum, zip(*seen)))

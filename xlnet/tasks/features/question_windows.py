@@ -69,17 +69,14 @@ def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
 
 
 def _border(start, end, next_start, next_end):
-    """The first piece that has more context in the next window than in this one.
-
-    A piece's context is the number of pieces on its shorter side, plus a hundredth of the window's
-    length.
-    """
+    """The first piece that has more context in the next window than in this one."""
     both = np.arange(next_start, end)
     gain = _context(both, next_start, next_end) - _context(both, start, end)
     return next_start + int(np.argmax(gain > 0)) if (gain > 0).any() else end
 
 
 def _context(index, start, end):
+    """The pieces on the shorter side of one, plus a hundredth of the window's length."""
     return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
 
 

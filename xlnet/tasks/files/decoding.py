@@ -5,15 +5,19 @@ from __future__ import annotations
 import codecs
 import collections
 import functools
+import gzip
 import io
 import itertools
 import logging
-from collections.abc import Iterator
-from typing import IO, Optional
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any, Optional
 
-from xlnet import encodings
+from xlnet import encodings, files
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults
+from xlnet.tasks.files import faults, row_store
 
 _log = logging.getLogger(__name__)
 
@@ -21,63 +25,92 @@ _log = logging.getLogger(__name__)
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 LOOKED_AT = 4096        # [bytes] of a file without a mark
-_CHUNK = 1 << 18        # [bytes]
+_CHUNK = 1 << 18        # [characters]
+_ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
+_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
+
+
+def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
+    """A function that opens a file for reading, unpacked, as often as it is called.
+
+    Args:
+      path: "-": the standard input, of which a copy is kept.
+      what: its role in errors.
+
+    Raises:
+      UserError: there is no such file, or it is not completely compressed.
+    """
+    if path == "-":
+        source = row_store.temporary_copy(sys.stdin.buffer)
+    else:
+        files.require_file(path, what)
+        source = open(path, "rb")
+    is_compressed = source.read(2) == b"\x1f\x8b"
+
+    def opened() -> IO[bytes]:
+        # A temporary file exists as long as this function, which holds it.
+        read: Any = gzip.open if is_compressed else open
+        return read(source.name, "rb")
+
+    if is_compressed:
+        try:
+            with opened() as file:
+                collections.deque(iter(functools.partial(file.read, _CHUNK), b""), maxlen=0)
+        except (EOFError, OSError, zlib.error) as e:
+            raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
+    return opened
 
 
 class Lines:
     """The lines of a file, without the empty ones at its end; each iteration reads it again.
 
-    Only a line feed ends a line, or a carriage return if `ends_in_returns` is set: texts hold other
-    characters at which `str.splitlines` would break.
+    Only a line feed ends a line, or a carriage return in a file without line feeds: texts hold
+    other characters at which `str.splitlines` would break.
 
     Args:
       path: the file's name in errors.
-      file: open for reading bytes; it is decoded once to check it.
+      opened: function that opens the file, as of `opener`; it is decoded once to check it.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
-      skips: keep bytes that are not UTF-8 in their lines, as half surrogates, which whoever parses
-        the lines reports.
+      skips: keep bytes that are not of the encoding in their lines, as half surrogates, which
+        whoever parses the lines reports.
 
     Raises:
       UserError: the bytes are not of this encoding; the message says which it might be.
     """
 
-    def __init__(self, path: str, file: IO[bytes], encoding: Optional[str] = None,
+    def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None,
                  skips: bool = False):
         self._path = path
-        self._file = file
+        self._opened = opened
         if encoding and codecs.lookup(encoding).name == "utf-8":
             encoding = None
-        self._encoding = encoding or shown(path, self._read(0))
-        self._on_error = "strict"
-        self.ends_in_returns = False
+        if encoding is None:
+            with opened() as file:
+                encoding = shown(path, file.read(LOOKED_AT))
+        self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         try:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeDecodeError:
-            self._find_errors(skips)
-            self._on_error = "surrogateescape"
+            self._find_errors(encoding, skips)
+        start = self.start()
+        # Excel for the Mac wrote line feeds in quoted cells.
+        if "\r" in start[:-1] and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
+            note(path, "with lines that end in a carriage return")
+            self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
         blank: list[str] = []
-        for line in self._all():
-            line = line[:-1] if line.endswith("\r") else line
-            if not line.strip():
-                blank.append(line)          # at the end of the file, or others follow
-                continue
-            if blank:
+        with io.TextIOWrapper(self._opened(), **self._how) as file:
+            for number, line in enumerate(file):
+                line = line.removesuffix("\n").removesuffix("\r")
+                if not number:
+                    line = line.lstrip("\ufeff")
+                if not line.strip():
+                    blank.append(line)          # at the end of the file, or others follow
+                    continue
                 yield from blank
                 blank.clear()
-            yield line
-
-    def _all(self):
-        begun: list[str] = []               # parts of a line
-        for text in self.chunks():
-            first, *others = text.split("\n")
-            begun.append(first)
-            if others:
-                yield "".join(begun)
-                yield from others[:-1]
-                begun = others[-1:]
-        yield "".join(begun)
+                yield line
 
     def first(self, count: int) -> list[str]:
         """The first lines, as many as there are."""
@@ -89,47 +122,28 @@ class Lines:
 
     def chunks(self) -> Iterator[str]:
         """The text piece by piece, wherever its lines end, without a byte order mark."""
-        encoding = self._encoding or "utf-8"
-        decoder = io.IncrementalNewlineDecoder(         # keeps "\r\n" in one piece
-            codecs.getincrementaldecoder(encoding)(self._on_error), translate=False)
-        offset, lines, is_begun, is_end = 0, 1, False, False
-        while not is_end:
-            content = self._read(offset)
-            offset, is_end = offset + len(content), not content
-            try:
-                text = decoder.decode(content, is_end)
-            except UnicodeDecodeError as e:
-                if self._encoding is None:
-                    raise
-                raise UserError("%s: not %s: byte 0x%02x in line %d" % (
-                    self._path, encoding, e.object[e.start],
-                    lines + e.object[:e.start].count(b"\n"))) from None
-            lines += text.count("\n")
-            if not is_begun:
-                text = text.lstrip("\ufeff")
-                is_begun = bool(text)
-            yield text.replace("\r", "\n") if self.ends_in_returns else text
+        with io.TextIOWrapper(self._opened(), **self._how) as file:
+            yield file.read(_CHUNK).lstrip("\ufeff")
+            yield from iter(lambda: file.read(_CHUNK), "")
 
-    def _read(self, offset):
-        self._file.seek(offset)             # others may read the file at the same time
-        return self._file.read(_CHUNK)
-
-    def _find_errors(self, skips):
-        """Refuses a file that is not UTF-8, or warns of it."""
+    def _find_errors(self, encoding, skips):
+        """Refuses a file that is not of its encoding, or warns of it."""
         found, bad, good = faults.Found(), b"", 0
-        self._file.seek(0)
-        for number, line in enumerate(self._file, 1):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            try:
-                line.decode()
-                good += not line.isascii()
-            except UnicodeDecodeError as e:
-                found.add("%s:%d" % (self._path, number), "not UTF-8: byte 0x%02x at column %d" % (
-                    line[e.start], e.start + 1))
-                bad += line if len(bad) < _CHUNK else b""
+        self._how["errors"] = "surrogateescape"
+        try:
+            for number, line in enumerate(self, 1):
+                escaped = _ESCAPED.search(line)
+                if not escaped:
+                    good += not line.isascii()
+                    continue
+                found.add("%s:%d" % (self._path, number), "not %s: byte 0x%02x at column %d" % (
+                    encoding or "UTF-8", ord(escaped[0]) - 0xdc00, escaped.start() + 1))
+                if len(bad) < _CHUNK:
+                    bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
+        except UnicodeError as e:       # as in UTF-16, whose half characters cannot be escaped
+            raise UserError("%s: not %s: %s" % (self._path, encoding, e)) from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-        hint = encodings.hint(bad) if len(found) > good else ""
+        hint = encodings.hint(bad) if not encoding and len(found) > good else ""
         if not skips:
             found.refuse(hint)
         elif hint:
@@ -146,10 +160,11 @@ def shown(path: str, content: bytes) -> Optional[str]:
             if len(half) > 1 and half.count(0) > 0.4 * len(half):
                 found = name
     if found is not None:
-        _note_encoding(path, found)
+        note(path, "as " + found.upper())
     return found
 
 
 @functools.cache      # once for each file, however often it is read
-def _note_encoding(path, name):
-    _log.info("%s is read as %s", path, name.upper())
+def note(path: str, how: str) -> None:
+    """Logs how a file is read."""
+    _log.info("%s is read %s", path, how)

@@ -48,18 +48,16 @@ class Found:
         text, (place, *_) = next(iter(self._places.items()))
         raise UserError("%s: %s%s%s" % (place, text, hint, others))
 
-    def note_skipped(self, path: str, count: int, more: str = "") -> None:
-        """Warns that table rows with errors were skipped, of `count` in all; `more` follows."""
-        _log.warning("note: %s: %d of %d rows skipped%s%s", path, self._count, count, more,
-                     self._listed())
+    def note(self, path: str, what: str) -> None:
+        """Warns of them, if there are any, as "PATH: COUNT WHAT", with a list."""
+        if self._count:
+            _log.warning("note: %s: %d %s%s", path, self._count, what, self._listed())
 
     def end(self, path: str, skips: bool) -> None:
         """Raises UserError for the errors, or warns of them if what has them was skipped."""
         if not skips:
             self.refuse()
-        elif self._count:
-            _log.warning("note: %s: skipped entries with errors, %d in all%s", path, self._count,
-                         self._listed())
+        self.note(path, "entries with errors are skipped")
 
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different errors."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Optional
+from typing import Any
 
 import ijson
 
@@ -32,26 +32,11 @@ def items(chunks: Iterable[str], prefix: str) -> Iterator[Any]:
         raise ValueError("nested too deeply") from None
 
 
-def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
-    """ijson's event, such as "start_array", at a key of the object in a text; None if the text is
-    not an object or has no such key."""
-    try:
-        for place, event, _ in ijson.parse(_Bytes(chunks, takes_halves=True), use_float=True):
-            if place == key:
-                return event
-            if not place and event != "map_key" and event != "start_map":
-                break
-    except (ijson.JSONError, ValueError):
-        pass
-    return None
-
-
 class _Bytes:
-    """Chunks of a text as a file of UTF-8. takes_halves: half characters are not an error."""
+    """Chunks of a text as a file of UTF-8."""
 
-    def __init__(self, chunks, takes_halves=False):
+    def __init__(self, chunks):
         self._chunks = filter(None, chunks)
-        self._takes_halves = takes_halves
         self._before = ""
 
     def read(self, size):
@@ -60,8 +45,6 @@ class _Bytes:
         chunk = next(self._chunks, "")
         if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
-        if self._takes_halves:
-            return chunk.encode("utf-8", "replace")
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(
             text, max(len(self._before) - _OVERLAP, 0))

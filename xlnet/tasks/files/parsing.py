@@ -5,23 +5,22 @@ A file is read and checked to its end before it is used; all of its errors are l
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import itertools
-import logging
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.tasks.files import faults, readers
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.types.task import Row, Task, expand_split
 from xlnet.tokenization.tokenizer import is_text
 
-_log = logging.getLogger(__name__)
+_NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
+_LEFT_OUT = Row(None, (), None)   # represents a table row that the task does not use
 
 
 # --- Splits
@@ -107,87 +106,78 @@ def _held_out(units, labels, share, seed, by_unit=False):
 
 
 def _read_part(task, data_dir, part, need_labels):
-    path = readers.require_file(data_dir, task.files[part], part)
-    return read_file(task, path, need_labels, header=task.headers.get(part))
+    return read_file(task, readers.require_file(data_dir, task.files[part], part), need_labels)
 
 
-def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
-              form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
+def read_file(task: Task, path: str, need_labels: bool,
+              form: Optional[str] = None) -> Sequence[Row]:
     """Reads and checks one file.
 
     Args:
       path: file or directory; "-": the standard input.
       need_labels: as in `read_rows`.
-      header: column names, for a file without a line of them.
       form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension.
-      skips: leave out table rows with errors, with a warning that counts them, instead of refusing
-        the file, as `task.skips_faults` does. If no labels are needed they stay, without texts, so
-        that predictions are aligned with the file.
 
     Returns:
       The `Row`s; many of them are kept on disk.
     """
-    return task.reader.read(path, need_labels, header, form, skips)
+    return task.reader.read(path, need_labels, form)
 
 
-def read_tables(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]],
-                form: Optional[str], skips: bool) -> Sequence[Row]:
+def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -> Sequence[Row]:
     """As `read_file`, of files that are tables."""
+    if task.broken_rows and need_labels:
+        task = dataclasses.replace(task, skips_faults=True)
     seen: dict = {}
     parts: list[Sequence[Row]] = []
     for each in readers.each_path(path):
-        parts.append(_read_table(task, each, need_labels, header, form, skips or task.skips_faults,
-                                 seen, sum(map(len, parts))))
+        parts.append(_read_table(task, each, need_labels, form, seen, sum(map(len, parts))))
     return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
-def _read_table(task, path, need_labels, header, form, skips, seen, first):
+def _read_table(task, path, need_labels, form, seen, first):
     """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
-    table = readers.read_table(task, path, header, form, skips)
-    columns = _find_columns(task, path, table.columns, need_labels)
-    found, count, broken = faults.Found(), 0, 0     # broken: rows of wrong width or without text
+    table = readers.read_table(task, path, form)
+    columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
+    needed = _needed(task, path, columns, need_labels)
+    found, count = faults.Found(), 0
 
     def checked():
-        nonlocal count, broken
+        nonlocal count
         for count, (place, values) in enumerate(table.rows, 1):
-            index = first + count - 1
+            index, cells = first + count - 1, by_name(columns, values)
             row, error = (None, values) if isinstance(values, str) else _parse_row(
-                task, columns, values, index, need_labels)
+                task, columns, needed, cells, index, need_labels)
             if row and row is not _LEFT_OUT and not error:
                 error = task.reader.check_row(row, seen)
                 if table.sources:
                     row = row._replace(source=table.sources.pop(row.query, None))
             if error:
-                found.add(table.where(place), error)
-                if skips:
-                    row = None if need_labels else _without_texts(columns, values, index)
-            broken += row is None
+                found.add(place, error)
+                if task.skips_faults:
+                    row = None if need_labels else _without_texts(task, cells, index)
             if row is not None and row is not _LEFT_OUT:
                 yield row
 
     rows = kept(checked())
     if not count:
-        raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
-    # The official train files of some tasks have a few broken rows.
-    can_lose = count // 100 if task.broken_rows and need_labels else 0
-    if skips and 0 < len(found) < count:
-        found.note_skipped(path, count, "" if need_labels else ", their answers are empty")
-    elif broken and broken == len(found) and broken <= can_lose:
-        _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
+        raise UserError("%s: no rows" % path)
+    if task.skips_faults and 0 < len(found) < count:
+        found.note(path, "of %d rows skipped%s" % (
+            count, "" if need_labels else ", their answers are empty"))
     else:
         found.refuse()
     return rows
 
 
-def read_to_predict(task: Task, path: str, form: Optional[str] = None,
-                    skips: bool = False) -> Sequence[Row]:
+def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
     """Reads a file to predict, labelled or not; arguments as in `read_file`. The default form of
     the standard input and of .txt files is the reader's `plain_form`, for most a text a line."""
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
     return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
-                     path, need_labels=False, form=form, skips=skips)
+                     path, need_labels=False, form=form)
 
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
@@ -200,76 +190,64 @@ def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]
 
 # --- Columns and rows
 
-# Indices into a table row's values: tuples of int for texts, label and choices, int or None for id
-# and query. only: (index, value) of rows to read. width: columns of the header.
-_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
-
-_NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
-_LEFT_OUT = Row(None, (), None)   # represents a table row that the task does not use
-
-
-def _find_columns(task, path, header, need_labels):
-    header = [task.renamed.get(name, name) for name in header]
-
-    def find(name, required=True):
-        if header.count(name) > 1:
-            raise UserError("%s: %d columns are called '%s'; expected one" % (
-                path, header.count(name), name))
-        if name in header:
-            return header.index(name)
-        if required:
-            raise UserError("%s: no column '%s'%s (columns: %s)" % (
-                path, name, did_you_mean(name, header), ", ".join(header)))
-        return None
-
-    text_a, text_b, choices = (
-        tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices))
-    label = tuple(find(name, need_labels) for name in task.label)
-    only = ((find(name, False), value) for name, value in task.only.items())
-    return _Columns(text_a, text_b, choices, label=() if None in label else label,
-                    id=find(task.id, task.id_required) if task.id else None,
-                    query=find(task.query) if task.query else None,
-                    only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
+def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
+    """The cells of a row of a `Table` by the names of its columns; under None those beyond."""
+    if not isinstance(values, list):
+        return values if isinstance(values, dict) else {}
+    columns = columns or ()
+    beyond = values[len(columns):]
+    return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}
 
 
-def _parse_row(task, columns, values, index, need_labels):
+def _needed(task, path, columns, need_labels):
+    """The columns that each row must have; refuses `columns` of a file that are not these."""
+    needed = [*task.text_a, *task.text_b, *task.choices, *filter(None, [task.query]),
+              *(task.label if need_labels else ()),
+              *(filter(None, [task.id]) if task.id_required else ())]
+    if columns is not None:
+        needed += [name for name in task.only if name in columns]
+        for name in needed:
+            readers.column(path, name, columns)
+    return needed
+
+
+def _parse_row(task, columns, needed, cells, index, need_labels):
     """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
-    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
-            *([] if columns.query is None else [columns.query]),
-            *(position for position, _ in columns.only))
-    if len(values) <= max(used) or any(values[columns.width:]):
-        return None, "%d column(s), expected %d" % (len(values), columns.width)
-    if any(values[position] != value for position, value in columns.only):
+    missing = next((name for name in needed if name not in cells), None)
+    if columns is None and missing:
+        return None, readers.no_column(missing, cells)
+    beyond = cells.get(None, [])
+    if missing or any(beyond):
+        return None, "%d column(s), expected %d" % (
+            len(cells) - (None in cells) + len(beyond), len(columns))
+    if any(cells.get(name, value) != value for name, value in task.only.items()):
         return _LEFT_OUT, None
+    choices = [cells[name] for name in task.choices]
     pairs, error = _parse_pairs(
-        task, _text(values, columns.text_a), _text(values, columns.text_b) if columns.text_b
-        else None, [values[position] for position in columns.choices])
-    query = None if columns.query is None else to_text(values[columns.query])
-    id = _id(columns, values, index)
+        task, _text(cells, task.text_a), _text(cells, task.text_b) if task.text_b else None,
+        choices)
+    id, query = _names(task, cells, index)
     if not error and not is_text(id + (query or "")):
         error = _NOT_TEXT
     if error:
         return None, error
-    label, error = task.reader.parse_label([values[position] for position in (
-        *columns.label, *(columns.choices if columns.label else ()))])
+    label, error = task.reader.parse_label([*map(cells.get, task.label), *choices])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     return Row(id, pairs, label, query), error if need_labels else None
 
 
-def _id(columns, values, index):
-    """The row's name from its column, or its number."""
-    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
-    return str(index) if id is None else to_text(id)
+def _names(task, cells, index):
+    """(the row's name from its column, or its number; that of its query, if it has one)."""
+    id = cells.get(task.id) if task.id else None
+    query = task.query and cells.get(task.query)
+    return (str(index) if id is None else to_text(id),
+            None if query is None else to_text(query))
 
 
-def _without_texts(columns, values, index):
+def _without_texts(task, cells, index):
     """The `Row` that replaces a skipped one: with its name and query, if they can be read."""
-    if isinstance(values, str):
-        return Row(str(index), (), None)
-    id, query = _id(columns, values, index), None
-    if columns.query is not None and len(values) > columns.query:
-        query = to_text(values[columns.query])
+    id, query = _names(task, cells, index)
     return Row(id if id and is_text(id) else str(index), (), None,
                query if query and is_text(query) else None)
 
@@ -294,7 +272,7 @@ def _parse_pairs(task, text_a, text_b, choices):
     return pairs, error
 
 
-def _text(values, positions):
+def _text(cells, names):
     """The text of one or several columns, joined by spaces."""
-    parts = [to_text(values[position]) for position in positions]
+    parts = [to_text(cells[name]) for name in names]
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))

@@ -14,22 +14,22 @@ def _read_directory(task, path):
     return _table(task, ((file, readers.text_of(file, task)) for file in articles))
 
 
-def _read_text(task, path, lines, header, skips):
+def _read_text(task, path, lines):
     """An article, or the common lines of text."""
     if task.tree == "race" and lines.start().startswith("{"):
         return _table(task, [(path, "\n".join(lines))])
-    return readers.FORMS["text"](task, path, lines, header, skips)
+    return readers.FORMS["text"](task, path, lines)
 
 
 def _table(task, articles):
     return readers.Table(
         [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
-        ((path, row) for path, text in articles for row in _questions(path, text)), str)
+        ((path, row) for path, text in articles for row in _questions(path, text)))
 
 
 def _questions(path, text):
     """One table row for each question of an article in JSON, or an error."""
-    value = readers.parse_object(text)
+    value = readers.plain_object(readers.parsed(text))
     if isinstance(value, str):
         return [value]
     questions, options, answers = map(value.get, ("questions", "options", "answers"))

@@ -7,23 +7,18 @@ A `Task` knows the meaning of columns; `parsing` makes rows of tables, `decoding
 from __future__ import annotations
 
 import collections
-import csv
-import functools
 import glob
-import gzip
 import itertools
 import json
 import logging
 import os
 import re
-import sys
-import zlib
-from collections.abc import Callable, Sequence
-from typing import IO, Any, NamedTuple, Optional
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 from xlnet import files, tables
-from xlnet.errors import UserError
-from xlnet.tasks.files import decoding, faults, json_stream, row_store
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.files import decoding, faults, json_stream
 from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
@@ -32,10 +27,27 @@ _FASTTEXT_MARK = "__label__"                # before each label of a line
 _FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
 _NAMES_SHOWN = 20                           # of what a directory has
 
-# columns: names. rows: iterator of (place, values); values are a list aligned with the columns, of
-# str, None or any value of JSON; or a str, the error of a row that cannot be read. where: function
-# from place to text. sources: dict of query to `Row.source` of its first row, which removes it.
-Table = collections.namedtuple("Table", "columns rows where sources", defaults=(None,))
+# columns: names; None: each row has its own. rows: iterator of (place, values); values are a list
+# aligned with the columns, or a dict by name, of str, None or any value of JSON; or a str, the
+# error of a row that cannot be read. sources: dict of query to `Row.source` of its first row, which
+# removes it.
+Table = collections.namedtuple("Table", "columns rows sources", defaults=(None,))
+
+
+def column(path: str, name: str, columns: Sequence[str]) -> int:
+    """The index of a column in a file; raises UserError unless exactly one has its name."""
+    if name not in columns:
+        raise UserError("%s: %s" % (path, no_column(name, columns)))
+    if columns.count(name) > 1:
+        raise UserError("%s: %d columns are called '%s'; expected one" % (
+            path, columns.count(name), name))
+    return columns.index(name)
+
+
+def no_column(name: str, columns: Iterable[str]) -> str:
+    """The error that a column is missing."""
+    return "no column '%s'%s (columns: %s)" % (
+        name, did_you_mean(name, columns), ", ".join(columns))
 
 
 def to_text(value: Any) -> str:
@@ -125,8 +137,6 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
-_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
-
 # Forms that are not read, and the command that converts them.
 _PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 FOREIGN = ("xlsx", "xls", "ods")
@@ -135,31 +145,28 @@ _STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"
 
 # --- Forms of files
 
-def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
-               form: Optional[str] = None, skips: bool = False) -> Table:
+def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
     """Returns the `Table` of a file, a directory, or the standard input ("-").
 
     Args:
-      header: column names, for a file without a line of them.
       form: a key of `FORMS`; None: from the extension.
-      skips: a row that cannot be read becomes an error in the table, instead of a `UserError`.
     """
     if path != "-" and os.path.isdir(path) and task.tree:
         return {**TREES, **task.reader.trees}[task.tree](task, path)
-    form = form or extension(path)
-    file = opened(path, "task %s" % task.name)
-    form = _STARTS.get(file.read(4), form)
+    opened = decoding.opener(path, "task %s" % task.name)
+    with opened() as file:
+        form = _STARTS.get(file.read(4), form or extension(path))
     if form in FOREIGN:
         raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
                         "lines or Parquet, or convert it: %s" % (
                             path, form, _PANDAS % (path, stem(path))))
     if form == "parquet":
-        return _read_parquet(path, file)
+        return _read_parquet(path, opened())
     forms = {**FORMS, **task.reader.forms}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
-    return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
+    return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
 
 
 def read_lines(path: str, what: str, encoding: Optional[str] = None,
@@ -171,37 +178,14 @@ def read_lines(path: str, what: str, encoding: Optional[str] = None,
       encoding: of its text; None: UTF-8, or as the file shows.
       skips: as of `Lines`.
     """
-    return _lines(path, opened(path, what), encoding, skips)
+    return _lines(path, decoding.opener(path, what), encoding, skips)
 
 
-def _lines(path, file, encoding=None, skips=False):
-    lines = decoding.Lines(path, file, encoding, skips)
-    start = lines.start()
-    if not start:
+def _lines(path, opened, encoding=None, skips=False):
+    lines = decoding.Lines(path, opened, encoding, skips)
+    if not lines.start():
         raise UserError("%s: the file is empty" % path)
-    # Excel for the Mac wrote line feeds in quoted cells.
-    if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
-        _note(path, "with lines that end in a carriage return")
-        lines.ends_in_returns = True
     return lines
-
-
-def opened(path: str, what: str) -> IO[bytes]:
-    """A file that can be read several times: a temporary one for the standard input and for the
-    content of a compressed file."""
-    if path == "-":
-        file = row_store.temporary_copy(sys.stdin.buffer)
-    else:
-        files.require_file(path, what)
-        file = open(path, "rb")
-    is_compressed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    if not is_compressed:
-        return file
-    try:
-        return row_store.temporary_copy(gzip.GzipFile(fileobj=file))
-    except (EOFError, OSError, zlib.error) as e:
-        raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
 
 
 # --- Columns separated by a delimiter
@@ -218,42 +202,39 @@ class _Dialect(NamedTuple):
         return dict(zip(self._fields[:-1], self))
 
 
-def _read_tsv(task, path, lines, header, skips):
+def _read_tsv(task, path, lines):
     """Cells between tabs. Quotation marks are characters of the text, unless cells are quoted as
     pandas and spreadsheet programs write them; or CSV, if the columns' names have other delimiters
     between them."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
-    dialect = _find_dialect(task, path, lines, header, "\t")
+    dialect = _find_dialect(task, path, lines, "\t")
     if dialect.delimiter != "\t" or dialect.quotechar != '"' \
             or task.quoted and _is_quoted(path, lines):
-        return _read_csv(task, path, lines, header, skips, dialect)
-    return _table(task, path, header, ((number, line.split("\t")) for number, line in enumerate(
-        lines, 1) if number > dialect.skipped), skips)
+        return _read_csv(task, path, lines, dialect)
+    return _table(task, path, ((number, line.split("\t")) for number, line in enumerate(lines, 1)
+                               if number > dialect.skipped))
 
 
-def _read_csv(task, path, lines, header, skips, dialect=None):
+def _read_csv(task, path, lines, dialect=None):
     """Cells between commas, or the delimiter between the names of the columns; in quotation marks
     if they contain it, or line breaks."""
-    dialect = _refined(
-        path, lines, dialect or _find_dialect(task, path, lines, header, ","))
-    return _table(task, path, header, _quoted_rows(path, lines, dialect, skips), skips)
+    dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
+    return _table(task, path, _quoted_rows(task, path, lines, dialect))
 
 
 def _refined(path, lines, dialect):
     """The dialect with which all rows of a file have the same width: without spaces after a
     delimiter, or with backslashes before quotation marks, if the file has them."""
     quote = dialect.quotechar
-    spaced, escaped = dialect.delimiter + " " + quote, "\\" + quote
-    has_spaced = has_escaped = False
-    for line in lines:
-        has_spaced, has_escaped = has_spaced or spaced in line, has_escaped or escaped in line
+    has_spaced, has_escaped = (any(mark in line for line in lines)
+                               for mark in (dialect.delimiter + " " + quote, "\\" + quote))
     for escapechar in (None, "\\") if has_escaped else (None,):
         for skips_space in (True, False) if has_spaced else (False,):
             candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)
-            if (has_spaced or has_escaped) and _fits(lines, candidate):
+            if _fits(lines, candidate):
                 if escapechar:
-                    _note(path, "with a backslash before quotation marks in a cell")
+                    decoding.note(path, "with a backslash before quotation marks in a cell")
                 return candidate
     return dialect
 
@@ -275,62 +256,46 @@ def _is_quoted(path, lines):
     return found
 
 
-def _quoted_rows(path, lines, dialect, skips):
+def _quoted_rows(task, path, lines, dialect):
     """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
     numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
-        if isinstance(row, str) and not skips:
+        if isinstance(row, str) and not task.skips_faults:
             faults.refuse([("%s:%d" % (path, number), row)])
         yield number, row
 
 
-def _table(task, path, header, rows, skips):
-    """The `Table` of rows (line, cells); the first one has the columns' names unless `header` does.
-    Rows without text, as spreadsheets leave them at the end, do not count."""
-    rows = _without_blank(path, rows, skips)
-    line, cells = next(rows, (1, [""]))
+def _table(task, path, rows):
+    """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
+    a file of the task that has none: as wide, with a label or none. Rows without text, as
+    spreadsheets leave them at the end, do not count."""
+    places = by_line(path, _without_blank(rows, task.skips_faults))
+    place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
-        faults.refuse([("%s:%d" % (path, line), cells)])
-    header = header or _known_header(task, path, cells)
-    if header:
-        return Table(header, itertools.chain([(line, cells)], rows), by_line(path))
-    return Table(_names(cells), rows, by_line(path))
+        faults.refuse([(place, cells)])
+    if not _has_texts(task, _names(cells)) and len(cells) == len(task.header):
+        label = [cells[task.header.index(name)] for name in task.label]
+        if not (label[0].strip() and task.reader.parse_label(label)[1]):
+            return Table(task.header, itertools.chain([(place, cells)], places))
+    return Table(_names(cells), places)
 
 
-def _without_blank(path, rows, skips):
+def _without_blank(rows, skips):
     """The rows that are not empty; with `skips`, empty ones before others stay, as errors."""
-    blank, count, first = [], 0, 0
+    blank = []
     for line, cells in rows:
         if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
-            first, count = first or line, count + 1
             blank.append((line, cells))
             continue
         if skips:
-            count -= len(blank)
             yield from blank
         blank.clear()
         yield line, cells
-    if count:
-        _note(path, "without %d empty row(s), the first one in line %d" % (count, first))
 
 
-def by_line(path: str) -> Callable[[int], str]:
-    """A `Table.where` if places are lines."""
-    return lambda line: "%s:%d" % (path, line)
-
-
-def _known_header(task, path, first):
-    """The columns of a known task's file without a line of names, recognized by its width and its
-    first label, if it has one; None for other files."""
-    if _has_texts(task, _names(first)):
-        return None
-    for names in task.headers.values():
-        label = [first[names.index(name)] for name in task.label
-                 if name in names and len(names) == len(first)]
-        if label and not (label[0].strip() and task.reader.parse_label(label)[1]):
-            _note(path, "without a line of names; columns are %s" % ", ".join(names))
-            return names
-    return None
+def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
+    """The rows of a `Table`, of pairs of a line's number and its values."""
+    return (("%s:%d" % (path, number), values) for number, values in rows)
 
 
 def _names(cells):
@@ -347,10 +312,10 @@ _DELIMITERS = (",", ";", "\t", "|")
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 
-def _find_dialect(task, path, lines, header, usual):
-    """The dialect with which the first line has the columns' names, or as many cells as `header`;
-    if there is none, with the usual delimiter. Before it may be Excel's line `sep=;`, which names
-    the delimiter."""
+def _find_dialect(task, path, lines, usual):
+    """The dialect with which the first line has the columns' names, or as many cells as the task's
+    header; if there is none, with the usual delimiter. Before it may be Excel's line `sep=;`, which
+    names the delimiter."""
     skipped, first = next(pair for pair in enumerate(lines) if pair[1].strip())
     named = _EXCELS_LINE.fullmatch(first)
     skipped += bool(named)
@@ -358,54 +323,26 @@ def _find_dialect(task, path, lines, header, usual):
     given = task.delimiter or named and named[1]
 
     def is_header(cells):
-        return len(cells) == len(header) if header else _has_texts(task, _names(cells))
+        return isinstance(cells, list) and (
+            len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells)))
 
     for quote in ('"', "'"):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
             dialect = _Dialect(delimiter, quote, skipped=skipped)
-            if is_header(_first_quoted(beginning, dialect)) or delimiter == "\t" and is_header(
+            _, cells = next(tables.rows(enumerate(beginning), **dialect.options()), (0, []))
+            if is_header(cells) or delimiter == "\t" and is_header(
                     "".join(beginning[:1]).split("\t")):
                 if delimiter != usual and (named or not given):
-                    _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
+                    decoding.note(path, "with columns between '%s'" % delimiter.replace(
+                        "\t", "\\t"))
                 return dialect
     return _Dialect(given or usual, skipped=skipped)
 
 
-def _first_quoted(lines, dialect):
-    """The cells of the first row as CSV of this dialect; [] if it is not CSV."""
-    try:
-        return next(csv.reader((line + "\n" for line in lines), **dialect.options()), [])
-    except csv.Error:
-        return []
-
-
-@functools.cache      # once for each file, however often it is read
-def _note(path, how):
-    _log.info("%s is read %s", path, how)
-
-
-def _read_json(task, path, lines, header, skips):
+def _read_json(task, path, lines):
     """A JSON object on each line, or a list of objects; "a.b" is the key b in the object of a."""
-    if lines.start().startswith("["):
-        return _table_of_values(functools.partial(_items, path, lines),
-                                lambda i: "%s: item %d" % (path, i))
-    return _table_of_values(functools.partial(_line_values, lines, skips), by_line(path))
-
-
-def _table_of_values(values, where):
-    """The `Table` of objects; values: function that returns an iterator of (place, object or
-    error)."""
-    columns: dict[str, None] = {}
-    for _, value in values():
-        if isinstance(value, dict):
-            columns.update(dict.fromkeys(value))
-    if not columns:
-        faults.refuse([(where(place), value if isinstance(value, str) else "an object without keys")
-                       for place, value in values()]
-                      or [(where(1), "expected a JSON object, found none")])
-    return Table(list(columns), (
-        (place, list(map(value.get, columns)) if isinstance(value, dict) else value)
-        for place, value in values()), where)
+    return Table(None, ((place, plain_object(value))
+                        for place, value in json_values(path, lines, task.skips_faults)))
 
 
 def _read_parquet(path, file):
@@ -420,32 +357,28 @@ def _read_parquet(path, file):
         stored = parquet.ParquetFile(file)
     except pyarrow.ArrowException as e:
         raise UserError("%s: not a Parquet file: %s" % (path, str(e).splitlines()[0])) from None
-    if not stored.metadata.num_rows:
-        raise UserError("%s: the file has no rows" % path)
 
-    def values():
-        batches = (batch.to_pylist() for batch in stored.iter_batches(batch_size=1000))
-        return enumerate(map(_flat, itertools.chain.from_iterable(batches)), 1)
-    return _table_of_values(values, lambda i: "%s: row %d" % (path, i))
+    rows = (row for batch in stored.iter_batches(batch_size=1000) for row in batch.to_pylist())
+    return Table(None, (("%s: row %d" % (path, number), plain_object(row))
+                        for number, row in enumerate(rows, 1)))
 
 
-def _line_values(lines, skips):
-    """Yields (line, its object with plain keys or an error); an empty line is an error if the
-    predictions for rows with errors are to be aligned with the file."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield number, parse_object(line)
-        elif skips:
-            yield number, "expected a JSON object, found an empty line"
+def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
+    """Yields (place, value, or the ValueError of a line) of the items of a list, or of the lines.
 
-
-def _items(path, lines):
-    """Yields (number, item with plain keys or an error) of a list."""
-    try:
-        for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
-            yield number, _flat(value)
-    except ValueError as e:
-        raise not_json(path, lines, e) from None
+    Args:
+      skips: an empty line is an error, so that predictions for the lines are aligned with the file.
+    """
+    if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
+        try:
+            for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
+                yield "%s: item %d" % (path, number), value
+        except ValueError as e:
+            raise not_json(path, lines, e) from None
+        return
+    yield from by_line(path, (
+        (number, parsed(line) if line.strip() else ValueError("expected JSON, found an empty line"))
+        for number, line in enumerate(lines, 1) if line.strip() or skips))
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
@@ -459,51 +392,53 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
         path, error, ", after " + after if after else ""))
 
 
-def parse_object(line: str) -> Any:
-    """A JSON object with plain keys; the error, a str, for anything else."""
+def parsed(text: str) -> Any:
+    """The value of JSON, or its ValueError."""
     try:
-        return _flat(files.parse_json(line))
+        return files.parse_json(text)
     except ValueError as e:
-        return "not valid JSON: %s" % e
+        return ValueError("not valid JSON: %s" % e)
 
 
 _DEEPEST = 20           # objects in each other
 
 
-def _flat(value, depth=1):
+def plain_object(value: Any, depth: int = 1) -> Any:
     """{"a": {"b": 1}} to {"a.b": 1}; the error, a str, for anything but an object."""
+    if isinstance(value, ValueError):
+        return str(value)
     if not isinstance(value, dict):
         return "expected a JSON object, found %s" % type(value).__name__
-    if not any(isinstance(inner, dict) for inner in value.values()):
-        return value
-    if depth == _DEEPEST:
-        raise ValueError("nested too deeply")
+    if depth > _DEEPEST:
+        return "nested too deeply"
     flat: dict[str, Any] = {}
     for key, inner in value.items():
-        if isinstance(inner, dict):
-            flat.update(("%s.%s" % (key, name), each)
-                        for name, each in _flat(inner, depth + 1).items())
-        else:
+        if not isinstance(inner, dict):
             flat[key] = inner
+            continue
+        inner = plain_object(inner, depth + 1)
+        if isinstance(inner, str):
+            return inner
+        flat.update(("%s.%s" % (key, name), each) for name, each in inner.items())
     return flat
 
 
 # --- Lines
 
-def _read_plain(task, path, lines, header, skips):
+def _read_plain(task, path, lines):
     """A text on each line, with tabs between the texts of a pair or the answers of a choice; or
     fastText's lines, JSON lines or a table with the columns' names."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     start = next(filter(str.strip, lines))
-    if start.startswith("{") and _has_texts(task, parse_object(start)):
-        _note(path, "as JSON lines")
-        return FORMS["jsonl"](task, path, lines, header, skips)
+    if start.startswith("{") and _has_texts(task, plain_object(parsed(start))):
+        decoding.note(path, "as JSON lines")
+        return FORMS["jsonl"](task, path, lines)
     for delimiter in _DELIMITERS:
         names = start.split(delimiter)
         # Prose has a space after a comma.
         if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
-            return _read_tsv(task, path, lines, header, skips)
+            return _read_tsv(task, path, lines)
     # Texts that are joined from several columns are one column here.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]
@@ -513,7 +448,7 @@ def _read_plain(task, path, lines, header, skips):
             cells = line.split("\t")
             yield number, cells + [None] * len(joined) if len(cells) == len(columns) else \
                 "%d column(s), expected %d" % (len(cells), len(columns))
-    return Table(columns + joined, rows(), by_line(path))
+    return Table(columns + joined, by_line(path, rows()))
 
 
 def _is_fasttext(lines):
@@ -526,10 +461,9 @@ def _is_fasttext(lines):
 
 def _read_fasttext(task, path, lines):
     """Labels, each after a mark, anywhere in a line of text: `__label__pos Fine.`"""
-    return Table(
-        [*task.label[:1], *task.text_a[:1]],
-        ((number, [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()])
-         for number, line in enumerate(lines, 1)), by_line(path))
+    return Table([*task.label[:1], *task.text_a[:1]], by_line(path, (
+        (number, [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()])
+        for number, line in enumerate(lines, 1))))
 
 
 # By name, which is also a file's extension; "text": texts without labels.
@@ -548,7 +482,7 @@ def _read_folders(task, path):
         for label, file in found:
             name = os.path.basename(file)[:-len(".txt")]
             yield file, ["%s/%s" % (label, name), label, text_of(file, task)]
-    return Table([task.id, *task.label, *task.text_a], rows(), str)
+    return Table([task.id, *task.label, *task.text_a], rows())
 
 
 TREES = {"folders": _read_folders}
@@ -565,5 +499,4 @@ def texts_in(directory: str, task: Task) -> list[str]:
 
 def text_of(path: str, task: Task) -> str:
     """The text of a file."""
-    with open(path, "rb") as file:
-        return "\n".join(decoding.Lines(path, file, task.encoding))
+    return "\n".join(decoding.Lines(path, lambda: open(path, "rb"), task.encoding))

@@ -10,17 +10,13 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import IO, Any, Callable
-
-import numpy as np
+from typing import Any, Callable
 
 from xlnet.errors import UserError
 
 _ROWS_AT_ONCE = 500
 _ROWS_IN_MEMORY = 10000
 _BLOCKS_IN_MEMORY = 8           # of rows that are read by number
-_COPY_IN_MEMORY = 1 << 26       # [bytes]
-_NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
 
 
 class StoredRows(Sequence):
@@ -70,15 +66,16 @@ def kept(rows: Iterable[Any]) -> Sequence[Any]:
     return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))
 
 
-def temporary_copy(stream: Any) -> IO[bytes]:
-    """The content of a stream as a temporary file, which can be read several times.
+def temporary_copy(stream: Any) -> Any:
+    """The content of a stream as a temporary file, with a name while it is open.
 
     Raises:
       UserError: there is no room for it.
     """
-    copy = tempfile.SpooledTemporaryFile(_COPY_IN_MEMORY, prefix="xlnet-stdin-")
+    copy = tempfile.NamedTemporaryFile(prefix="xlnet-stdin-")
     with _says_where():
         shutil.copyfileobj(stream, copy)
+        copy.flush()
     copy.seek(0)
     return copy
 
@@ -110,27 +107,7 @@ class Mapped(Collection):
 
 
 def digest(text: str) -> int:
-    """A number of 8 bytes that represents a text."""
+    """A number of 8 bytes that represents a text: of a million different ones, two have the same
+    number with a probability of 3 in 100 million."""
     content = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-
-
-class Names:
-    """A set of names in 8 bytes each: of a million different ones, two are confused with a
-    probability of 3 in 100 million."""
-
-    def __init__(self) -> None:
-        self._sorted = np.zeros(0, np.uint64)
-        self._recent: set[int] = set()
-
-    def add(self, name: str) -> bool:
-        """Adds a name; returns False if it was there."""
-        number = digest(name)
-        index = np.searchsorted(self._sorted, np.uint64(number))
-        if number in self._recent or index < len(self._sorted) and self._sorted[index] == number:
-            return False
-        self._recent.add(number)
-        if len(self._recent) > max(_NAMES_APART, len(self._sorted) // 8):
-            self._sorted = np.sort(np.append(self._sorted, np.array(list(self._recent), np.uint64)))
-            self._recent.clear()
-        return True

@@ -19,7 +19,6 @@ Spans are (first word, word after the last, label).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Optional
 
@@ -44,14 +43,6 @@ def split(tag: str) -> tuple[str, str]:
     """(prefix, label) of a tag; label "" for "O" and a prefix alone."""
     prefix, _, label = tag.partition("-")
     return prefix, label
-
-
-@functools.cache
-def prefixed(tag: str) -> str:
-    """A tag with its label first, PER-B, as B-PER; other tags unchanged."""
-    label, _, suffix = tag.rpartition("-")
-    is_prefixed = split(tag)[0] in (*_ALL, OUTSIDE)
-    return tag if is_prefixed or not label or suffix not in (*_ALL,) else join(suffix, label)
 
 
 def join(prefix: str, label: str) -> str:

@@ -10,19 +10,15 @@ import collections
 import functools
 import itertools
 import json
-import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
-from xlnet.errors import UserError
-from xlnet.tasks.files import decoding, json_stream, parsing, readers
+from xlnet.tasks.files import json_stream, parsing, readers
+from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types.task import Row, Task
 
-_log = logging.getLogger(__name__)
-
-_NAMES_SHOWN = 10
 _OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
 
 # start: of the text in its context; None: not given.
@@ -31,58 +27,43 @@ Answer = collections.namedtuple("Answer", "text start")
 
 # ---- SQuAD's JSON
 
-def is_squad(chunks: Iterable[str]) -> bool:
-    """Whether a text is an object with a key `data`, as SQuAD's JSON is."""
-    return json_stream.event_at(chunks, "data") is not None
+# A list at the key `data`, which no JSON lines of a table have.
+_START = re.compile(r'\{[^{\[]*"data"\s*:\s*\[')
 
 
-def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
-    """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
-    "question", "answers"}]}]}]}, read an article at a time; or of Hugging Face's form, {"data":
-    [{"id", "context", "question", "answers"}]}."""
-    columns = [task.id, *task.text_a, *task.text_b, *task.label]
-    blank = [None] * (len(columns) - 4)
+def _read_json(task, path, lines):
+    """SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id", "question",
+    "answers"}]}]}]}, read an article at a time; Hugging Face's form, {"data": [{"id", "context",
+    "question", "answers"}]}; or the common JSON of tables."""
+    if not _START.match(lines.start()):
+        return readers.Table(None, (
+            (place, _with_answers(task, cells) if isinstance(cells, dict) else cells)
+            for place, cells in readers.FORMS["jsonl"](task, path, lines).rows))
+    names = task.id, *task.text_a, *task.text_b, *task.label[:1]
 
     def rows():
         place = ""
         try:
-            for place, cells in _questions(path, lines):
-                yield place, cells if isinstance(cells, str) else cells + blank
+            for place, cells in _questions(lines):
+                yield "%s: %s" % (path, place), cells if isinstance(cells, str) else {
+                    **dict.fromkeys(task.label), **dict(zip(names, cells))}
         except ValueError as e:
-            if isinstance(e, UserError):
-                raise
             raise readers.not_json(path, lines, e, place) from None
-    return readers.Table(columns, rows(), lambda place: "%s: %s" % (path, place))
+    return readers.Table(None, rows())
 
 
-def _read_json(task, path, lines, header, skips):
-    """SQuAD's JSON, or the common JSON of tables."""
-    if is_squad(lines.chunks()):
-        return table_of(task, path, lines)
-    return _with_answers(task, readers.FORMS["jsonl"](task, path, lines, header, skips))
-
-
-def _with_answers(task, table):
-    """The `Table` with the label column, if the file has it under another name, `answers`, or in
-    Hugging Face's form, {"text": [...], "answer_start": [...]}."""
-    columns, names = list(table.columns), task.label
-    found = next((name for name in (*names[:1], "answers")
-                  if name in columns or name + ".text" in columns), None)
-    if found is None or found in names and found in columns:
-        return table
-    of_parts = [columns.index(name) if name in columns else None for name in (
-        found, found + ".text", found + ".answer_start")]
-    added = [name for name in names if name not in columns]
-
-    def rows():
-        for place, cells in table.rows:
-            if not isinstance(cells, str):
-                answers, texts, starts = (None if i is None else cells[i] for i in of_parts)
-                if texts is not None:
-                    answers = _listed({"text": texts, "answer_start": starts})
-                cells = [*cells, *(answers if name == names[0] else None for name in added)]
-            yield place, cells
-    return readers.Table(columns + added, rows(), table.where)
+def _with_answers(task, cells):
+    """A row with the label, if it has that under another name, `answers`, or in Hugging Face's
+    form, {"text": [...], "answer_start": [...]}."""
+    found = next((name for name in (*task.label[:1], "answers")
+                  if name in cells or name + ".text" in cells), None)
+    if not task.label or found is None or found in task.label and found in cells:
+        return cells
+    answers = cells.get(found)
+    if cells.get(found + ".text") is not None:
+        answers = _listed({"text": cells[found + ".text"],
+                           "answer_start": cells.get(found + ".answer_start")})
+    return {**dict.fromkeys(task.label), **cells, task.label[0]: answers}
 
 
 def _listed(answers):
@@ -97,12 +78,8 @@ def _listed(answers):
             for text, start in itertools.zip_longest(texts, starts)]
 
 
-def _questions(path, lines) -> Iterator[tuple]:
+def _questions(lines):
     """Yields (place, [id, context, question, answers] or an error) of every question."""
-    event = json_stream.event_at(lines.chunks(), "data")
-    if event != "start_array":
-        raise UserError("%s: data is %s, expected a list of articles" % (
-            path, "an object" if event == "start_map" else "a %s" % event))
     for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
         place = "article %d" % a
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
@@ -152,12 +129,9 @@ FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
     """Whether any question of a file has answers, or is marked as having none; form: as in
     `parsing.read_to_predict`."""
-    table = readers.read_table(task, path, form=parsing.form_to_predict(task, path, form))
-    if not task.label or task.label[0] not in table.columns:
-        return False
-    column = table.columns.index(task.label[0])
-    return any(isinstance(cells, list) and cells[column:column + 1] not in ([], [None])
-               for _, cells in table.rows)
+    table = readers.read_table(task, path, parsing.form_to_predict(task, path, form))
+    return any(parsing.by_name(table.columns, values).get(name) is not None
+               for name in task.label[:1] for _, values in table.rows)
 
 
 def parse_answers(cells: list) -> tuple:
@@ -241,10 +215,7 @@ def as_in_context(row: Row) -> list[str]:
 
 
 def _search(context, text, near):
-    """((start, end) of a text, None), or ((-1, -1), error).
-
-    near: its start in the file; of several occurrences, the closest one is returned.
-    """
+    """((start, end) of a text, the one closest to `near`, None), or ((-1, -1), error)."""
     spans = _occurrences(context, text) or _equivalent(context, text)
     if not spans:
         return (-1, -1), "the answer is not in the context"
@@ -281,19 +252,14 @@ def _decomposed(context):
     return "".join(parts), {**characters, size: len(context)}
 
 
-def note_places(path: str, rows: Sequence[Row]) -> None:
+def note_places(path: str, rows: Iterable[Row]) -> None:
     """Warns of questions that are empty, or whose first answer is not at its `answer_start`."""
-    moved: list[str] = []
-    lost: list[str] = []
+    found = Found()
     for row in rows:
         place = place_of(row)
         if place.fault:
-            (moved if place.is_known else lost).append("%s (%s)" % (row.id, place.fault))
-    empty = [row.id for row in rows if row.pairs and not row.pairs[0][1].strip()]
-    for names, what in ((empty, "are empty"),
-                        (moved, "have a wrong answer_start, and their answer was found elsewhere"),
-                        (lost, "have an answer without a place, and are not trained on")):
-        if names:
-            _log.warning("note: %s: %d of %d questions %s: %s%s", path, len(names), len(rows), what,
-                         ", ".join(names[:_NAMES_SHOWN]),
-                         ", ..." if len(names) > _NAMES_SHOWN else "")
+            found.add("question '%s'" % row.id, place.fault + (
+                "" if place.is_known else ", so it is not trained on"))
+        if row.pairs and not row.pairs[0][1].strip():
+            found.add("question '%s'" % row.id, "the question is empty")
+    found.note(path, "questions are empty or have no answer at its answer_start")

@@ -7,9 +7,7 @@ Columns have numbers from 1 on, or the names in the first line. These lines are 
 
 JSON: an object a line, or a list of objects. An object has a text and, if it is labelled, its
 entities (spaCy, Prodigy, doccano), in characters; or tokens and their tags (Hugging Face). The
-words of a text are runs of letters, runs of digits, each other sign, each letter of a script
-without spaces between words, such as Chinese, and each syllable of Hangul, whose words end in
-particles that do not belong to an entity.
+words of a text are those of `find_words`.
 
 Raw text: a sentence a line.
 """
@@ -27,9 +25,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
-from xlnet import files
-from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import json_stream, readers, schemes
+from xlnet.errors import UserError
+from xlnet.tasks.files import readers, schemes
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.output.results import Entity, Tagged
 from xlnet.tokenization.tokenizer import is_text, is_unspaced
@@ -42,6 +39,7 @@ _CONLL_2012 = "#begin document"
 _CONLL_2012_COLUMNS = "4", "11"     # of the words and of the entities
 JSON_SCHEME = "bio2"                # of the tags that entities become
 _LOOKED_AT = 1000                   # lines by which a file's form is recognized
+_RANGE = re.compile(r"\d+[-.]\d+")  # in place of a word's number
 
 # Keys of JSON objects if columns have numbers; the first one that exists is used.
 _TEXTS = ("text", "tokens", "words")
@@ -73,7 +71,7 @@ class Sentence(NamedTuple):
     words: tuple[str, ...]
     after_space: Optional[tuple[bool, ...]]     # or at the beginning; None: not known
     tags: Optional[tuple[str, ...]]             # as in the file; None: it has none
-    numbers: tuple[int, ...]                    # of the words' lines
+    places: tuple[str, ...]                     # of the words in the file, for errors
     source: Union[Lines, JsonLine]
     # (start, end, label) in characters, as in the file; None: it has tags, or nothing.
     entities: Optional[tuple[tuple[int, int, str], ...]] = None
@@ -82,7 +80,7 @@ class Sentence(NamedTuple):
 def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
          need_tags: bool, *, encoding: Optional[str] = None,
          delimiter: Optional[str] = None, skips: bool = False) -> Iterator[Sentence]:
-    """Yields the sentences of a file. Errors are raised after the last one.
+    """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
     Args:
       path: of the file; "-": the standard input.
@@ -97,17 +95,34 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
     Raises:
       UserError: names the first error with its line, and the number of the others.
     """
-    if isinstance(path, readers.Paths):
-        return itertools.chain.from_iterable(
-            read(each, form, word_column, tag_column, need_tags, encoding=encoding,
-                 delimiter=delimiter, skips=skips) for each in path.each)
-    lines = readers.read_lines(path, "sentences with tagged words", encoding)
-    form = form or _form_of(path, lines, need_tags)
-    if form == "text":
-        return _read_text(path, lines, skips)
-    if form == "jsonl":
-        return _JsonReader(path, lines, word_column, tag_column, need_tags).read(skips)
-    return _ConllReader(path, lines, word_column, tag_column, need_tags, delimiter).read(skips)
+    for each in readers.each_path(path):
+        lines = readers.read_lines(each, "sentences with tagged words", encoding)
+        its_form = form or _form_of(each, lines, need_tags)
+        if its_form == "text":
+            yield from _sentences(each, readers.by_line(each, (
+                pair for pair in enumerate(lines, 1) if pair[1].strip())), of_text, skips)
+        elif its_form == "jsonl":
+            objects = _Objects(word_column, tag_column, need_tags)
+            yield from _sentences(each, readers.json_values(each, lines), objects.sentence, skips)
+            objects.notes.note(each, "entities or examples are not used as they are")
+        else:
+            yield from _Columns(each, lines, word_column, tag_column, need_tags,
+                                delimiter).read(skips)
+
+
+def _sentences(path, values, sentence, skips):
+    """Yields `sentence(value, place)` of (place, value) pairs, unless it is None; its ValueErrors
+    are the errors of the file."""
+    errors = Found()
+    for place, value in values:
+        try:
+            made = sentence(value, place)
+        except ValueError as e:
+            errors.add(place, str(e))
+        else:
+            if made:
+                yield made
+    errors.end(path, skips)
 
 
 # ---- the form of a file
@@ -140,8 +155,7 @@ def _is_text(path, rows, has_blank):
     """Whether lines without tabs are sentences, not words with columns; has_blank: whether there
     are empty lines between them."""
     cells = [row.split() for row in rows]
-    widths = collections.Counter(map(len, cells))
-    width, count = widths.most_common(1)[0]
+    width, count = collections.Counter(map(len, cells)).most_common(1)[0]
     if sum(row[-1] != row[0] and schemes.tag_fault(row[-1]) is None for row in cells) > len(
             rows) / 2:
         return False
@@ -161,29 +175,9 @@ def _is_text(path, rows, has_blank):
                         path, len(rows), width))
 
 
-def _read_text(path, lines, skips):
-    return _sentences(path, ((number, line) for number, line in enumerate(lines, 1)
-                             if line.strip()), lambda number, line: of_text(line, number), skips)
-
-
-def _sentences(path, values, sentence, skips):
-    """Yields `sentence(number, value)` of (number, value) pairs, unless it is None; its ValueErrors
-    are the errors of the file."""
-    errors = Found()
-    for number, value in values:
-        try:
-            made = sentence(number, value)
-        except ValueError as e:
-            errors.add("%s:%d" % (path, number), str(e))
-        else:
-            if made:
-                yield made
-    errors.end(path, skips)
-
-
 # ---- CoNLL-style files ----
 
-class _ConllReader:
+class _Columns:
     """Reads the lines of one file; arguments as in `read`."""
 
     def __init__(self, path, lines, word_column, tag_column, need_tags, delimiter):
@@ -195,7 +189,7 @@ class _ConllReader:
             word_column, tag_column = _CONLL_2012_COLUMNS
             _log.info("note: %s is read as CoNLL-2012: words in column %s, entities in column %s",
                       path, word_column, tag_column)
-        self._header, line = None, ""
+        self._header = None             # the line of the columns' names
         if any(name and not name.isdecimal() for name in (word_column, tag_column)):
             self._header, line = next(pair for pair in enumerate(lines) if pair[1].strip(" \t"))
         first_row = next((pair for pair in enumerate(lines) if self._is_row(*pair)), None)
@@ -210,11 +204,14 @@ class _ConllReader:
             tag_column, required=need_tags)
         self._counts = self._counts_words()
         if self._counts and self._word == 0:
-            self._find_words(need_tags)
+            if self._width == 1 or need_tags and self._tag == 1:
+                raise UserError("%s: column 1 counts the words (1, 2, 3), expected words; give "
+                                "--word_column" % path)
+            self._word = 1
+            _log.info("note: %s: column 1 counts the words, column 2 is taken for the words", path)
         if need_tags and self._tag == self._word:
             raise UserError("%s: column %s is that of the words and of the tags"
                             % (path, word_column))
-        self._suffixed = LineNumbers()
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header \
@@ -228,63 +225,25 @@ class _ConllReader:
 
     def _position(self, column, required=True):
         """The index of a column by its number or name; None if it does not exist."""
+        known = self._columns
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
-        else:
-            known = self._columns
-        if known.count(column) > 1:
-            raise UserError("%s: %d columns are called '%s'; expected one, or its number" % (
-                self._path, known.count(column), column))
-        if column in known:
-            return known.index(column)
-        if not required:
-            return None
-        raise UserError("%s: no column '%s'%s (columns: %s)" % (
-            self._path, column, did_you_mean(column, known), ", ".join(known)))
+        return readers.column(self._path, column, known) if required or column in known else None
 
     def _counts_words(self):
-        """Whether the first column counts the words of each sentence."""
-        before, count = None, 0
-        for i, line in enumerate(self._lines.first(_LOOKED_AT)):
-            if not line.strip(" \t"):
-                before = None
-            elif self._is_row(i, line) and not (before is None and line.startswith("#")):
-                cell = self._cells(line)[0]
-                if not re.fullmatch(r"\d+[-.]\d+", cell):
-                    if cell not in (("0", "1") if before is None else (str(before + 1),)):
-                        return False
-                    before, count = int(cell), count + 1
-        return count > 1
-
-    def _find_words(self, need_tags):
-        """Uses the second column for the words, as the first one counts them."""
-        if self._width == 1 or need_tags and self._tag == 1:
-            raise UserError("%s: column 1 counts the words (1, 2, 3), expected words; give "
-                            "--word_column" % self._path)
-        self._word = 1
-        _log.info("note: %s: column 1 counts the words, column 2 is taken for the words",
-                  self._path)
+        """Whether the first column counts the words of each sentence, from 1 or 0 on."""
+        first = (self._cells(line)[0] for i, line in enumerate(self._lines.first(_LOOKED_AT))
+                 if self._is_row(i, line))
+        cells = [cell for cell in first if not _RANGE.fullmatch(cell)]
+        return len(cells) > 1 and cells[0] in ("0", "1") and all(map(str.isdecimal, cells)) \
+            and all(int(after) in (0, 1, int(before) + 1)
+                    for before, after in zip(cells, cells[1:]))
 
     def read(self, skips):
         """Yields the sentences, in order."""
-        errors, last = Found(), None
-        for sentence in self._sentences(errors, skips):
-            if last:
-                yield last
-            last = sentence
-        errors.end(self._path, skips and bool(last))
-        if last is None:
-            raise UserError("%s: no words" % self._path)
-        if self._suffixed.count:
-            _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
-                      self._path, self._suffixed.count, self._suffixed)
-        yield last._replace(source=last.source._replace(after=tuple(self._after)))
-
-    def _sentences(self, errors, skips):
-        """Yields the sentences; keeps the lines after the last one in `self._after`."""
-        known = 0                            # errors of the sentences before
+        errors, known, last = Found(), 0, None      # known: errors of the sentences before
         before: list[str] = []               # lines without a word
-        rows: list[tuple] = []               # (number, line, cells)
+        rows: list[tuple] = []               # (place, line, cells)
         ranges: list[str] = []               # lines of CoNLL-U that are written before the next row
         for i, line in enumerate(itertools.chain(self._lines, [""])):     # the end is a border
             is_blank = not line.strip(" \t")
@@ -293,27 +252,34 @@ class _ConllReader:
                 if rows and not (skips and len(errors) > known):
                     sentence = self._sentence(tuple(before), rows, errors)
                     if sentence:
-                        before = []
-                        yield sentence
+                        if last:
+                            yield last
+                        last, before = sentence, []
                 known, rows = len(errors), []
                 before += [row.rstrip("\n") for row in ranges]
                 ranges.clear()
                 before.append("" if is_blank else line if is_mark else line + self._separator + (
                     ADDED if i == self._header else schemes.OUTSIDE))
                 continue
-            cells = self._cells(line)
+            cells, place = self._cells(line), "%s:%d" % (self._path, i + 1)
             is_complete = self._is_complete(cells, rows)
             if not rows and line.startswith("#") and (" = " in line or self._counts
                                                       or not is_complete):
                 before.append(line)
-            elif self._counts and self._word and re.fullmatch(r"\d+[-.]\d+", cells[0]):
+            elif self._counts and self._word and _RANGE.fullmatch(cells[0]):
                 ranges.append(line + self._separator + "_\n")
             elif is_complete:
-                rows.append((i + 1, "".join((*ranges, line)), cells))
+                rows.append((place, "".join((*ranges, line)), cells))
                 ranges.clear()
+            elif len(cells) != self._width:
+                errors.add(place, "%d column(s), expected %d as in line %d" % (
+                    len(cells), self._width, self._model + 1))
             else:
-                errors.add("%s:%d" % (self._path, i + 1), self._row_error(cells))
-        self._after = before[:-1]
+                errors.add(place, "column %d is empty, expected a word" % (self._word + 1))
+        errors.end(self._path, skips and bool(last))
+        if last is None:
+            raise UserError("%s: no words" % self._path)
+        yield last._replace(source=last.source._replace(after=tuple(before[:-1])))
 
     def _is_complete(self, cells, rows):
         """Whether a row has all columns; in CoNLL-2012 their number differs between sentences."""
@@ -323,38 +289,21 @@ class _ConllReader:
                 len(cells), 1 + max(self._word, self._tag or 0))
         return len(cells) == width and bool(cells[self._word])
 
-    def _row_error(self, cells):
-        if len(cells) != self._width:
-            return "%d column(s), expected %d as in line %d" % (
-                len(cells), self._width, self._model + 1)
-        return "column %d is empty, expected a word" % (self._word + 1)
-
     def _sentence(self, before, rows, errors):
         """The sentence of some rows; None, and one more of `errors`, if its tags are wrong."""
-        numbers, lines, cells = zip(*rows)
+        places, lines, cells = zip(*rows)
         tags = None
         if self._tag is not None:
-            tags = tuple(row[self._tag] for row in cells)
             try:
-                tags = _without_brackets(tags)
+                tags = _without_brackets(tuple(row[self._tag] for row in cells))
             except ValueError as e:
-                errors.add("%s:%d" % (self._path, numbers[0]), str(e))
+                errors.add(places[0], str(e))
                 return None
-            tags = _prefixed(tags, numbers, self._suffixed)
         return Sentence(
             words=tuple(row[self._word] for row in cells), after_space=None, tags=tags,
-            numbers=numbers, source=Lines(
+            places=places, source=Lines(
                 before, lines, (), self._separator, str(self._word + 1),
                 "" if self._tag is None else str(self._tag + 1)))
-
-
-def _prefixed(tags, numbers, suffixed):
-    """Tags with the label last; adds the lines of those that had it first to `suffixed`."""
-    found = tuple(map(schemes.prefixed, tags))
-    for before, after, number in zip(tags, found, numbers):
-        if before != after:
-            suffixed.add(number)
-    return found
 
 
 _BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
@@ -363,14 +312,12 @@ _BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
 def _without_brackets(tags):
     """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags unchanged. Raises ValueError
     if brackets are nested or do not match."""
-    if not any("*" in tag or "(" in tag for tag in set(tags)):
-        return tags
     parts = [part for part in map(_BRACKET.fullmatch, tags) if part]
-    if len(parts) < len(tags):
+    if len(parts) < len(tags) or not any("*" in tag or "(" in tag for tag in tags):
         return tags
     found, label = [], None         # label: of the entity that is open
     for tag, part in zip(tags, parts):
-        begins, ends = part[1], part[2]
+        begins, ends = part.groups()
         if begins and label or ends and not (begins or label):
             raise ValueError("tag '%s' %s, expected entities in brackets that are not nested" % (
                 tag, "opens inside of another one" if begins else "closes what is not open"))
@@ -392,44 +339,16 @@ def conll_lines(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> Iter
 
 # ---- JSON ----
 
-class _JsonReader:
-    """Reads the objects of one file; arguments as in `read`."""
+class _Objects:
+    """Makes sentences of objects; arguments as in `read`. notes: what is not used as it is."""
 
-    def __init__(self, path, lines, word_column, tag_column, need_tags):
-        self._path = path
-        self._lines = lines
+    def __init__(self, word_column, tag_column, need_tags):
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
-        # Lines of which something is not used as it is in the file.
-        self._inside, self._left_out, self._rejected, self._suffixed = (
-            LineNumbers() for _ in range(4))
+        self.notes = Found()
 
-    def read(self, skips):
-        """Yields the sentences, in order."""
-        yield from _sentences(self._path, self._values(), self._sentence, skips)
-        for numbers, what in (
-                (self._inside, "entities begin or end inside of a word: the complete word is "
-                               "tagged, so they are counted as wrong in an evaluation"),
-                (self._left_out, "entities share a word with the one before and are not learned"),
-                (self._rejected, "examples are left out: their answer is reject or ignore"),
-                (self._suffixed, "tags such as PER-B are read, and predicted, as B-PER")):
-            if numbers.count:
-                _log.warning("note: %s: %d %s: line %s", self._path, numbers.count, what, numbers)
-
-    def _values(self):
-        """Yields (number of the line or item, value, or the error of a line)."""
-        if re.match(r"\[(?!\s*\")", self._lines.start()):      # no pair on each line
-            try:
-                yield from enumerate(json_stream.items(self._lines.chunks(), "item"), 1)
-            except ValueError as e:
-                raise readers.not_json(self._path, self._lines, e) from None
-            return
-        for number, line in enumerate(self._lines, 1):
-            if line.strip():
-                yield number, _parsed(line)
-
-    def _sentence(self, number, value):
+    def sentence(self, value, place):
         """None for an example that an annotator rejected; raises ValueError for an error."""
         if isinstance(value, ValueError):
             raise value
@@ -438,7 +357,7 @@ class _JsonReader:
         if not isinstance(value, dict):
             raise ValueError("expected a JSON object, found %s" % type(value).__name__)
         if self._need_tags and value.get("answer") in ("reject", "ignore"):     # Prodigy
-            self._rejected.add(number)
+            self.notes.add(place, "an example whose answer is reject or ignore is left out")
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
         if key is None:
@@ -448,18 +367,20 @@ class _JsonReader:
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
-            return self._of_tokens(number, value, key, line)
+            tag_key = self._tag_key(value, _TAGS)
+            words = _checked_words(value[key], "'%s' has" % key)
+            tags = None if tag_key is None else self._checked_tags(words, value[tag_key], tag_key)
+            return Sentence(words, None, tags, (place,) * len(words), JsonLine(line, "", (), ()))
         text = value[key]
         if not isinstance(text, str) or not text.strip():
             raise ValueError("'%s' is %s, expected a text" % (
                 key, "empty" if isinstance(text, str) else "not a text"))
-        words = _words_of(text, key)
-        entities = tags = None
-        key = self._tag_key(value, _ENTITIES)
-        if key is not None:
-            entities = _checked_entities(text, value[key], key)
-            tags = self._tags(number, words, entities)
-        return _sentence(text, words, tags, number, line, entities)
+        made = of_text(text, place, line, key)
+        tag_key = self._tag_key(value, _ENTITIES)
+        if tag_key is None:
+            return made
+        entities = _checked_entities(text, value[tag_key], tag_key)
+        return made._replace(entities=entities, tags=self._tags(made.source, entities, place))
 
     def _tag_key(self, value, names):
         """The key of the entities or tags, None if it does not exist and is not needed."""
@@ -468,86 +389,47 @@ class _JsonReader:
             raise ValueError("no '%s'" % (self._tag_keys or names)[0])
         return key
 
-    def _of_tokens(self, number, value, key, line):
-        words, tags = value[key], None
-        if not words or not all(isinstance(word, str) and word.strip() for word in words):
-            raise ValueError("'%s' has %s, expected one or more words, none of them empty" % (
-                key, _shown([word for word in words
-                             if not isinstance(word, str) or not word.strip()] or words)))
-        key = self._tag_key(value, _TAGS)
-        if key is not None:
-            tags = value[key]
-            if not isinstance(tags, list) or len(tags) != len(words):
-                raise ValueError("'%s' has %s, expected a tag for each of %d words" % (
-                    key, len(tags) if isinstance(tags, list) else _shown(tags), len(words)))
-            wrong = [tag for tag in tags if not isinstance(tag, str)]
-            if wrong and self._need_tags:
-                raise ValueError("'%s' has %s, expected tags such as B-PER; in datasets, "
-                                 "features['%s'].feature.names has the names of numbers" % (
-                                     key, _shown(wrong[0]), key))
-            tags = None if wrong else _prefixed(tags, (number,) * len(words), self._suffixed)
-        return Sentence(tuple(words), None, tags, (number,) * len(words),
-                        JsonLine(line, "", (), ()))
+    def _checked_tags(self, words, tags, key):
+        """The tags of tokens; None if they are numbers and not needed."""
+        if not isinstance(tags, list) or len(tags) != len(words):
+            raise ValueError("'%s' has %s, expected a tag for each of %d words" % (
+                key, len(tags) if isinstance(tags, list) else _shown(tags), len(words)))
+        wrong = [tag for tag in tags if not isinstance(tag, str)]
+        if wrong and self._need_tags:
+            raise ValueError("'%s' has %s, expected tags such as B-PER; in datasets, "
+                             "features['%s'].feature.names has the names of numbers" % (
+                                 key, _shown(wrong[0]), key))
+        return None if wrong else tuple(tags)
 
-    def _tags(self, number, words, entities):
-        """The words' tags; an entity has all words that it overlaps."""
-        starts, ends = zip(*words)
+    def _tags(self, source, entities, place):
+        """The tags of a text's words; an entity has all words that it overlaps."""
         spans, free = [], 0
         for start, end, label in entities:
-            first, last = bisect.bisect_right(ends, start), bisect.bisect_left(starts, end)
-            if (starts[first], ends[last - 1]) != (start, end):
-                self._inside.add(number)
+            first = bisect.bisect_right(source.ends, start)
+            last = bisect.bisect_left(source.starts, end)
+            if (source.starts[first], source.ends[last - 1]) != (start, end):
+                self.notes.add(place, "an entity begins or ends inside of a word: the complete "
+                               "word is tagged, so it is counted as wrong in an evaluation")
             if first < free:
-                self._left_out.add(number)
+                self.notes.add(place, "an entity shares a word with the one before and is not "
+                               "learned")
                 continue
             spans.append((first, last, label))
             free = last
-        return schemes.tags_of(spans, len(words), JSON_SCHEME)
-
-
-def _parsed(line):
-    """The value of a line of JSON, or the error."""
-    try:
-        return files.parse_json(line)
-    except ValueError as e:
-        return ValueError("not valid JSON: %s" % e)
+        return schemes.tags_of(spans, len(source.starts), JSON_SCHEME)
 
 
 def _shown(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-class LineNumbers:
-    """Where something was found: how often, and the first lines as a str."""
-    _LISTED = 10
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._first: list[int] = []
-
-    def add(self, number: int) -> None:
-        self.count += 1
-        if len(self._first) <= self._LISTED and number not in self._first:
-            self._first.append(number)
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, self._first[:self._LISTED])) + (
-            ", ..." if len(self._first) > self._LISTED else "")
-
-
-def _words_of(text, key):
-    words = list(find_words(text))
-    if not words:
-        raise ValueError("'%s' has no word" % key)
-    return words
-
-
-def _sentence(text, words, tags, number, line, entities=None):
-    return Sentence(
-        words=tuple(text[start:end] for start, end in words),
-        after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),
-        tags=tags, numbers=(number,) * len(words), source=JsonLine(line, text, *zip(*words)),
-        entities=entities)
+def _checked_words(words, what):
+    """Words as a tuple; raises ValueError, which begins with `what`, unless each is a word."""
+    wrong = [word for word in words if not isinstance(word, str) or not word.strip()]
+    if wrong or not words:
+        raise ValueError("%s %s, expected one or more words, none of them empty" % (
+            what, _shown(wrong or words)))
+    return tuple(words)
 
 
 def _checked_entities(text, entities, key):
@@ -589,8 +471,10 @@ def json_lines(sources: Iterable[JsonLine], spans: Iterable[Sequence[schemes.Spa
 # ---- words of a text
 
 def find_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yields (start, end) of the words of a text, by the rule in the module's docstring; combining
-    marks belong to the word before."""
+    """Yields (start, end) of the words of a text: runs of letters, runs of digits, each other sign,
+    each letter of a script without spaces between words, such as Chinese, and each syllable of
+    Hangul, whose words end in particles that do not belong to an entity. Combining marks belong to
+    the word before."""
     start, word = 0, ""             # of the word before: its start and the kind of its characters
     for i, char in enumerate(text):
         kind = kind_of(char)
@@ -625,20 +509,32 @@ def kind_of(char):
 
 # ---- without a file
 
-def of_text(text: str, number: int = 1) -> Sentence:
-    """The sentence of a text, with the same words as in JSON. Raises ValueError for a text without
-    words."""
-    return _sentence(text, _words_of(text, _TEXTS[0]), None, number,
-                     json.dumps({_TEXTS[0]: text}, ensure_ascii=False))
+def of_text(text: str, place: str = "", line: str = "", key: str = _TEXTS[0]) -> Sentence:
+    """The sentence of a text, with the same words as in JSON.
+
+    Args:
+      place: of the text, for errors.
+      line: its object in JSON; "": one that has only the text.
+      key: that of the text.
+
+    Raises:
+      ValueError: a text without words.
+    """
+    words = list(find_words(text))
+    if not words:
+        raise ValueError("'%s' has no word" % key)
+    return Sentence(
+        words=tuple(text[start:end] for start, end in words),
+        after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),
+        tags=None, places=(place,) * len(words),
+        source=JsonLine(line or _shown({key: text}), text, *zip(*words)))
 
 
 def of_words(words: Sequence[str]) -> Sentence:
     """The sentence of given words, as in a CoNLL-style file. Raises ValueError unless each is a
     word."""
-    if not words or not all(isinstance(word, str) and word.strip() for word in words):
-        raise ValueError("expected one or more words, none of them empty")
-    return Sentence(tuple(words), None, None, tuple(range(1, len(words) + 1)),
-                    Lines((), tuple(words), (), "\t"))
+    checked = _checked_words(words, "there are")
+    return Sentence(checked, None, None, ("",) * len(checked), Lines((), checked, (), "\t"))
 
 
 def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int, int, str]]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 
-from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.files import faults, readers
 
 _JUDGEMENT = "query 0 document relevance"       # a line of qrels
 
 
-def _read_qrels(task, path, lines, header, skips):
+def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
     return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
                        lambda cells: cells[3], {})
 
 
-def _read_run(task, path, lines, header, skips):
+def _read_run(task, path, lines):
     """Documents to rank, `query Q0 document rank score name` on each line.
 
     Their relevance is in a file of judgements with the same name and .qrels, 0 for documents that
@@ -64,7 +63,7 @@ def _join_texts(task, path, rows, relevance, sources):
     own_queries = os.path.basename(readers.stem(path)) + ".queries.tsv"
     paths = [readers.find_file(directory, (own_queries, "queries.tsv")),
              os.path.join(directory, "documents.tsv")]
-    texts = [_read_texts(each, {cells[column] for cells in rows if isinstance(cells, list)})
+    texts = [_read_texts(task, each, {cells[column] for cells in rows if isinstance(cells, list)})
              for each, column in zip(paths, (0, 2))]
 
     def join(cells):
@@ -76,30 +75,23 @@ def _join_texts(task, path, rows, relevance, sources):
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
-    return readers.Table(columns, enumerate(map(join, rows), 1), readers.by_line(path), sources)
+    return readers.Table(columns, readers.by_line(path, enumerate(map(join, rows), 1)), sources)
 
 
-def _read_texts(path, wanted):
+def _read_texts(task, path, wanted):
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
-    files.require_file(path, "ranking")
     texts: dict[str, str] = {}
     found = faults.Found()
-    with open(path, "rb") as f:
-        for number, line in enumerate(f, 1):
-            start, tab, text = line.rstrip(b"\r\n").partition(b"\t")
-            try:
-                name = start.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if not tab and not name:        # an empty line belongs to no name
-                    continue
-                error = None if tab else "expected a name, a tab and a text"
-                if tab and name in wanted:
-                    error = "duplicate '%s'" % name if name in texts else None
-                    texts.setdefault(name, text.decode("utf-8").replace("\t", " "))
-            except UnicodeDecodeError as e:
-                error = "not UTF-8: byte 0x%02x" % e.object[e.start]
-            if error:
-                found.add("%s:%d" % (path, number), error)
+    for number, line in enumerate(readers.read_lines(path, "ranking", task.encoding), 1):
+        name, tab, text = line.partition("\t")
+        name = name.strip()
+        if name and not tab:
+            found.add("%s:%d" % (path, number), "expected a name, a tab and a text")
+        elif name in texts:
+            found.add("%s:%d" % (path, number), "duplicate '%s'" % name)
+        elif name in wanted:
+            texts[name] = text.replace("\t", " ")
     found.refuse()
     return texts
 

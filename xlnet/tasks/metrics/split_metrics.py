@@ -143,17 +143,16 @@ def own(name: str) -> Metric:
       UserError: there is no such file, module or function.
     """
     place, _, function_name = name.rpartition(":")
+    if place.endswith(".py"):
+        files.require_file(place, "metric")
     try:
         if place.endswith(".py"):
-            files.require_file(place, "metric")
             function = runpy.run_path(place)[function_name]
         else:
             function = getattr(importlib.import_module(place), function_name)
         needed = [parameter for parameter in inspect.signature(function).parameters.values()
                   if parameter.default is parameter.empty
                   and parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-    except UserError:
-        raise
     except Exception as e:
         raise UserError("metric: '%s' cannot be loaded: %s: %s; expected file.py:function or "
                         "module:function" % (name, type(e).__name__, e)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 
 class Label(NamedTuple):
@@ -61,3 +61,32 @@ class Tagged(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
+
+
+def served(result: Any, names: Any) -> dict[str, Any]:
+    """A result of `Scorer.results` by the names of `Head.served`, as of an exported model.
+
+    Args:
+      names: of all labels.
+    """
+    if isinstance(result, Label):
+        return {"label": result.label, "probabilities": list(result.probabilities.values())}
+    if isinstance(result, Choice):
+        return {"label": result.label, "probabilities": list(result.probabilities)}
+    if isinstance(result, Labels):
+        return {"is_label": [name in result.labels for name in names],
+                "probabilities": list(result.probabilities.values())}
+    if isinstance(result, Answer):
+        return {"answer": result.text,
+                "start": -1 if result.start is None else result.start,
+                "end": -1 if result.end is None else result.end,
+                "probability": result.best[0].probability if result.best else 0.,
+                "null_probability": result.null_probability,
+                "texts": [span.text for span in result.best],
+                "probabilities": [span.probability for span in result.best]}
+    if isinstance(result, Tagged):
+        return {"words": list(result.words), "tags": list(result.tags),
+                "entity_labels": [each.label for each in result.entities],
+                "entity_starts": [each.start for each in result.entities],
+                "entity_ends": [each.end for each in result.entities]}
+    return {"score": result}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlnet.tasks.output import served
 from xlnet.tokenization.character_classes import space_class
 
 
@@ -57,14 +56,11 @@ def answers(tf: Any, found: dict, contexts: Any, most: int, threshold: float) ->
             (best["score"].with_flat_values(ratios), 0.)))
     null = tf.sigmoid(tf.cast(found["null_score"], tf.float64))
     has_none = tf.equal(texts[:, 0], "") | (null > threshold)
-    return served.Answer(
-        answer=tf.where_v2(has_none, "", texts[:, 0]),
-        start=tf.where_v2(has_none, -1, starts[:, 0]),
-        end=tf.where_v2(has_none, -1, ends[:, 0]),
-        probability=probabilities[:, 0],
-        null_probability=tf.cast(null, tf.float32),
-        texts=texts,
-        probabilities=probabilities)._asdict()
+    return {"answer": tf.where_v2(has_none, "", texts[:, 0]),
+            "start": tf.where_v2(has_none, -1, starts[:, 0]),
+            "end": tf.where_v2(has_none, -1, ends[:, 0]),
+            "probability": probabilities[:, 0], "null_probability": tf.cast(null, tf.float32),
+            "texts": texts, "probabilities": probabilities}
 
 
 def _distinct(tf, found, contexts, most):

@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -16,7 +17,6 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import confusion, split_metrics
-from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -89,7 +89,8 @@ class ClassificationHead(contract.Head):
         ids = tf.argmax(values, axis=1)
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
-        return served.Label(tf.gather(tf.constant(self.task.class_names), ids), values)._asdict()
+        return {"label": tf.gather(tf.constant(self.task.class_names), ids),
+                "probabilities": values}
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         return weights_of(text, self.task, None if rows is None else collections.Counter(
@@ -168,23 +169,37 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
             return None
         total = sum(counts.values())
         return [total / (len(names) * max(counts.get(name, 0), 1)) for name in names]
-    weights = dict.fromkeys(names, 1.0)
-    for part in text.split(","):
-        name, colon, weight = map(str.strip, part.rpartition(":"))
-        if not colon:
-            raise UserError("class_weights: '%s', expected balanced, or label:weight, ... with "
-                            "the labels %s" % (part, ", ".join(weights)))
-        if name not in weights:
-            raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
-                name, did_you_mean(name, weights), ", ".join(weights)))
+    return numbers_of("class_weights", text, names, 1.0, sys.float_info.max, "balanced, or label:"
+                      "weight, ... with numbers from 0")
+
+
+def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highest: float,
+               expected: str) -> list:
+    """The number of each label in "label:number,...", floats [L].
+
+    Args:
+      flag: of `text`.
+      names: of the labels.
+      default: of labels that the text does not have.
+      highest: the largest number; the smallest one is 0.
+      expected: form of the flag, for errors.
+
+    Raises:
+      UserError: an unknown label, or a number that is none or outside of the range.
+    """
+    found = dict.fromkeys(names, default)
+    for part in filter(None, text.split(",")):
+        name, colon, number = map(str.strip, part.rpartition(":"))
+        if colon and name not in found:
+            raise UserError("%s: no label '%s'%s (labels: %s)" % (
+                flag, name, did_you_mean(name, found), ", ".join(found)))
         try:
-            weights[name] = float(weight)
+            found[name] = float(number)
         except ValueError:
-            raise UserError("class_weights: '%s' is not a number" % weight) from None
-        if not 0 <= weights[name] < math.inf:
-            raise UserError("class_weights: %s of label '%s', expected a number from 0"
-                            % (weight, name))
-    return list(weights.values())
+            found[name] = math.nan
+        if not colon or not 0 <= found[name] <= highest:
+            raise UserError("%s: '%s', expected %s" % (flag, part, expected))
+    return list(found.values())
 
 
 def unknown_label(task: Task, name: str) -> Optional[str]:

@@ -107,11 +107,10 @@ class Reader(_Part):
         """The same from the `task.json` of a model."""
         return dataclasses.replace(self.task, labels=tuple(stored["labels"]))
 
-    def read(self, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
-             form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
         table and parses its cells by the methods below."""
-        return parsing.read_tables(self.task, path, need_labels, header, form, skips)
+        return parsing.read_tables(self.task, path, need_labels, form)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, error in words).
@@ -183,15 +182,11 @@ class Reader(_Part):
         Raises:
           UserError: texts of this type cannot be encoded in the graph.
         """
-        # `parse_pairs` may arrange the texts in other pairs, but not change them.
-        marks = ["  <Text %s>  " % name for name in self.texts]
-        pairs, error = self.parse_pairs(marks[0], marks[1] if marks[1:] else None, [])
-        if type(self).encode is not Reader.encode or error or not {
-                part for pair in pairs for part in pair} <= {*marks, None}:
+        if type(self).encode is not Reader.encode \
+                or type(self).parse_pairs is not Reader.parse_pairs:
             raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.task.type.name)
-        found = dict(zip((*marks, None), (*map(text, self.texts), None)))
-        return encoder.records([[found[part] for part in pair] for pair in pairs])
+        return encoder.records([[*map(text, self.texts), None][:2]])
 
 
 # ---- the output layer
@@ -201,14 +196,13 @@ class Head(_Part):
     smooths_labels: ClassVar[bool] = False              # whether `loss` uses label_smoothing
     token_features: ClassVar[tuple[str, ...]] = ()      # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # features for `loss` alone
+    scope_name: ClassVar[str] = ""                      # "": that of the task type
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
-        return self._scope(name or self.task.trained_as or self.task.name)
-
-    def _scope(self, name):
-        return "%s_%s" % (self.task.type.name, name)
+        return "%s_%s" % (self.scope_name or self.task.type.name,
+                          name or self.task.trained_as or self.task.name)
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""

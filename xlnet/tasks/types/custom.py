@@ -35,8 +35,6 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
     """
     if known.plain(settings.task_name) == CUSTOM:
         task = _own_task(settings)
-    elif known.plain(settings.task_name) == "tsv":
-        raise UserError("task_name: own files are --task_name=custom, whatever their form")
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
@@ -131,16 +129,10 @@ def _check_flags(settings):
             raise UserError("%s is '%s', expected the name of a column" % (name, names))
     if settings.multi_label and not settings.label_separator:
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
-    if settings.multi_label and settings.choice_columns:
-        raise UserError("multi_label is True: any number of labels does not go with "
-                        "choice_columns, of which one is right")
-    if settings.is_regression and (settings.multi_label or settings.choice_columns):
-        raise UserError("is_regression is True: a score goes with neither multi_label nor "
-                        "choice_columns")
-    if settings.query_id_column and (settings.is_regression or settings.multi_label
-                                     or settings.choice_columns):
-        raise UserError("query_id_column makes a ranking by relevance, which goes with none of "
-                        "is_regression, multi_label and choice_columns")
+    chosen = [name for name in ("query_id_column", "is_regression", "multi_label",
+                                "choice_columns") if getattr(settings, name)]
+    if len(chosen) > 1:
+        raise UserError("%s ask for different task types; give one of them" % " and ".join(chosen))
     if settings.query_id_column and not _listed(settings.text_b_column):
         raise UserError("query_id_column makes a ranking of documents for the queries in "
                         "text_a_column; give --text_b_column, the column of the documents")
@@ -190,14 +182,8 @@ def _own_files(settings, reader):
 
 
 def _named(names, there, forms):
-    """The files of a split among those that are `there`: train.csv, or else files with a part of
-    the name, such as train-v2.0.json and eng.train.
-
-    Args:
-      names: possible names of the split.
-      there: the files of the directory.
-      forms: the extensions to look for first; (): any.
-    """
+    """The files that are `there` with a name of a split, or else with a part of it, such as
+    train-v2.0.json and eng.train; first those of the extensions `forms`, (): any."""
     # Other files of a directory, such as notes, are a last resort.
     for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
         fitting = [name for name in there if not wanted or readers.extension(name) in wanted]

@@ -26,11 +26,10 @@ def _columns(names):
 
 _ENTAILMENT = ("entailment", "not_entailment")
 _NLI = ("contradiction", "entailment", "neutral")
-_COLA_COLUMNS = ("source", "label", "mark", "sentence")
 
 _GLUE_TASKS = (
     _task("cola", "sentence", None, "label", ("0", "1"), ("matthews", "accuracy"),
-          headers={"train": _COLA_COLUMNS, "dev": _COLA_COLUMNS}, submissions={"test": "CoLA.tsv"}),
+          header=("source", "label", "mark", "sentence"), submissions={"test": "CoLA.tsv"}),
     _task("sst-2", "sentence", None, "label", ("0", "1"), ("accuracy",),
           submissions={"test": "SST-2.tsv"}),
     _task("mrpc", "#1 String", "#2 String", "Quality", ("0", "1"), ("f1", "accuracy"),
@@ -72,8 +71,8 @@ _BACKSLASHES = (("\\", " "),)
 def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
     """A set of https://arxiv.org/abs/1509.01626: CSV files without header, labels from 1 on."""
     return _task(name, text_a, None, "label", _NUMBERS[1:num_labels + 1], ("accuracy", "macro_f1"),
-                 files=dict(_TRAIN_TEST_CSV), headers={"train": columns, "test": columns},
-                 replacements=replacements, dev_share=0.05)
+                 files=dict(_TRAIN_TEST_CSV), header=columns, replacements=replacements,
+                 dev_share=0.05)
 
 
 _TITLE_AND_TEXT = ("label", "title", "text")

@@ -13,17 +13,18 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Labels
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
+    ClassificationHead,
     as_known,
     differ,
+    numbers_of,
     one_spelling,
     sorted_names,
     unknown_label,
@@ -142,19 +143,13 @@ class MultiLabelReader(contract.Reader):
         return array
 
 
-class MultiLabelHead(contract.Head):
+class MultiLabelHead(ClassificationHead):
     """A logistic regression for each label; the loss of a record is their mean."""
-    smooths_labels = True
-
-    def _scope(self, name):
-        return "classification_%s" % name
+    scope_name = "classification"
+    class_weights = contract.Head.class_weights
 
     def features(self, length: int) -> tuple:
         return (Feature("label_ids", (len(self.task.class_names),), "float"),)
-
-    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """[B,L]"""
-        return nn.dense(nn.summary(), len(self.task.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         labels = features["label_ids"]                                        # float32 [B,L]
@@ -168,7 +163,7 @@ class MultiLabelHead(contract.Head):
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
-        return served.Labels(values >= _thresholds(self.task, threshold), values)._asdict()
+        return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
 
 
 class MultiLabelScorer(contract.Scorer):
@@ -223,22 +218,9 @@ class MultiLabelScorer(contract.Scorer):
 
 
 def _thresholds(task, threshold):
-    """The threshold of each label, floats [L].
-
-    Raises:
-      UserError: `thresholds` are not label:probability, or have an unknown label.
-    """
-    found = dict.fromkeys(task.class_names, threshold)
-    for part in filter(None, task.options.thresholds.split(",")):
-        name, colon, number = map(str.strip, part.rpartition(":"))
-        if colon and name not in found:
-            raise UserError("label_thresholds: no label '%s'%s (labels: %s)" % (
-                name, did_you_mean(name, found), ", ".join(found)))
-        if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", number, re.ASCII):
-            raise UserError("label_thresholds: '%s', expected label:probability, ... with "
-                            "probabilities from 0 to 1" % part)
-        found[name] = float(number)
-    return list(found.values())
+    """The threshold of each label, floats [L]; raises UserError for bad options."""
+    return numbers_of("label_thresholds", task.options.thresholds, task.class_names, threshold, 1.0,
+                      "label:probability, ... with probabilities from 0 to 1")
 
 
 def _configured(task: Task, settings: Any) -> Task:
@@ -254,11 +236,8 @@ MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead,
 # ---- lists in a cell
 
 def _parse_list(text):
-    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells.
-
-    Raises:
-      ValueError: the cell begins as a list, but is not one.
-    """
+    """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells. A
+    ValueError if a cell begins as a list, but is not one."""
     text = text.strip()
     if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
         return None

@@ -144,7 +144,7 @@ class ChoiceHead(ClassificationHead):
     """A softmax over the answers, which share the weights of their score."""
     class_weights = Head.class_weights
 
-    def _scope(self, name):
+    def scope(self, name: Optional[str] = None) -> str:
         return "logits"
 
     def num_choices(self, is_training: bool) -> int:

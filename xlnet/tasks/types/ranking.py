@@ -16,7 +16,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import trec_files
-from xlnet.tasks.files.row_store import Names, digest, kept
+from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked, refuse_nan
 from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
@@ -26,7 +26,7 @@ PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different r
 RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
 
 # relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
-# of relevant documents of each query that have no row, Q arrays; [] without any.
+# of relevant documents of each query that have no row, Q arrays.
 Judged = collections.namedtuple("Judged", "relevance queries missing")
 
 
@@ -56,21 +56,22 @@ class RankingReader(RegressionReader):
         return relevance, None
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """seen: the text of each query and the documents of the rows before."""
+        """seen: the text of each query, and the documents, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
                 return "%s '%s': expected a name without spaces" % (what, name)
-        text = digest(row.pairs[0][0])
-        if seen.setdefault(("text", row.query), text) != text:
+        text, document = digest(row.pairs[0][0]), digest("%s %s" % (row.query, row.id))
+        if seen.setdefault(row.query, text) != text:
             return "query '%s' has another text than in the rows before" % row.query
-        if not seen.setdefault("documents", Names()).add("%s %s" % (row.query, row.id)):
+        if document in seen:
             return "duplicate document '%s' of query '%s'" % (row.id, row.query)
+        seen[document] = True
         return None
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         if not self.options.pairwise:
             return rows
-        pairs = pair_rows(rows, PAIRS_PER_QUERY, seed)
+        pairs = kept(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "relevance, which ranking_loss pairwise compares" % data_dir)
@@ -118,21 +119,22 @@ class RankingScorer(RegressionScorer):
     def truth(self, rows: Sequence[Row]) -> Judged:
         queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
         return Judged(super().truth(rows), queries, [
-            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries]
-            if missing else [])
+            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
     def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(truth.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, truth.relevance, truth.queries,
-                          self.options.highest_grade, truth.missing)
+        result = evaluate(self.task.metrics, values, truth, self.options.highest_grade)
         if self.options.pairwise:
-            result["loss"] = pair_loss(values, truth.relevance, truth.queries)
+            result["loss"] = pair_loss(values, truth)
         return result
 
     def baseline(self, truth: Judged) -> dict:
-        return random_order(self.task.metrics, truth.relevance, truth.queries,
-                            self.options.highest_grade, truth.missing)
+        """The mean over some random orders."""
+        random, names = np.random.default_rng(0), self.task.metrics
+        results = [evaluate(names, random.random(len(truth.relevance)), truth,
+                            self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
+        return {name: float(np.mean([result[name] for result in results])) for name in names}
 
     def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
         return super().collapsed(values, truth.relevance)
@@ -195,21 +197,16 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 # ---- pairs ----
 
-def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Sequence[Row]:
-    """Makes rows of two documents to train on, the better one first.
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
+    """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
+    first document is the better one.
 
     Args:
       rows: n `Row`s with their relevance.
       most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
       seed: of the sample.
-
-    Returns:
-      `Row`s with two pairs of texts and the label 1: the first document is the better one.
     """
-    return kept(_pairs(rows, most, np.random.default_rng(seed)))
-
-
-def _pairs(rows, most, random):
+    random = np.random.default_rng(seed)
     for query in by_query(rows):
         documents = [rows[index] for index in query]
         better, worse = _unequal(np.array([row.label for row in documents]))
@@ -226,11 +223,11 @@ def _unequal(relevance):
     return np.nonzero(relevance[:, None] > relevance[None, :])
 
 
-def pair_loss(values: np.ndarray, relevance: np.ndarray, queries: list) -> float:
+def pair_loss(values: np.ndarray, judged: Judged) -> float:
     """The mean logistic loss over all pairs of different relevance, 0 without any; values [n]."""
     total, count = 0.0, 0
-    for query in queries:
-        better, worse = _unequal(relevance[query])
+    for query in judged.queries:
+        better, worse = _unequal(judged.relevance[query])
         margins = values[query][better].astype(np.float64) - values[query][worse]
         total += np.logaddexp(0, -margins).sum()
         count += len(margins)
@@ -240,10 +237,9 @@ def pair_loss(values: np.ndarray, relevance: np.ndarray, queries: list) -> float
 # ---- measures ----
 
 # The libraries of trec_eval are compiled, take names in place of arrays, and lack ERR; scikit-learn
-# averages ties and knows no documents that a run missed. The tests compare with both.
+# averages ties and knows no documents that a run missed.
 
-def evaluate(names: Sequence[str], values: np.ndarray, relevance: np.ndarray, queries: list,
-             highest: float = 0, missing: Sequence[np.ndarray] = ()) -> dict:
+def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
     """Returns the mean of each measure over the queries, a dict of name to float.
 
     A query without a relevant document counts as 0.
@@ -251,27 +247,16 @@ def evaluate(names: Sequence[str], values: np.ndarray, relevance: np.ndarray, qu
     Args:
       names: "map", "ndcg@k" and the other `MEASURES`.
       values: scores [n].
-      relevance: [n], below 0 counts as 0.
-      queries: as of `by_query`.
+      judged: relevance below 0 counts as 0.
       highest: relevance of a perfect document, for ERR; 0: the highest that there is.
-      missing: as in `Judged`.
     """
     values = np.asarray(values)
-    relevance = np.maximum(np.asarray(relevance, np.float64), 0)
-    highest = highest or np.concatenate([relevance, *missing]).max()
-    ranked = [(relevance[best_first(values, query)], missing[i] if missing else ())
-              for i, query in enumerate(queries)]
+    relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
+    highest = highest or np.concatenate([relevance, *judged.missing]).max()
+    ranked = [(relevance[best_first(values, query)], missing)
+              for query, missing in zip(judged.queries, judged.missing)]
     return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
             for name in names}
-
-
-def random_order(names: Sequence[str], relevance: np.ndarray, queries: list, highest: float = 0,
-                 missing: Sequence[np.ndarray] = ()) -> dict:
-    """The measures of a random order: the mean over some; arguments as of `evaluate`."""
-    random = np.random.default_rng(0)
-    results = [evaluate(names, random.random(len(relevance)), relevance, queries, highest, missing)
-               for _ in range(RANDOM_ORDERS)]
-    return {name: float(np.mean([result[name] for result in results])) for name in names}
 
 
 def _measure(name, relevance, missing, highest):

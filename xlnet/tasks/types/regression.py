@@ -11,7 +11,6 @@ import numpy as np
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output import served
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -44,9 +43,7 @@ class RegressionReader(contract.Reader):
 
 class RegressionHead(contract.Head):
     """A score, with its squared error as the loss."""
-
-    def _scope(self, name):
-        return "regression_%s" % name
+    scope_name = "regression"
 
     def features(self, length: int) -> tuple:
         return (Feature("label_ids", (), "float"),)
@@ -58,7 +55,7 @@ class RegressionHead(contract.Head):
         return nn.tf.square(logits - features["label_ids"])
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        return served.Score(outputs["values"])._asdict()
+        return {"score": outputs["values"]}
 
     def words(self) -> str:
         return "scores"

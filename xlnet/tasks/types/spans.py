@@ -23,7 +23,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
-from xlnet.tasks.files.row_store import Mapped, Names, kept
+from xlnet.tasks.files.row_store import Mapped, digest, kept
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import served_spans, span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -77,8 +77,9 @@ class SpanReader(contract.Reader):
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
-        if not seen.setdefault("ids", Names()).add(row.id):
+        if digest(row.id) in seen:
             return "duplicate id '%s'" % row.id
+        seen[digest(row.id)] = True
         context = row.pairs[0][0]
         for answer in row.label or ():
             if answer.start is not None and not -1 <= answer.start < len(context):
@@ -125,7 +126,7 @@ class SpanHead(contract.Head):
     token_features = question_windows.TOKEN_FEATURES
     targets = ("start_positions", "end_positions", "is_impossible")
 
-    def _scope(self, name):
+    def scope(self, name: Optional[str] = None) -> str:
         return "start_logits" if self.options.span_head == "joint" else "span_logits"
 
     def features(self, length: int) -> tuple:

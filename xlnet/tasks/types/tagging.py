@@ -17,7 +17,6 @@ from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import faults, schemes, tagged_files
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
-from xlnet.tasks.output import served
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import weights_of
@@ -78,7 +77,7 @@ class TaggingReader(contract.Reader):
         task = self.task
         given = self.options.scheme if self.options.is_scheme_given else None
         found = faults.Found()
-        sentences = kept(_checked(path, self._sentences(path, None, need_tags=True),
+        sentences = kept(_checked(self._sentences(path, None, need_tags=True),
                                   functools.cache(lambda tag: schemes.tag_fault(tag, given)),
                                   found, task.skips_faults))
         found.end(path, task.skips_faults and bool(sentences))
@@ -117,8 +116,7 @@ class TaggingReader(contract.Reader):
             .with_options(**{name: stored["kind_options"][name]
                              for name in ("scheme", "is_spaced")})
 
-    def read(self, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
-             form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
+    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         task, scheme = self.task, self.options.scheme
         sentences = self._sentences(path, form or None, need_labels)
         labels = schemes.labels_of([task.class_names])
@@ -127,17 +125,15 @@ class TaggingReader(contract.Reader):
         def fault(tag):
             return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
 
-        found, illegal = faults.Found(), faults.Found()
-        numbers, count = tagged_files.LineNumbers(), 0          # of illegal tags, of tags but O
+        found, illegal, count = faults.Found(), faults.Found(), 0       # count: of tags but O
 
         def checked():
             nonlocal count
-            for sentence in _checked(path, sentences, fault, found, task.skips_faults):
+            for sentence in _checked(sentences, fault, found, task.skips_faults):
                 tags = sentence.tags
                 count += sum(tag != schemes.OUTSIDE for tag in tags)
                 for i in schemes.illegal(tags, scheme):
-                    numbers.add(sentence.numbers[i])
-                    illegal.add("%s:%d" % (path, sentence.numbers[i]), (
+                    illegal.add(sentence.places[i], (
                         "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags "
                         "are repaired" % (tags[i], tags[i - 1] if i else "(beginning)", scheme,
                                           scheme)))
@@ -150,9 +146,7 @@ class TaggingReader(contract.Reader):
             raise UserError("%s: no sentences" % path)
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
             illegal.refuse()
-        if illegal:
-            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
-                         path, len(illegal), count, scheme, numbers)
+        illegal.note(path, "of %d tags are illegal and repaired" % count)
         return rows
 
     def _row(self, index, sentence, fault):
@@ -244,10 +238,12 @@ class TaggingHead(contract.Head):
             return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), ids + 1)}
         ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
         tags = ids.with_flat_values(tf.gather(tf.constant(self.task.class_names), ids.flat_values))
-        found = schemes.graph_spans(tf, ids, self.task.class_names, self.options.learned_scheme,
-                                    features["word_begins"], features["word_ends"])
-        return served.Tagged(features["words"], tags.to_tensor(""), *(
-            value.to_tensor(-1 if value.dtype == tf.int32 else "") for value in found))._asdict()
+        labels, starts, ends = schemes.graph_spans(
+            tf, ids, self.task.class_names, self.options.learned_scheme, features["word_begins"],
+            features["word_ends"])
+        return {"words": features["words"], "tags": tags.to_tensor(""),
+                "entity_labels": labels.to_tensor(""), "entity_starts": starts.to_tensor(-1),
+                "entity_ends": ends.to_tensor(-1)}
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -342,14 +338,14 @@ def _repairs(values):
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
-def _checked(path, sentences, fault, found, skips):
+def _checked(sentences, fault, found, skips):
     """Yields the sentences, those with bad tags unless `skips`, and adds the errors of tags, by the
     function `fault`, to `found`."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
-            for tag, number in zip(sentence.tags, sentence.numbers):
+            for tag, place in zip(sentence.tags, sentence.places):
                 if fault(tag):
-                    found.add("%s:%d" % (path, number), fault(tag))
+                    found.add(place, fault(tag))
             if skips:
                 continue
         yield sentence

@@ -34,7 +34,7 @@ _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 class Task:
     """The files of a task, the meaning of their columns, and its metrics.
 
-    Columns have the names in the first line of a file or the keys of JSON lines; `headers` has the
+    Columns have the names in the first line of a file or the keys of JSON lines; `header` has the
     names for files without this line. Several columns of one text are joined with a space. A file's
     form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object on each
     line); `tree` is the form of a directory.
@@ -54,7 +54,7 @@ class Task:
     # by split: a name, or several; the first that exists is used
     tree: Optional[str] = None       # form of the directories: "folders" or "race"
     groups: dict = dataclasses.field(default_factory=dict)        # a split -> its parts
-    headers: dict = dataclasses.field(default_factory=dict)       # column names, by split
+    header: tuple = ()               # column names of the files that have no line of them
     renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
     only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
     replacements: tuple = ()         # (old, new) in every text
@@ -63,12 +63,13 @@ class Task:
     submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
     submission_form: str = "tsv"     # "tsv" for GLUE's server, "json" for CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
-    broken_rows: bool = False        # bad rows of the official train file are left out, with a note
+    broken_rows: bool = False        # bad rows of official files are left out, with a note
     cut_first: bool = False          # only the first text is truncated
     dev_share: float = 0.0           # fraction of the training rows held out as dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
-    skips_faults: bool = False       # rows that cannot be read are left out and counted
+    skips_faults: bool = False       # rows that cannot be read are left out and counted; if no
+    # labels are needed they stay, without texts, so that predictions are aligned with the file
     dev_seed: int = 0                # of the sample that is held out
     quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
 
