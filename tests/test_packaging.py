@@ -182,7 +182,7 @@ def test_help_speaks_of_subcommands(installed, tmp_path):
     assert done.returncode == 0 and not done.stderr
     assert all("  %s  " % name in done.stdout for name in COMMANDS)
     assert len(done.stdout.splitlines()) < 48 and max(map(len, done.stdout.splitlines())) <= 100
-    for name in ("pretrain", "data make", "checkpoints cast"):
+    for name in ("pretrain", "data make", "checkpoints strip"):
         done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
         assert done.returncode == 0 and not done.stderr, (name, done.stderr)
         assert done.stdout.startswith("xlnet %s: " % name) and ".py" not in done.stdout, name

@@ -58,7 +58,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("checkpoints strip", "checkpoint_tools strip", "leave out the optimizer's slots"),
         Command("checkpoints average", "checkpoint_tools average", "average several checkpoints"),
         Command("checkpoints compare", "checkpoint_tools compare", "compare two checkpoints"),
-        Command("checkpoints cast", "checkpoint_tools cast", "write weights in another dtype"),
     ),
     "Plots": (
         Command("plot masks", "inspect_records", "attention masks of both streams",

@@ -136,36 +136,22 @@ def test_compare_lists_the_largest_difference_first(run, tmp_path):
     assert "33 weights in both, 33 of them equal to the last bit" in done.stdout
 
 
-@pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
-def test_cast_for_export_and_back(tmp_path, dtype):
-    done = tool("cast", "--checkpoint=" + PREFIX, "--dtype=" + dtype,
-                "--target=%s" % (tmp_path / "half"))
-    assert done.returncode == 0, done.stderr
-    half = str(tmp_path / "half" / "xlnet_model.ckpt")
-    assert {one.dtype for one in checkpoint_tools.inspect(half).weights} == {dtype}
-    checkpoint_tools.cast(half, str(tmp_path / "whole"), "float32")
-    found = checkpoint_tools.compare(PREFIX, str(tmp_path / "whole" / "xlnet_model.ckpt"))
-    rounding = 2. ** -8 if dtype == "bfloat16" else 2. ** -11
-    assert 0 < max(one.relative for one in found.differences) <= rounding
-    with pytest.raises(UserError, match="is of type %s, expected float32; xlnet checkpo" % dtype):
+def test_weights_of_another_type_are_refused(tmp_path):
+    half = str(tmp_path / "x.ckpt")
+    checkpoint.write_arrays(half, {name: array.astype(np.float16)
+                                   for name, array in checkpoint.read_weights(PREFIX).items()})
+    with pytest.raises(UserError, match="is of type float16, expected float32"):
         checkpoint.warm_start(half, xlnet.XLNetConfig(json_path=str(
             RELEASED / "xlnet_config.json")))
-
-
-def test_a_number_too_large_is_refused(tmp_path):
-    checkpoint.write_arrays(str(tmp_path / "x.ckpt"), {"model/a": np.float32([7e4])})
-    with pytest.raises(UserError, match="model/a has numbers up to 70000, too large for float16"):
-        checkpoint_tools.cast(str(tmp_path / "x.ckpt"), str(tmp_path / "out"), "float16")
-    assert not (tmp_path / "out").exists()
 
 
 def test_subcommands_are_listed_and_wrong_ones_refused():
     done = tool("--help")
     assert done.returncode == 0 and "  checkpoints average  " in done.stdout
     assert "--second=required" in tool("compare", "--help").stdout
-    done = tool("cats")
-    assert done.returncode == 2 and "'checkpoints cats' is not a subcommand; did you mean " \
-        "'checkpoints cast'?" in done.stderr
+    done = tool("stirp")
+    assert done.returncode == 2 and "'checkpoints stirp' is not a subcommand; did you mean " \
+        "'checkpoints strip'?" in done.stderr
     done = tool("strip", "--checkpoint=" + PREFIX, "--target=%s" % RELEASED)
     assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
     done = tool("strip", "--checkpoint=/nowhere", "--target=/nowhere")

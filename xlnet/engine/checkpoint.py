@@ -286,8 +286,7 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
-            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
-                            "xlnet checkpoints cast --dtype=float32 makes it so"
+            raise UserError("checkpoint %s: %s is of type %s, expected float32"
                             % (prefix, name, types[name].name))
 
 

@@ -1,4 +1,4 @@
-"""Tools for checkpoints: inspect, compare, strip, average, cast.
+"""Tools for checkpoints: inspect, compare, strip, average.
 
 They take the weights for inference: the EMA where a run kept it. They write weights and their step
 to a new directory, with the architecture, the vocabulary and the task, as in `best/`.
@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 
-DTYPES = ("float32", "float16", "bfloat16")
 _STEP = "global_step"
 
 
@@ -157,28 +155,6 @@ def last(directory: str, count: int) -> list[str]:
         raise UserError("last is %d, but %s has %d checkpoints" % (
             count, directory, len(prefixes)))
     return prefixes[-count:]
-
-
-def cast(prefix: str, target: str, dtype: str) -> None:
-    """Writes the weights of a checkpoint in another dtype, rounded to nearest.
-
-    Args:
-      prefix: of the checkpoint.
-      target: a new directory.
-      dtype: one of `DTYPES`. The programs read float32 only.
-
-    Raises:
-      UserError: a finite number is too large for it.
-    """
-    to = tf.as_dtype(dtype).as_numpy_dtype
-    arrays = {}
-    for name, array in checkpoint.read_weights(prefix).items():
-        with np.errstate(over="ignore"):
-            arrays[name] = array.astype(to)
-        if np.any(np.isfinite(array) & ~np.isfinite(arrays[name].astype(np.float32))):
-            raise UserError("%s has numbers up to %g, too large for %s"
-                            % (name, np.abs(array).max(), dtype))
-    _write(target, prefix, arrays)
 
 
 def _write(target: str, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Inspects, strips, averages, compares and casts checkpoints."""
+"""Inspects, strips, averages and compares checkpoints."""
 
 import dataclasses
 import os
@@ -50,12 +50,6 @@ class CompareSettings(Settings):
     first: str = required(_CHECKPOINT)
     second: str = required(_CHECKPOINT)
     most: int = setting(20, "number of differences listed, the largest first; 0: all", minimum=0)
-
-
-@dataclasses.dataclass(frozen=True)
-class CastSettings(StripSettings):
-    """cast: from what, to what, to where."""
-    dtype: str = required("type of the weights", choices=("float32", "float16", "bfloat16"))
 
 
 def library() -> tuple[Any, Any]:
@@ -148,20 +142,11 @@ def compare(settings: CompareSettings) -> None:
             print("%d only in the %s: %s" % (len(names), what, ", ".join(names)))
 
 
-def cast(settings: CastSettings) -> None:
-    """Writes weights in another dtype, for export; the programs here read float32 alone."""
-    checkpoint, tools = library()
-    prefix = checkpoint.resolve(settings.model_dir, "model_dir")
-    tools.cast(prefix, settings.output, settings.dtype)
-    print("%s -> %s, %s" % (prefix, settings.output, settings.dtype))
-
-
 _PROGRAMS: dict[str, tuple[Callable[..., object], type, str]] = {
     "inspect": (inspect, InspectSettings, "--model_dir=model/best --slots"),
     "strip": (strip, StripSettings, "--model_dir=model/latest --output=stripped"),
     "average": (average, AverageSettings, "--model_dir=model --last=3 --output=mean"),
     "compare": (compare, CompareSettings, "--first=model/best --second=model/latest"),
-    "cast": (cast, CastSettings, "--model_dir=model/best --output=small --dtype=float16"),
 }
 
 
