@@ -102,50 +102,6 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize("dtype, size", (
-    ("float32", 40_000), ("bfloat16", 20_000), ("float32", 1_000)))
-def test_shards_are_written(folder, tmp_path, dtype, size):
-    """By name, as many as fit; a tensor that is larger stands alone. They are read as one file."""
-    expected = folder().convert(tmp_path / "ours")
-    there = tmp_path / "there"
-    conversion.to_huggingface(str(tmp_path / "ours"), str(there), dtype,
-                              max_shard_size="%gKB" % (size / 1000))
-    names = ["model-%05d-of-%05d.safetensors" % (number + 1, len(list(there.glob("model-*"))))
-             for number in range(len(list(there.glob("model-*"))))]
-    sizes = [{name: safetensors.stored_bytes(array, dtype) for name, array in sorted(
-        safetensors.read(str(there / each)).items())} for each in names]
-    assert len(names) > 1 and [name for of_one in sizes for name in of_one] == sorted(
-        folder("exact_gelu").tensors)
-    for of_one, of_next in zip(sizes, [*sizes[1:], {"none": size}]):
-        assert sum(of_one.values()) <= size or len(of_one) == 1
-        assert sum(of_one.values()) + next(iter(of_next.values())) > size
-    index = stored(there, "model.safetensors.index.json")
-    assert index == {
-        "metadata": {"total_size": sum(sum(of_one.values()) for of_one in sizes)},
-        "weight_map": {name: file for file, of_one in zip(names, sizes) for name in of_one}}
-    conversion.from_huggingface(str(there), str(tmp_path / "back"), described.Columns())
-    back = checkpoint.read_weights(checkpoint.resolve(str(tmp_path / "back")))
-    if dtype == "float32":
-        same(back, expected)
-    else:
-        assert set(back) == set(expected)
-
-
-def test_what_fits_is_one_file(folder, tmp_path):
-    folder().convert(tmp_path / "ours")
-    to_huggingface(tmp_path, "there", max_shard_size="1 GiB")
-    assert [path.name for path in (tmp_path / "there").glob("model*")] == ["model.safetensors"]
-
-
-@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many",
-                                  pytest.param("9" * 400 + "GB", id="endless")))
-def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
-    folder().convert(tmp_path / "ours")
-    with pytest.raises(UserError, match="max_shard_size: '%s' is not a size" % size):
-        to_huggingface(tmp_path, "there", max_shard_size=size)
-    assert not (tmp_path / "there").exists()
-
-
 @pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
                                   "sub/model.safetensors", "..\\model.safetensors", "config.json",
                                   "", None, 3))
@@ -457,8 +413,7 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
         pair.ours: rng.standard_normal(pair.shape, np.float32)
         for pair in weights.pairs(config, (weights.LM,))})
-    to_huggingface(tmp_path, "theirs", max_shard_size="500MB")
-    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) == 3
+    to_huggingface(tmp_path, "theirs")
     conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
                                 described.Columns())
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]

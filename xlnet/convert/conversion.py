@@ -12,7 +12,15 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.convert import config_json, described, folder, tokenizer_files, tokenizer_json, weights
+from xlnet.convert import (
+    config_json,
+    described,
+    folder,
+    safetensors,
+    tokenizer_files,
+    tokenizer_json,
+    weights,
+)
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
@@ -141,7 +149,7 @@ def _say(what, model, arrays):
 
 def to_huggingface(source: str, target: str, dtype: str = "float32",
                    spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                   keep_accents: Optional[bool] = None, max_shard_size: str = "5GB") -> None:
+                   keep_accents: Optional[bool] = None) -> None:
     """Writes the folder `target`, which must be new or empty.
 
     Args:
@@ -150,12 +158,10 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
       dtype: of the file, one of `safetensors.DTYPES`.
       spiece_model_file, uncased, keep_accents: as of `Tokenizer`; default: the files next to the
         checkpoint.
-      max_shard_size: of a file with weights, as in `folder.parse_size`.
 
     Raises:
       UserError: something is missing, or that library cannot compute the model.
     """
-    max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
     prefix = _find_checkpoint(source)
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
@@ -172,9 +178,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
             values.update(tokenizer_files.write(aside, tokenizer,
                                                 described.max_seq_length(directory)))
         files.write_json(os.path.join(aside, config_json.NAME), values)
-        count = folder.write_tensors(aside, tensors, dtype, max_bytes)
-    if count > 1:
-        _log.info("%d files of up to %s, and their index", count, max_shard_size)
+        safetensors.write(os.path.join(aside, folder.WEIGHTS_NAME), tensors, dtype)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)

@@ -39,11 +39,6 @@ def read(path: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def stored_bytes(array: np.ndarray, dtype: str) -> int:
-    """Size of an array in a file of `dtype`, one of `DTYPES`."""
-    return array.size * np.dtype(DTYPES[dtype]).itemsize
-
-
 def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -> None:
     """Writes float32 arrays as a file, complete or not at all, with the metadata for its readers.
 
