@@ -125,10 +125,7 @@ def test_an_index_that_lies_is_refused(folder, tmp_path):
         sharded.convert(tmp_path / "out")
     index.write_text(json.dumps({"weight_map": names}))
     (sharded.path / max(names.values())).unlink()
-    with pytest.raises(UserError, match="^index %s: no file model-00002-of-00002.safetensors "
-                                        "next to it, expected %d of its tensors there" % (
-                                            index, list(names.values()).count(max(
-                                                names.values())))):
+    with pytest.raises(UserError, match="no such file: .*/model-00002-of-00002.safetensors"):
         sharded.convert(tmp_path / "out")
     index.write_text("{}")
     with pytest.raises(UserError, match="expected weight_map"):

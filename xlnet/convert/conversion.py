@@ -15,7 +15,6 @@ from xlnet import files
 from xlnet.convert import (
     config_json,
     described,
-    folder,
     safetensors,
     tokenizer_files,
     tokenizer_json,
@@ -34,7 +33,7 @@ _LENGTH = 512           # of a text, by default [tokens]
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, not a checkpoint of ours."""
     return any(os.path.exists(os.path.join(source, name))
-               for name in (config_json.NAME, *folder.NAMES))
+               for name in (config_json.NAME, *safetensors.NAMES))
 
 
 # ---- theirs to ours ----
@@ -67,7 +66,7 @@ def _from_huggingface(source, target, columns, model, tokenizer):
                         "the vocabulary have no place here" % (
                             tokenizer.path, tokenizer.vocab_size, model.config.n_token,
                             os.path.join(source, config_json.NAME)))
-    tensors = folder.read_tensors(source, model.class_name)
+    tensors = safetensors.read_folder(source, model.class_name)
     model = _as_its_weights_are(model, tensors)
     ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
     description = None
@@ -178,7 +177,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
             values.update(tokenizer_files.write(aside, tokenizer,
                                                 described.max_seq_length(directory)))
         files.write_json(os.path.join(aside, config_json.NAME), values)
-        safetensors.write(os.path.join(aside, folder.WEIGHTS_NAME), tensors, dtype)
+        safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
