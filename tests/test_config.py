@@ -130,14 +130,6 @@ def test_a_run_config_from_flags():
      "patience needs --eval_steps"),
     (ClassifierSettings, dict(do_train=True, dev_share=1.0),
      "dev_share is 1.0"),
-    (ClassifierSettings, dict(do_train=True, learning_rates="0.5,0.6"),
-     "learning_rates is for several trials"),
-    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
-     "learning_rates: 'nan,1e-5'"),
-    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,0"),
-     "expected finite numbers above 0 with commas between"),
-    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
-     "expected finite numbers above 0"),
     (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
     (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
@@ -150,11 +142,6 @@ def test_a_group_checks_itself(group, values, message):
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
     make(group, **dict(do_train=True) if issubclass(group, TaskSettings) else {}).check()
-
-
-def test_learning_rates_are_numbers():
-    assert make(ClassifierSettings).trial_rates() == []
-    assert make(ClassifierSettings, learning_rates="2e-5, 3e-5").trial_rates() == [2e-5, 3e-5]
 
 
 # ---- on the command line ----

@@ -202,11 +202,11 @@ class Run:
                           self._selection)
         with errors.explained(records=lambda: self._train_records.path):
             is_done = trainer.train()
-        best = self.best()
+        best = self._selection.best()
         if best and best.get("collapsed"):
             _log.warning(
-                "note: the run is degenerate, its predictions are constant: %s; try other seeds "
-                "and rates (num_trials), a lower learning_rate or more warm-up", best["collapsed"])
+                "note: the run is degenerate, its predictions are constant: %s; try another seed, "
+                "a lower learning_rate or more warm-up", best["collapsed"])
         return is_done
 
     def _job(self):
@@ -241,10 +241,6 @@ class Run:
             results.append(self._evaluation.score(self._answer(split, rows, prefix), rows))
             self._evaluation.report(split, "step %d" % step, results[-1], rows)
         return self._evaluation.mean(results)
-
-    def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation while training; None without any."""
-        return self._selection.best()
 
     def _banner(self):
         settings, task = self._settings, self._task

@@ -37,6 +37,8 @@ GONE = {
     "use_checkpoint": "the best checkpoint is used, or the newest one where there is no best",
     "do_export": "xlnet export writes the model for TensorFlow Serving",
     "export_dir": "see do_export",
+    "num_trials": "start a run with each --seed and a --model_dir of its own",
+    "learning_rates": "see num_trials",
     "data_workers": "each core that the process may use tokenizes; taskset -c 0 gives it one",
 }
 

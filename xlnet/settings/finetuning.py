@@ -1,7 +1,6 @@
 """Fine-tuning: tasks, their files, evaluation and prediction."""
 
 import dataclasses
-import math
 from typing import Optional, Union
 
 from xlnet.errors import UserError
@@ -60,10 +59,6 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                      "first one if not given", resume="evaluation")
     patience: int = setting(0, "evaluations without improvement until training stops (early "
                             "stopping); 0: never", minimum=0, resume="any")
-    num_trials: int = setting(1, "runs with seed, seed + 1, ..., of which the best is kept",
-                              minimum=1, resume="any")
-    learning_rates: Optional[str] = setting(None, "learning rates of the trials in turn: 2e-5,3e-5",
-                                            resume="any")
     predict_split: str = setting("test", "split to predict: test, dev, ...", need=Need.PREDICTION,
                                  resume="any")
     predict_file: Optional[str] = setting(None, "file to predict instead of predict_split, with or "
@@ -118,29 +113,12 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                             "--do_predict=True")
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
-        if self.trial_rates() and self.do_train and self.num_trials == 1:
-            raise UserError("learning_rates is for several trials; give --num_trials=2 or more, or "
-                            "one rate as --learning_rate")
 
     def check_without_evaluations(self, needed: str) -> None:
-        """Raises UserError where settings need evaluations while training, of which there are none;
-        needed: what is missing, in words."""
-        if self.patience or self.num_trials > 1:
-            raise UserError("%s needs %s: it looks at evaluations while training"
-                            % ("patience" if self.patience else "num_trials", needed))
-
-    def trial_rates(self) -> list[float]:
-        """`learning_rates` as finite numbers above 0, or a UserError; [] if not given."""
-        if not self.learning_rates:
-            return []
-        try:
-            rates = [float(rate) for rate in self.learning_rates.split(",") if rate.strip()]
-        except ValueError:
-            rates = [math.nan]
-        if not rates or not all(0 < rate < math.inf for rate in rates):
-            raise UserError("learning_rates: '%s', expected finite numbers above 0 with commas "
-                            "between" % self.learning_rates)
-        return rates
+        """Raises UserError for early stopping without evaluations while training; needed: what is
+        missing, in words."""
+        if self.patience:
+            raise UserError("patience needs %s: it looks at evaluations while training" % needed)
 
     @property
     def named_files(self) -> dict[str, str]:
