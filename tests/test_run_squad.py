@@ -147,7 +147,7 @@ def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_we
 
 def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
     """Padding, what stands in a batch, and how many devices answer."""
-    how = dict(predict_dir=tmp_path, train_file=None, padding="fixed", eval_batch_size=3)
+    how = dict(predict_dir=tmp_path, train_file=None, xla=True, eval_batch_size=3)
     done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):

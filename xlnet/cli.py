@@ -36,7 +36,7 @@ _PATHS = re.compile(
 
 # Settings without effect that were switches: a value is optional.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars", "use_tpu"))
+                       "parallel_ops", "init_global_vars", "use_tpu", "tf32"))
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {

@@ -162,10 +162,10 @@ def test_gpus_that_are_in_use_stay_as_they_are(machine, monkeypatch, caplog):
     assert caplog.messages == ["note: TensorFlow already uses GPUs; its settings stay"]
 
 
-@pytest.mark.parametrize("flags, tf32", (
-    ({}, True), (dict(tf32=False), False), (dict(deterministic=True), False),
-    (dict(deterministic=True, tf32=True), True)))
-def test_tf32_is_a_choice(machine, flags, tf32):
+@pytest.mark.parametrize("flags, override, tf32", (
+    ({}, "", True), ({}, "0", False), (dict(deterministic=True), "", False)))
+def test_tf32_is_a_choice(machine, monkeypatch, flags, override, tf32):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", override)
     done = machine(found=[A100])
     devices = distribution.connect(DeviceSettings(**flags))
     assert ("enable_tensor_float_32_execution", tf32) in done and devices.tf32 == tf32

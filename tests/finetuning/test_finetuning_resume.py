@@ -83,8 +83,7 @@ def test_settings_that_change_what_is_learned_are_refused(place):
     shutil.copytree(place.path("whole"), place.path("changed"))
     run = dict(model_dir=place.path("changed"), train_steps=6, save_steps=3, eval_steps=3,
                learning_rate=0.01)
-    done = place.run("--do_train=True", **run, dropout=0.3, class_weights="balanced",
-                     padding="fixed")
+    done = place.run("--do_train=True", **run, dropout=0.3, class_weights="balanced")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
     assert "has other settings: class_weights was None, is balanced; dropout was 0.2, is 0.3; " \
         "give them" in done.stderr

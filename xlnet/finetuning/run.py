@@ -86,8 +86,9 @@ class Run:
         at_once = self._answered_at_once()
         rows = -(-self._settings.eval_batch_size // at_once)
         self._answering = Answering(
-            self._model.answers, [lambda path: self._rows.batches(path, batch_size=rows)],
-            self._devices, at_once=at_once)
+            self._model.answers, [lambda path: self._rows.batches(
+                path, is_fixed=self._devices.xla, batch_size=rows)], self._devices,
+            at_once=at_once)
         self._evaluation = Evaluation(self._task, self._settings.model_dir,
                                       self._settings.predict_threshold)
         if self._settings.do_train:
@@ -230,7 +231,7 @@ class Run:
     def _batches(self, start):
         settings, made = self._settings, self._train_records
         return input_pipeline.for_replicas(self._rows.batches(
-            made.path, is_training=True, num_examples=made.count,
+            made.path, is_training=True, is_fixed=self._devices.xla, num_examples=made.count,
             batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
             start_step=start), self._devices.replicas)
 

@@ -72,9 +72,6 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 
     max_seq_length: int = of_model(128, "length of an example with its special tokens [tokens]",
                                    need=Need.LENGTH)
-    padding: str = setting("longest", "length of a batch: that of its longest example, or fixed at "
-                           "max_seq_length, for XLA and TPUs", choices=("longest", "fixed"),
-                           need=Need.LENGTH, resume="any")
     encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of files (cp1252, "
                                     "gb18030, ...); if not given, found: UTF-8 or UTF-16")
     delimiter: Optional[str] = setting(None, "character between the columns of .csv, .tsv and .txt "
@@ -98,7 +95,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     label_smoothing: float = share(0.0, "probability spread evenly over all labels; 0: off",
                                    need=Need.REGULARIZATION)
     cls_scope: Optional[str] = of_model(None, "name of the output layer; that of the task if not "
-                                        "given", need=Need.MODEL)
+                                        "given", need=Need.ORIGINAL)
 
     # Class attributes, not flags: the values in programs without a setting of the name.
     program = ""
@@ -205,9 +202,6 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
         "auto", "tagging scheme of the files; auto: found in the train file, and illegal tags are "
         "an error; if given, they are repaired",
         choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"), need=Need.TEXT)
-    tagged_pieces: str = setting("first", "pieces of a word that the loss is computed at; the tag "
-                                 "is predicted at the first", choices=("first", "all"),
-                                 need=Need.HEAD)
     delimiter: Optional[str] = as_in(TaskSettings, "delimiter", help="character between "
                                      "columns, or tab; if not given, tabs where there are some, or "
                                      "spaces")
