@@ -165,11 +165,6 @@ def classifier(tmp_path, preset, *flags):
     return done.stderr
 
 
-def test_two_names_of_a_setting_in_a_preset_are_refused(tmp_path):
-    done = classifier(tmp_path, dict(warmup_share=0.1, warmup_ratio=0.5))
-    assert "warmup_share and warmup_ratio are the same setting; give one" in done
-
-
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     share = dict(warmup_share=0.1)      # the former name of warmup_ratio
     assert "no such directory" in classifier(tmp_path, share, "--warmup_steps=5")

@@ -34,10 +34,6 @@ _PATHS = re.compile(
     r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
     r"|input|output)")
 
-# Settings without effect that were switches: a value is optional.
-_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars", "use_tpu", "tf32"))
-
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
     "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
@@ -222,7 +218,7 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_alias(alias, name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
-        FLAGS[name].boolean = name in _SWITCHES
+        FLAGS[name].boolean = True          # some were switches: a value is optional
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
@@ -252,14 +248,10 @@ def _take_preset(fields, no_longer_needed):
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
-    seen: dict[str, str] = {}
-    for given_name, value in files.read_json(path, "config").items():
-        if given_name == "about":
+    for name, value in files.read_json(path, "config").items():
+        name = aliases.get(name, name)
+        if name == "about":
             continue
-        name = aliases.get(given_name, given_name)
-        if seen.setdefault(name, given_name) != given_name:
-            raise UserError("config %s: %s and %s are the same setting; give one of them"
-                            % (FLAGS.config, seen[name], given_name))
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])
