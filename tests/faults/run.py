@@ -1,13 +1,13 @@
-"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
-`folders`, `clocks` or `long`.
+"""The fault tests in full: `python tests/faults/run.py damage`, `killed`, `disks`, `folders`,
+`clocks` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: a fraction --share of
-  each of `helpers.long_runs` (or --only one). The others: each program of `helpers.programs` (or
-  --only those of such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is
-  too small, in a folder that vanishes, by a clock that jumps. --at_calls: at a call about files,
-  not at a random time; with --times=0 once at each place of the library that makes such calls (not
-  for several hosts, of which one would hold up the others).
+  --seed on. long: a fraction --share of each of `helpers.long_runs` (or --only one). The others:
+  each program of `helpers.programs` (or --only those of such a name) is disturbed --times
+  (`helpers.trials`): killed, on a disk that is too small, in a folder that vanishes, by a clock
+  that jumps. --at_calls: at a call about files, not at a random time; with --times=0 once at each
+  place of the library that makes such calls (not for several hosts, of which one would hold up the
+  others).
 
 Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
@@ -54,12 +54,6 @@ def damage(arguments):
     return wrong
 
 
-def text(arguments):
-    """Tries the laws in turn, each time with as many examples, until the time is over."""
-    from helpers import hostile
-    return hostile.try_for(60 * arguments.minutes, chosen(arguments.only, hostile.LAWS))
-
-
 def trials(arguments):
     from helpers import programs, trials
     names = chosen(arguments.only, [program.name for program in programs.PROGRAMS
@@ -84,10 +78,9 @@ def chosen(only, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "killed", "disks", "folders", "clocks", "long"))
+        "damage", "killed", "disks", "folders", "clocks", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--at_calls", action="store_true")
     parser.add_argument("--share", type=float, default=1)
@@ -97,7 +90,7 @@ def main():
         parser.error("--at_calls is for killed, disks and folders")
     if not arguments.times and not arguments.at_calls:
         parser.error("--times=0 is for --at_calls")
-    try_it = {"damage": damage, "text": text, "long": long}.get(arguments.what, trials)
+    try_it = {"damage": damage, "long": long}.get(arguments.what, trials)
     sys.exit(bool(try_it(arguments)))
 
 
