@@ -7,7 +7,6 @@ import json
 
 import pytest
 from helpers import command
-from helpers.paths import ROOT
 
 import xlnet
 from xlnet.errors import UserError
@@ -33,16 +32,6 @@ def make(group, **values):
 
 
 # ---- one definition ----
-
-def test_no_setting_is_defined_twice():
-    """Of two groups that share a name one has taken the field over, in code: the sources of this
-    package spell no name twice with a meaning of its own."""
-    import re
-    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "xlnet/settings").glob("*.py"))
-    defined = re.findall(
-        r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
-    assert len(defined) > 100 and not {name for name in defined if defined.count(name) > 1}
-
 
 def test_shared_settings_have_one_type_and_one_range():
     for one, other in itertools.combinations(GROUPS, 2):

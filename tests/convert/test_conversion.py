@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shutil
+import struct
 
 import numpy as np
 import pytest
@@ -143,6 +144,20 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
         pickled.convert(tmp_path / "out")
 
 
+@pytest.mark.parametrize("header, data, length", (
+    (b"", b"", None), (b"{}", b"", 1 << 60), (b"not json", b"", None),
+    ({"x": dict(dtype="F64", shape=[1], data_offsets=[0, 8])}, bytes(8), None),
+    ({"x": dict(dtype="F32", shape=[2], data_offsets=[0, 4])}, bytes(4), None),
+    ({"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])}, bytes(4), None)))
+def test_a_damaged_file_is_refused(tmp_path, header, data, length):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    with pytest.raises(UserError, match="damaged|is of type F.*, expected") as error:
+        safetensors.read(str(path))
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("changes, message", (
     (dict(model_type="bert"), "model_type is 'bert'"),
     (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
@@ -199,6 +214,12 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
     assert "1 only in %s, not used: extra" % model.path in caplog.text
     with pytest.raises(UserError, match="lm_loss.weight differs from transformer.word_embedding"):
         model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
+
+
+def test_a_number_too_large_for_the_type_is_refused(tmp_path):
+    with pytest.raises(UserError, match="x has numbers up to 70000, too large for float16"):
+        safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
