@@ -85,7 +85,7 @@ def test_strip_takes_a_prefix_of_the_folder_that_it_runs_in(run, monkeypatch):
     monkeypatch.chdir(run)
     done = tool("strip", "--checkpoint=model.ckpt-1", "--target=out")
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"model.ckpt-1 -> out, \d\.\d MB to \d\.\d MB\n", done.stdout)
+    assert done.stdout == "model.ckpt-1 -> out\n"
     assert {path.name for path in (run / "out").iterdir()} >= {"xlnet_config.json", "checkpoint"}
 
 
