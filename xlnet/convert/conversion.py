@@ -120,9 +120,7 @@ def _note_what_differs(model, tokenizer, source):
     clamp_len = model.carried.get("clamp_len", -1)
     if clamp_len > 0:
         _log.warning("note: clamp_len is %d there; give --clamp_len=%d", clamp_len, clamp_len)
-    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
-        _log.warning("note: summary_type %s leaves padding out here; there it counts",
-                     model.summary_type)
+    _note_pooling(model)
     if model.head in (config_json.NETWORK, weights.LM):
         return
     reason = described.why_not(model) or (
@@ -131,6 +129,12 @@ def _note_what_differs(model, tokenizer, source):
         else None)
     if reason:
         _log.warning("note: weights to start from, without a task: %s", reason)
+
+
+def _note_pooling(model):
+    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
+        _log.warning("note: summary_type %s leaves padding out here; there it counts",
+                     model.summary_type)
 
 
 def _note_left_over(names, source):
@@ -181,9 +185,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
-    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
-        _log.warning("note: summary_type %s leaves padding out here; there it counts",
-                     model.summary_type)
+    _note_pooling(model)
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 
