@@ -98,7 +98,7 @@ def strip(settings: StripSettings) -> None:
     """Writes the weights of a checkpoint without the optimizer's slots."""
     checkpoint, tools = library()
     prefix = checkpoint.resolve(settings.model_dir, "model_dir")
-    tools.strip(prefix, settings.output)
+    tools.average([prefix], settings.output)
     print("%s -> %s" % (prefix, settings.output))
 
 
