@@ -1,13 +1,12 @@
-"""The fault tests in full: `python tests/faults/run.py damage`, `killed`, `disks`, `folders`,
-`clocks` or `long`.
+"""The fault tests in full: `python tests/faults/run.py damage`, `killed`, `disks`, `folders` or
+`clocks`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. long: a fraction --share of each of `helpers.long_runs` (or --only one). The others:
-  each program of `helpers.programs` (or --only those of such a name) is disturbed --times
-  (`helpers.trials`): killed, on a disk that is too small, in a folder that vanishes, by a clock
-  that jumps. --at_calls: at a call about files, not at a random time; with --times=0 once at each
-  place of the library that makes such calls (not for several hosts, of which one would hold up the
-  others).
+  --seed on. The others: each program of `helpers.programs` (or --only those of such a name) is
+  disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a folder that
+  vanishes, by a clock that jumps. --at_calls: at a call about files, not at a random time; with
+  --times=0 once at each place of the library that makes such calls (not for several hosts, of
+  which one would hold up the others).
 
 Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
@@ -62,11 +61,6 @@ def trials(arguments):
                           arguments.at_calls)
 
 
-def long(arguments):
-    from helpers import long_runs
-    return long_runs.try_all(chosen(arguments.only, long_runs.RUNS), arguments.share)
-
-
 def chosen(only, names):
     """Those of the names that --only means: the one that it is, or all that it is a part of."""
     found = [name for name in names if name == only] or [
@@ -77,21 +71,18 @@ def chosen(only, names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=(
-        "damage", "killed", "disks", "folders", "clocks", "long"))
+    parser.add_argument("what", choices=("damage", "killed", "disks", "folders", "clocks"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--at_calls", action="store_true")
-    parser.add_argument("--share", type=float, default=1)
     parser.add_argument("--only")
     arguments = parser.parse_args()
     if arguments.at_calls and arguments.what not in ("killed", "disks", "folders"):
         parser.error("--at_calls is for killed, disks and folders")
     if not arguments.times and not arguments.at_calls:
         parser.error("--times=0 is for --at_calls")
-    try_it = {"damage": damage, "long": long}.get(arguments.what, trials)
-    sys.exit(bool(try_it(arguments)))
+    sys.exit(bool((damage if arguments.what == "damage" else trials)(arguments)))
 
 
 if __name__ == "__main__":
