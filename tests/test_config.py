@@ -7,7 +7,6 @@ import json
 
 import pytest
 from helpers import command
-from helpers.paths import ROOT
 
 import xlnet
 from xlnet.errors import UserError
@@ -33,16 +32,6 @@ def make(group, **values):
 
 
 # ---- one definition ----
-
-def test_no_setting_is_defined_twice():
-    """Of two groups that share a name one has taken the field over, in code: the sources of this
-    package spell no name twice with a meaning of its own."""
-    import re
-    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "xlnet/settings").glob("*.py"))
-    defined = re.findall(
-        r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
-    assert len(defined) > 100 and not {name for name in defined if defined.count(name) > 1}
-
 
 def test_shared_settings_have_one_type_and_one_range():
     for one, other in itertools.combinations(GROUPS, 2):
@@ -130,14 +119,6 @@ def test_a_run_config_from_flags():
      "patience needs --eval_steps"),
     (ClassifierSettings, dict(do_train=True, dev_share=1.0),
      "dev_share is 1.0"),
-    (ClassifierSettings, dict(do_train=True, learning_rates="0.5,0.6"),
-     "learning_rates is for several trials"),
-    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
-     "learning_rates: 'nan,1e-5'"),
-    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,0"),
-     "expected finite numbers above 0 with commas between"),
-    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
-     "expected finite numbers above 0"),
     (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
     (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
@@ -150,11 +131,6 @@ def test_a_group_checks_itself(group, values, message):
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
     make(group, **dict(do_train=True) if issubclass(group, TaskSettings) else {}).check()
-
-
-def test_learning_rates_are_numbers():
-    assert make(ClassifierSettings).trial_rates() == []
-    assert make(ClassifierSettings, learning_rates="2e-5, 3e-5").trial_rates() == [2e-5, 3e-5]
 
 
 # ---- on the command line ----
@@ -176,11 +152,6 @@ def classifier(tmp_path, preset, *flags):
     done = command.run("run_classifier.py", "--config=%s" % path, *flags)
     assert done.returncode == 1
     return done.stderr
-
-
-def test_two_names_of_a_setting_in_a_preset_are_refused(tmp_path):
-    done = classifier(tmp_path, dict(warmup_share=0.1, warmup_ratio=0.5))
-    assert "warmup_share and warmup_ratio are the same setting; give one" in done
 
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):

@@ -76,33 +76,6 @@ def test_the_lock_of_a_killed_process_is_taken_over(path):
     process.communicate()
 
 
-def test_what_is_left_of_other_versions_is_taken_over(path):
-    path.parent.mkdir()
-    path.write_text('{"host": "elsewhere", "pid": 1, "start": "2020-01-01"}')
-    with held(path):
-        assert path.read_text().startswith("on host ")
-
-
-def test_a_forked_worker_does_not_keep_the_lock(path):
-    """As that of a killed program that has not noticed yet."""
-    code = ("import os, sys, time; from xlnet import lock\n"
-            "with lock.held(sys.argv[1], 'x'):\n"
-            "    child = os.fork()\n"
-            "    if not child: time.sleep(60)\n"
-            "    print(child, flush=True); time.sleep(60)")
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE,
-                               text=True, cwd=ROOT)
-    child = int(process.stdout.readline())
-    with pytest.raises(UserError):
-        with held(path):
-            pass
-    process.kill()
-    process.wait()
-    with held(path):
-        os.kill(child, signal.SIGKILL)      # it lived
-    process.stdout.close()
-
-
 def test_of_several_that_start_at_once_one_holds_it(path):
     several = [hold(path, seconds=6) for _ in range(4)]
     found = sorted(process.communicate()[0].strip() for process in several)

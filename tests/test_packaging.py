@@ -99,7 +99,7 @@ def test_what_is_installed(installed):
 def test_extras(installed):
     described = email.message_from_string(
         next(installed.site.glob("xlnet-*.dist-info/METADATA")).read_text(encoding="utf-8"))
-    assert {"serve", "convert", "beam", "gpu", "dev"} <= set(described.get_all("Provides-Extra"))
+    assert {"serve", "convert", "beam", "gpu"} <= set(described.get_all("Provides-Extra"))
     wanted = described.get_all("Requires-Dist")
     ranges = {each.name: each.specifier for each in map(
         Requirement, (ROOT / "requirements.txt").read_text().splitlines())}
@@ -116,14 +116,6 @@ def test_extras(installed):
 def plain(line):
     """A requirement without blanks, brackets, quotes, remarks."""
     return re.sub(r"[\s\"'()]", "", line.split("#")[0])
-
-
-def test_dev_is_what_the_checks_need():
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    extra = re.findall(r'"([^"]+)"', re.search(r"^dev = \[(.*?)^\]", text, re.M | re.S)[1])
-    listed = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines()
-    assert {plain(line) for line in extra} == {
-        plain(line) for line in listed if line[:1] not in ("#", "-", "")}
 
 
 LOCKED = ROOT / "scripts" / "locked"

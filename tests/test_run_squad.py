@@ -147,7 +147,7 @@ def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_we
 
 def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
     """Padding, what stands in a batch, and how many devices answer."""
-    how = dict(predict_dir=tmp_path, train_file=None, padding="fixed", eval_batch_size=3)
+    how = dict(predict_dir=tmp_path, train_file=None, xla=True, eval_batch_size=3)
     done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):
@@ -178,23 +178,19 @@ def evaluations(model_dir):
     return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
 
 
-def test_trials_with_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_path):
-    """Of two trials the second one, which learns nothing, ends when its patience does."""
+def test_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_path):
+    """It learns nothing, and ends when its patience does."""
     config = json.loads((RELEASED / "xlnet_config.json").read_text())
     (place / "narrow.json").write_text(json.dumps(dict(config, n_layer=1)))
-    done = run(place, "--do_train=True", "--do_predict=True", model_dir=tmp_path, num_trials=2,
+    done = run(place, "--do_train=True", "--do_predict=True", model_dir=tmp_path,
                output_dir=tmp_path / "records",
-               learning_rates=".02,1e-30", patience=1, train_steps=3, eval_steps=1, save_steps=4,
+               learning_rate=1e-30, patience=1, train_steps=3, eval_steps=1, save_steps=4,
                warmup_steps=0, max_seq_length=14, doc_stride=5, max_query_length=4,
                long_document="memory", precision="bf16", grad_accum_steps=2,
                model_config_path=place / "narrow.json")
     assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert [trial["seed"] for trial in results["trials"]] == [0, 1]
-    assert [one["step"] for one in evaluations(tmp_path / "trial_2")] == [1, 2]
-    best = results["trials"][results["best_trial"] - 1]
-    kept, expected = (weights(path) for path in (tmp_path / "best", best["model_dir"] + "/best"))
-    assert all(np.array_equal(kept[name], value) for name, value in expected.items())
+    assert [one["step"] for one in evaluations(tmp_path)] == [1, 2]
+    kept = weights(tmp_path / "best")
     assert all(value.dtype == np.float32 for name, value in kept.items() if name != "global_step")
     assert len(json.loads((tmp_path / "predictions_custom_dev.json").read_text())) == 30
 

@@ -29,14 +29,8 @@ _CONFIG_HELP = ("JSON file of settings, names without dashes, or the name of a p
 
 _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perhaps relative to them
 
-# The ends of names of settings that are paths; in these ~ and $HOME are expanded.
-_PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
-    r"|input|output)")
-
-# Settings without effect that were switches: a value is optional.
-_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars", "use_tpu"))
+# Settings that are text; in all others a path may begin with ~ or $HOME.
+_TEXTS = ("text", "sentence", "stop", "blank")
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
@@ -145,8 +139,9 @@ def _run(main, groups, no_longer_needed, console):
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed)
-    for name in filter(_PATHS.fullmatch, fields):
-        _expand(name)
+    for name in fields:
+        if name not in _TEXTS:
+            _expand(name)
     _require(fields)
     _check_alternatives(fields)
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
@@ -222,15 +217,15 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_alias(alias, name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
-        FLAGS[name].boolean = name in _SWITCHES
+        FLAGS[name].boolean = True          # some were switches: a value is optional
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
 def _expand(name):
-    """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
+    """Replaces ~/ and $HOME at the start of a path, or of each of several with commas between: a
     shell does not after a flag's =."""
     value = FLAGS[name].value
-    if isinstance(value, str) and re.search(r"(^|,)\s*[~$]", value):
+    if isinstance(value, str) and re.search(r"(^|,)\s*(~/|\$)", value):
         FLAGS[name].value = ",".join(
             os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 
@@ -252,14 +247,10 @@ def _take_preset(fields, no_longer_needed):
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
-    seen: dict[str, str] = {}
-    for given_name, value in files.read_json(path, "config").items():
-        if given_name == "about":
+    for name, value in files.read_json(path, "config").items():
+        name = aliases.get(name, name)
+        if name == "about":
             continue
-        name = aliases.get(given_name, given_name)
-        if seen.setdefault(name, given_name) != given_name:
-            raise UserError("config %s: %s and %s are the same setting; give one of them"
-                            % (FLAGS.config, seen[name], given_name))
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])

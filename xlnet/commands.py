@@ -51,7 +51,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("features", "extract_features", "write vectors (embeddings) of texts"),
         Command("export", "export", "write a SavedModel"),
         Command("serve", "serve", "serve a model over HTTP"),
-        Command("zip-glue", "zip_glue", "zip predictions for the GLUE server"),
     ),
     "Checkpoints": (
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
@@ -64,8 +63,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("plot masks", "inspect_records", "attention masks of both streams",
                 ("--num_windows=0", "--count_windows=0")),
         Command("plot attention", "draw_attention", "attention of a pretrained network"),
-        Command("plot curves", "draw_curves", "training curves"),
-        Command("plot projector", "export_projector", "embeddings for TensorBoard's projector"),
     ),
     "Trying it": (
         Command("sample", "make_sample", "write sample texts for all of the above"),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import difflib
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Optional, Union
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Optional, Union
 
 
 class UserError(ValueError):
@@ -52,8 +51,7 @@ def visible(text: str, kept: str = "") -> str:
 Known = Union[str, Callable[[], str]]     # a text, or a function that finds it
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A known failure.
 
     Attributes:
@@ -66,20 +64,6 @@ class Case:
     errors: tuple[str, ...]
     pattern: str
     line: str
-
-    def fits(self, error: Exception, why: str) -> bool:
-        return bool(_classes(error) & set(self.errors) and re.search(self.pattern, why))
-
-    def said(self, why: str, known: Mapping[str, Known]) -> Optional[str]:
-        """The message for an error that fits; None if a value is unknown."""
-        found = re.search(self.pattern, why)
-        known = dict(known, **(found.groupdict() if found else {}))
-        names = {name for _, name, _, _ in string.Formatter().parse(self.line) if name}
-        if not names <= set(known):
-            return None
-        values = {name: known[name] for name in names}
-        return self.line.format(**{name: value if isinstance(value, str) else value()
-                                   for name, value in values.items()})
 
 
 _ANY = ("OpError", "OSError")
@@ -175,10 +159,17 @@ def reading(what: str, remedy: str) -> Iterator[None]:
 def in_one_line(error: Exception, **known: Known) -> Optional[str]:
     """The message for an error; None if it is not a known case."""
     why = reason(error)
-    file = _file(error, why)
-    known = dict(known, reason=why, **({"file": file} if file else {}))
-    lines = (case.said(why, known) for case in _CASES if case.fits(error, why))
-    return next((line for line in lines if line), None)
+    for case in _CASES:
+        found = re.search(case.pattern, why)
+        if found and _classes(error) & set(case.errors):
+            values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
+            values["file"] = _file(error, why) or values.get("file")
+            names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
+            if all(values.get(name) for name in names):
+                return case.line.format(**{
+                    name: value() if callable(value) else value
+                    for name, value in values.items() if name in names})
+    return None
 
 
 def _classes(error):

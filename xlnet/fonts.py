@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 FONT = "DejaVu Sans"                    # comes with matplotlib
 
@@ -11,22 +10,18 @@ FONT = "DejaVu Sans"                    # comes with matplotlib
 def choose(text: str) -> tuple[list[str], set[str]]:
     """Returns font families for a text, and the set of its characters that they have.
 
-    The first one is matplotlib's own; the others are sorted by how many characters they add.
+    The first one is matplotlib's own; each other one has characters that those before it lack.
     """
     from matplotlib import font_manager
     families, wanted = [FONT], set(text)
     covered = wanted & _characters(font_manager.findfont(FONT))
-    while wanted - covered:
-        best: Any = None
-        added: set[str] = set()
-        for font in _installed():
-            more = (wanted - covered) & _characters(font.fname)
-            if len(more) > len(added):
-                best, added = font, more
-        if not best:
+    for font in _installed():
+        if covered == wanted:
             break
-        families.append(best.name)
-        covered |= added
+        more = (wanted - covered) & _characters(font.fname)
+        if more:
+            families.append(font.name)
+            covered |= more
     return families, covered
 
 

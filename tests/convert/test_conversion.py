@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import shutil
+import struct
 
 import numpy as np
 import pytest
@@ -102,50 +103,6 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize("dtype, size", (
-    ("float32", 40_000), ("bfloat16", 20_000), ("float32", 1_000)))
-def test_shards_are_written(folder, tmp_path, dtype, size):
-    """By name, as many as fit; a tensor that is larger stands alone. They are read as one file."""
-    expected = folder().convert(tmp_path / "ours")
-    there = tmp_path / "there"
-    conversion.to_huggingface(str(tmp_path / "ours"), str(there), dtype,
-                              max_shard_size="%gKB" % (size / 1000))
-    names = ["model-%05d-of-%05d.safetensors" % (number + 1, len(list(there.glob("model-*"))))
-             for number in range(len(list(there.glob("model-*"))))]
-    sizes = [{name: safetensors.stored_bytes(array, dtype) for name, array in sorted(
-        safetensors.read(str(there / each)).items())} for each in names]
-    assert len(names) > 1 and [name for of_one in sizes for name in of_one] == sorted(
-        folder("exact_gelu").tensors)
-    for of_one, of_next in zip(sizes, [*sizes[1:], {"none": size}]):
-        assert sum(of_one.values()) <= size or len(of_one) == 1
-        assert sum(of_one.values()) + next(iter(of_next.values())) > size
-    index = stored(there, "model.safetensors.index.json")
-    assert index == {
-        "metadata": {"total_size": sum(sum(of_one.values()) for of_one in sizes)},
-        "weight_map": {name: file for file, of_one in zip(names, sizes) for name in of_one}}
-    conversion.from_huggingface(str(there), str(tmp_path / "back"), described.Columns())
-    back = checkpoint.read_weights(checkpoint.resolve(str(tmp_path / "back")))
-    if dtype == "float32":
-        same(back, expected)
-    else:
-        assert set(back) == set(expected)
-
-
-def test_what_fits_is_one_file(folder, tmp_path):
-    folder().convert(tmp_path / "ours")
-    to_huggingface(tmp_path, "there", max_shard_size="1 GiB")
-    assert [path.name for path in (tmp_path / "there").glob("model*")] == ["model.safetensors"]
-
-
-@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many",
-                                  pytest.param("9" * 400 + "GB", id="endless")))
-def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
-    folder().convert(tmp_path / "ours")
-    with pytest.raises(UserError, match="max_shard_size: '%s' is not a size" % size):
-        to_huggingface(tmp_path, "there", max_shard_size=size)
-    assert not (tmp_path / "there").exists()
-
-
 @pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
                                   "sub/model.safetensors", "..\\model.safetensors", "config.json",
                                   "", None, 3))
@@ -169,10 +126,7 @@ def test_an_index_that_lies_is_refused(folder, tmp_path):
         sharded.convert(tmp_path / "out")
     index.write_text(json.dumps({"weight_map": names}))
     (sharded.path / max(names.values())).unlink()
-    with pytest.raises(UserError, match="^index %s: no file model-00002-of-00002.safetensors "
-                                        "next to it, expected %d of its tensors there" % (
-                                            index, list(names.values()).count(max(
-                                                names.values())))):
+    with pytest.raises(UserError, match="no such file: .*/model-00002-of-00002.safetensors"):
         sharded.convert(tmp_path / "out")
     index.write_text("{}")
     with pytest.raises(UserError, match="expected weight_map"):
@@ -188,6 +142,20 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
     (pickled.path / "pytorch_model.bin").unlink()
     with pytest.raises(UserError, match="no model.safetensors and no model.safetensors.index.json"):
         pickled.convert(tmp_path / "out")
+
+
+@pytest.mark.parametrize("header, data, length", (
+    (b"", b"", None), (b"{}", b"", 1 << 60), (b"not json", b"", None),
+    ({"x": dict(dtype="F64", shape=[1], data_offsets=[0, 8])}, bytes(8), None),
+    ({"x": dict(dtype="F32", shape=[2], data_offsets=[0, 4])}, bytes(4), None),
+    ({"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])}, bytes(4), None)))
+def test_a_damaged_file_is_refused(tmp_path, header, data, length):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    with pytest.raises(UserError, match="damaged|is of type F.*, expected") as error:
+        safetensors.read(str(path))
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("changes, message", (
@@ -211,10 +179,7 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
     (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
     (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
     (dict(clamp_len="5"), "config.json: clamp_len is '5', expected int"),
-    (dict(bi_data=0), "config.json: bi_data is 0, expected bool"),
     (dict(end_n_top=True), "config.json: end_n_top is True, expected int"),
-    (dict(mem_len="384"), "config.json: mem_len is '384', expected null or int"),
-    (dict(pad_token_id=0.5), "config.json: pad_token_id is 0.5, expected int or null"),
     (dict(ff_activation=["gelu"]), r"config.json: ff_activation is \['gelu'\], expected one of"),
     (dict(architectures=[["XLNetModel"]]), r"architectures is \[\['XLNetModel'\]\], expected")))
 def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
@@ -249,6 +214,12 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
     assert "1 only in %s, not used: extra" % model.path in caplog.text
     with pytest.raises(UserError, match="lm_loss.weight differs from transformer.word_embedding"):
         model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
+
+
+def test_a_number_too_large_for_the_type_is_refused(tmp_path):
+    with pytest.raises(UserError, match="x has numbers up to 70000, too large for float16"):
+        safetensors.write(str(tmp_path / "x"), {"x": np.float32([1, 70000])}, "float16")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
@@ -457,8 +428,7 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
         pair.ours: rng.standard_normal(pair.shape, np.float32)
         for pair in weights.pairs(config, (weights.LM,))})
-    to_huggingface(tmp_path, "theirs", max_shard_size="500MB")
-    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) == 3
+    to_huggingface(tmp_path, "theirs")
     conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
                                 described.Columns())
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]

@@ -90,10 +90,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     (source / "task.json").write_text(json.dumps(dict(
         settings={"max_seq_length": 96}, kind="classification", labels=labels,
         head="classification_custom", summary_type="last", use_summ_proj=True)))
-    conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
-                              max_shard_size="5KB" if activation == "relu" else "5GB")
-    shards = list((tmp_path / "theirs").glob("*.safetensors"))
-    assert (len(shards) > 1) == (activation == "relu")
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
 
     ids = rng.randint(7, 37, [3, 12])
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)

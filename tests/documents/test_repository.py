@@ -1,4 +1,4 @@
-"""What stands around the code: release notes, citation, container, templates."""
+"""What stands around the code: citation, container, templates."""
 
 import json
 import os
@@ -8,11 +8,9 @@ import subprocess
 import sys
 
 import pytest
-import release_notes
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.errors import UserError
 
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -20,17 +18,6 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 @pytest.fixture
 def yaml():
     return pytest.importorskip("yaml", reason="PyYAML comes with scripts/setup.sh --dev")
-
-
-def test_release_notes_are_the_part_of_the_version():
-    text = release_notes.notes(CHANGELOG, "v0.1.0")
-    assert text.startswith("First version: XLNet") and "## [" not in text
-    assert release_notes.notes("## [1.1.0] - 2027\n\n- b\n\n## 1.0.0\n\n- a\n\n[1.1.0]: https://x",
-                               "1.0.0") == "- a"
-    with pytest.raises(UserError, match="has no '0.1'; did you mean '0.1.0'"):
-        release_notes.notes(CHANGELOG, "0.1")
-    with pytest.raises(UserError, match="says nothing about 2.0.0"):
-        release_notes.notes("## [2.0.0]\n\n## [1.0.0]\n\n- a", "2.0.0")
 
 
 def test_the_version_is_said_everywhere_alike(yaml):

@@ -103,7 +103,6 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
 
 
 def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
-    """As the best trial's is."""
     best_checkpoint.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"))
     best_checkpoint.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"))
     readers = [tf.train.load_checkpoint(str(tmp_path / name)) for name in ("one", "two")]

@@ -99,8 +99,6 @@ def test_averages_of_different_things_are_refused(run, tmp_path):
     target = str(tmp_path / "out")
     with pytest.raises(UserError, match="last is 4, but .* has 3 checkpoints"):
         checkpoint_tools.last(str(run), 4)
-    with pytest.raises(UserError, match="two or more checkpoints"):
-        checkpoint_tools.average([PREFIX], target)
     with pytest.raises(UserError, match="^model/a is in .*model.ckpt-1, but not in .*xlnet_model"):
         checkpoint_tools.average([str(run / "model.ckpt-1"), PREFIX], target)
     checkpoint.write_arrays(str(tmp_path / "x.ckpt"), dict(values(0), **{
@@ -127,6 +125,15 @@ def test_compare_lists_the_largest_difference_first(run, tmp_path):
     assert "1 only in the second: model/c" in done.stdout
     done = tool("compare", "--first=" + PREFIX, "--second=" + PREFIX)
     assert "33 weights in both, 33 of them equal to the last bit" in done.stdout
+
+
+def test_weights_of_another_type_are_refused(tmp_path):
+    half = str(tmp_path / "x.ckpt")
+    checkpoint.write_arrays(half, {name: array.astype(np.float16)
+                                   for name, array in checkpoint.read_weights(PREFIX).items()})
+    with pytest.raises(UserError, match="is of type float16, expected float32"):
+        checkpoint.warm_start(half, xlnet.XLNetConfig(json_path=str(
+            RELEASED / "xlnet_config.json")))
 
 
 def test_subcommands_are_listed_and_wrong_ones_refused():

@@ -138,9 +138,8 @@ def test_too_many_gpus_are_refused(machine):
 
 
 @pytest.mark.parametrize("found, flags, precision, words", (
-    ([A100], {}, "fp32", "fp32, matmuls in TF32"), ([A100], dict(tf32=False), "fp32", "fp32"),
+    ([A100], {}, "fp32", "fp32, matmuls in TF32"),
     ([A100], dict(deterministic=True), "fp32", "fp32"),
-    ([A100], dict(deterministic=True, tf32=True), "fp32", "fp32, matmuls in TF32"),
     ([A100], {}, "bf16", "bf16"), ([V100], {}, "fp32", "fp32"), ([V100], {}, "fp16", "fp16"),
     ([V100], {}, "bf16", "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
                          "arithmetic, --precision=fp16 is for it"), ([], {}, "fp32", "fp32")))
@@ -148,10 +147,16 @@ def test_the_precision_is_that_of_the_gpu(machine, found, flags, precision, word
     done = machine(found=found)
     devices = connect(DeviceSettings(**flags))
     assert devices.precision_in_words(NetworkSettings(precision=precision)) == words
-    uses_tf32 = bool(found) and flags.get("tf32", not flags.get("deterministic"))
+    uses_tf32 = bool(found) and not flags.get("deterministic")
     assert devices.tf32 == uses_tf32
     assert [call[1] for call in done if "tensor_float" in call[0]] == [uses_tf32] * len(found)
     assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
+
+
+def test_the_environment_switches_tf32_off(machine, monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    machine(found=[A100])
+    assert connect(DeviceSettings()).precision_in_words(NetworkSettings()) == "fp32"
 
 
 def test_a_gpu_that_lies_idle_is_noted(machine, caplog):

@@ -20,8 +20,7 @@ TASK = dict(model_dir="m", task_name="custom", do_train=True)
 RUNS = {
     "train_gpu.py": PretrainingSettings(record_info_dir="r", model_dir="m",
                                         eval_record_info_dir="e"),
-    "run_classifier.py": ClassifierSettings(
-        **TASK, dev_file="dev.csv", learning_rates="1e-5,2e-5", num_trials=2),
+    "run_classifier.py": ClassifierSettings(**TASK, dev_file="dev.csv"),
     "run_tagger.py": TaggerSettings(**TASK, dev_file="dev.txt"),
     "run_squad.py": SpanSettings(**TASK),
 }

@@ -1,13 +1,15 @@
 """Texts and files from anywhere: laws over what hypothesis draws, and what long ones take.
 
-In full: `run.py text --minutes=10`.
+With more examples: XLNET_TEST_EXAMPLES=10000.
 """
+
+import os
 
 import pytest
 from helpers import hostile
 from helpers.hostile import LAWS, READERS, SHAPES
 
-EXAMPLES = 25
+EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000               # characters
 SOON = 10.                  # CPU seconds; some tenths on an idle machine
 

@@ -64,7 +64,7 @@ class Laboratory:
             place = self._folder / str(version)
             place.mkdir(parents=True)
             self._subject.make(place, version)
-        with _quiet():
+        with quiet():
             return [fingerprint(self._subject.read(self._copy(version, "whole")))
                     for version in (0, 1)]
 
@@ -103,7 +103,7 @@ class Laboratory:
         before, began = _memory("VmRSS"), time.monotonic()
         _forget_peak()
         try:
-            with _quiet(), _limited(), errors.explained():
+            with quiet(), _limited(), errors.explained():
                 result = "read", fingerprint(self._subject.read(folder))
         except (UserError, OSError) as e:
             result = "one line", str(e)
@@ -194,7 +194,7 @@ def _limited():
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
     """Without the log lines, which are many."""
     log = logging.getLogger("xlnet")
     before = log.level

@@ -143,16 +143,6 @@ def _conversion_flags(inputs, folder):
             "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
 
 
-def _selection_flags(inputs, folder):
-    return _finetuning_flags(inputs, folder, num_trials=2, learning_rates="1e-3,1e-2")
-
-
-def _choice(folder):
-    """The weights of the best trial, and the table of all."""
-    return [*_last_weights(folder / "m" / "best"),
-            (folder / "m" / "results.json").read_text().replace(str(folder), "")]
-
-
 PROGRAMS = (
     Program("data preparation", "xlnet.text.preparation", make_sentences, _data_flags, files_of),
     Program("pretraining", "xlnet.pretraining.run", pretraining.make_place, _pretraining_flags,
@@ -163,8 +153,6 @@ PROGRAMS = (
             functools.partial(_pretraining_flags, num_hosts=2), _weights_and_losses, hosts=2),
     Program("fine-tuning", "xlnet.finetuning.run", finetuning.make_workspace, _finetuning_flags,
             _weights_and_losses),
-    Program("selection", "xlnet.finetuning.run", finetuning.make_workspace, _selection_flags,
-            _choice),
     Program("prediction", "xlnet.finetuning.run", _make_tuned, _prediction_flags,
             lambda folder: files_of(folder / "answers")),
     Program("export", "xlnet.serving.export.exporter", _make_tuned, _export_flags, _saved_model),

@@ -349,10 +349,9 @@ def _make_theirs(folder, version):
 
 
 def _read_theirs(folder):
-    from xlnet.convert import config_json
-    from xlnet.convert.folder import read_tensors
+    from xlnet.convert import config_json, safetensors
     model = config_json.read(str(folder / "config.json"))
-    return [model.config.to_dict(), read_tensors(str(folder), model.class_name)]
+    return [model.config.to_dict(), safetensors.read_folder(str(folder), model.class_name)]
 
 
 SUBJECTS = (

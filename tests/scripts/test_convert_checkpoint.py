@@ -60,14 +60,6 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
         [line.split("\t")[1:] for line in answers[0]]] * 2
 
 
-def test_weights_of_another_type_are_for_export_alone(place):
-    command.succeed("xlnet checkpoints", "cast", dtype="bfloat16", checkpoint=place.path("back"),
-                    target=place.path("half"))
-    assert "is of type bfloat16, expected float32" in command.run(
-        "run_classifier.py", "--do_predict", model_dir=place.path("half"),
-        predict_file=place.path("own", "test.tsv")).stderr
-
-
 @pytest.mark.parametrize("source, target, flag, message", [
     ("theirs", "back", {}, "is there already"), ("nowhere", "new", {}, "source: no checkpoint"),
     ("theirs", "new", dict(dtype="float16"), "dtype: a checkpoint"),

@@ -240,11 +240,11 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
 
 
 def test_fonts_are_chosen_for_their_characters(monkeypatch):
-    fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学")}
+    fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学"), "Last": set("学")}
     entry = lambda name: type("Font", (), {"name": name, "fname": name})
     monkeypatch.setattr(fonts, "_installed", lambda: [entry(name) for name in fake])
     monkeypatch.setattr(fonts, "_characters", lambda path: fake.get(path, set("ab")))
-    assert fonts.choose("ab机器") == (["DejaVu Sans", "Large"], set("ab机器"))
+    assert fonts.choose("ab机器") == (["DejaVu Sans", "Small", "Large"], set("ab机器"))
     assert fonts.choose("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
 
 

@@ -1,16 +1,13 @@
-"""What there is to look at: attention, curves, embeddings; that the pictures show what is said."""
+"""What there is to look at: attention and embeddings; that the figures show what they should."""
 
 import json
 import re
 
 import numpy as np
 import pytest
-from helpers import command
 from helpers.language_model import CLAMP_LEN
 
 import xlnet
-from xlnet.errors import UserError
-from xlnet.plots import curves
 
 TEXT = "the cat sat on a mat"
 
@@ -87,73 +84,6 @@ def test_wrong_flags_are_named(runs, flags, message):
     assert done.returncode == 1 and message in done.stderr
 
 
-# ---- curves ----
-
-TRAINING = "step,loss,learning_rate,gradient_norm\n10,4,0.1,1\n20,2,0.05,3\n"
-
-
-def test_curves_of_two_runs(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "training.csv").write_text(TRAINING)
-    (tmp_path / "a" / "held_out.tsv").write_text("step\tloss\n0\t5\n20\t3\n")
-    found = curves.read(str(tmp_path / "a"))
-    assert found.training["loss"].tolist() == [4, 2] and found.held_out[1].tolist() == [5, 3]
-    assert len(curves.read(str(tmp_path / "b")).held_out[0]) == 0
-    png = tmp_path / "curves.png"
-    done = command.run("xlnet plot curves", "--runs=%s,second=%s/" % (
-        tmp_path / "a", tmp_path / "b"), "--png=%s" % png)
-    assert done.returncode == 0 and done.stdout == "written: %s\n" % png
-    assert png.read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_running_mean():
-    assert curves.running_mean([1, 3, 5], 2).tolist() == [1, 2, 4]
-
-
-@pytest.mark.parametrize("text, message", [
-    (None, "no such file: .*training.csv"), ("step,los\n1,2\n", "no column loss"),
-    (TRAINING + "30,x,0,0\n", "training.csv, line 4: expected numbers under step"),
-    (TRAINING.split("\n")[0], "has no lines yet")])
-def test_what_is_no_run_is_named(tmp_path, text, message):
-    if text is not None:
-        (tmp_path / "training.csv").write_text(text)
-    with pytest.raises(UserError, match=message):
-        curves.read(str(tmp_path))
-
-
-def test_runs_of_one_name_are_refused(tmp_path):
-    done = command.run("xlnet plot curves", runs="x/a,y/a", png="c.png")
-    assert "'a' is the name of 2 runs" in done.stderr
-
-
-# ---- embeddings ----
-
-def read_projector(folder):
-    vectors = np.loadtxt(folder / "vectors.tsv", delimiter="\t")
-    lines = (folder / "metadata.tsv").read_text(encoding="utf-8").split("\n")[:-1]
-    config = (folder / "projector_config.pbtxt").read_text()
-    assert 'tensor_path: "vectors.tsv"' in config and 'metadata_path: "metadata.tsv"' in config
-    return vectors, [line.split("\t") for line in lines]
-
-
-def test_pieces_for_the_projector(permuted, runs, tmp_path):
-    done = runs("plot projector", "--out_dir=%s" % (tmp_path / "p"))
-    assert done.returncode == 0, done.stderr
-    vectors, (header, *rows) = read_projector(tmp_path / "p")
-    np.testing.assert_allclose(
-        vectors, permuted.weights["model/transformer/word_embedding/lookup_table"], rtol=1e-4)
-    assert header == ["piece", "id", "kind"] and len(rows) == len(vectors)
-    assert rows[0] == ["<unk>", "0", "special"] and ["begins a word"] in [row[2:] for row in rows]
-
-
-def test_texts_for_the_projector(model, runs, tmp_path):
-    (tmp_path / "in").write_text("the cat\n\na\tdog\n")
-    flags = ["--out_dir=%s" % (tmp_path / "p"), "--input_file=%s" % (tmp_path / "in")]
-    assert runs("plot projector", *flags).returncode == 0
-    vectors, rows = read_projector(tmp_path / "p")
-    assert rows == [["the cat"], ["a dog"]]      # a single column has no name
-    np.testing.assert_allclose(vectors, model.vectors(["the cat", "a\tdog"]), atol=1e-4)
-    assert "expected a new or an empty directory" in runs("plot projector", *flags).stderr
-    (tmp_path / "in").write_text("one\n")
-    assert "1 texts, expected at least 2" in runs("plot projector", *flags).stderr
+def test_embeddings_are_the_table_of_the_vocabulary(permuted, model):
+    np.testing.assert_array_equal(
+        model.embeddings(), permuted.weights["model/transformer/word_embedding/lookup_table"])

@@ -67,7 +67,7 @@ def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):
     together, real = parts(ask(model, pairs)), layout.of_padding
     others = [parts([ask(model, [pair])[0] for pair in pairs]),
               parts(list(ask(model, pairs[::-1]))[::-1]), parts(ask(longer, pairs))]
-    with pytest.MonkeyPatch.context() as patched:       # as with --padding=fixed
+    with pytest.MonkeyPatch.context() as patched:       # as with --xla
         patched.setattr(layout, "of_padding", lambda *args: real(*args)._replace(multiple=4096))
         others += [parts(ask(longer, pairs)), parts(ask(model, pairs))]
     for numbers, rest in others:

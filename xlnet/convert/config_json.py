@@ -49,12 +49,6 @@ CARRIED: Mapping[str, Any] = {
     "layer_norm_eps": 1e-12, "mem_len": None, "pad_token_id": 5, "reuse_len": None,
     "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
     "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
-_NULL = type(None)
-# Other types than those of the values above: unset lengths and ids are null there.
-_OTHER_TYPES: Mapping[str, tuple[type, ...]] = {
-    "mem_len": (int,), "reuse_len": (int,), "bos_token_id": (_NULL,), "pad_token_id": (_NULL,),
-    "eos_token_id": (list, _NULL),
-    **{name: (int,) for name, value in CARRIED.items() if type(value) is float}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,12 +156,11 @@ def _problem(values, path):
 
 
 def _check_carried(model, path):
-    """Raises UserError for an entry of a wrong type, or one that cannot be computed here."""
-    for name, value in model.carried.items():
-        types = (type(CARRIED[name]), *_OTHER_TYPES.get(name, ()))
-        if type(value) not in types:
-            raise UserError("%s: %s is %r, expected %s" % (path, name, value, " or ".join(
-                "null" if kind is _NULL else kind.__name__ for kind in types)))
+    """Raises UserError for an entry that is used here, and is of a wrong type or cannot be computed
+    here."""
+    for name in ("clamp_len", "start_n_top", "end_n_top"):
+        if type(model.carried.get(name, 0)) is not int:
+            raise UserError("%s: %s is %r, expected int" % (path, name, model.carried[name]))
     must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
     if model.head not in (NETWORK, weights.LM):
         must_be.update(attn_type="bi", bi_data=False, same_length=False)

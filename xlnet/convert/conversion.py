@@ -12,7 +12,14 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.convert import config_json, described, folder, tokenizer_files, tokenizer_json, weights
+from xlnet.convert import (
+    config_json,
+    described,
+    safetensors,
+    tokenizer_files,
+    tokenizer_json,
+    weights,
+)
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
@@ -26,7 +33,7 @@ _LENGTH = 512           # of a text, by default [tokens]
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, not a checkpoint of ours."""
     return any(os.path.exists(os.path.join(source, name))
-               for name in (config_json.NAME, *folder.NAMES))
+               for name in (config_json.NAME, *safetensors.NAMES))
 
 
 # ---- theirs to ours ----
@@ -59,7 +66,7 @@ def _from_huggingface(source, target, columns, model, tokenizer):
                         "the vocabulary have no place here" % (
                             tokenizer.path, tokenizer.vocab_size, model.config.n_token,
                             os.path.join(source, config_json.NAME)))
-    tensors = folder.read_tensors(source, model.class_name)
+    tensors = safetensors.read_folder(source, model.class_name)
     model = _as_its_weights_are(model, tensors)
     ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
     description = None
@@ -113,9 +120,7 @@ def _note_what_differs(model, tokenizer, source):
     clamp_len = model.carried.get("clamp_len", -1)
     if clamp_len > 0:
         _log.warning("note: clamp_len is %d there; give --clamp_len=%d", clamp_len, clamp_len)
-    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
-        _log.warning("note: summary_type %s leaves padding out here; there it counts",
-                     model.summary_type)
+    _note_pooling(model)
     if model.head in (config_json.NETWORK, weights.LM):
         return
     reason = described.why_not(model) or (
@@ -124,6 +129,12 @@ def _note_what_differs(model, tokenizer, source):
         else None)
     if reason:
         _log.warning("note: weights to start from, without a task: %s", reason)
+
+
+def _note_pooling(model):
+    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
+        _log.warning("note: summary_type %s leaves padding out here; there it counts",
+                     model.summary_type)
 
 
 def _note_left_over(names, source):
@@ -141,7 +152,7 @@ def _say(what, model, arrays):
 
 def to_huggingface(source: str, target: str, dtype: str = "float32",
                    spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                   keep_accents: Optional[bool] = None, max_shard_size: str = "5GB") -> None:
+                   keep_accents: Optional[bool] = None) -> None:
     """Writes the folder `target`, which must be new or empty.
 
     Args:
@@ -150,12 +161,10 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
       dtype: of the file, one of `safetensors.DTYPES`.
       spiece_model_file, uncased, keep_accents: as of `Tokenizer`; default: the files next to the
         checkpoint.
-      max_shard_size: of a file with weights, as in `folder.parse_size`.
 
     Raises:
       UserError: something is missing, or that library cannot compute the model.
     """
-    max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
     prefix = _find_checkpoint(source)
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
@@ -172,15 +181,11 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
             values.update(tokenizer_files.write(aside, tokenizer,
                                                 described.max_seq_length(directory)))
         files.write_json(os.path.join(aside, config_json.NAME), values)
-        count = folder.write_tensors(aside, tensors, dtype, max_bytes)
-    if count > 1:
-        _log.info("%d files of up to %s, and their index", count, max_shard_size)
+        safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
-    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
-        _log.warning("note: summary_type %s leaves padding out here; there it counts",
-                     model.summary_type)
+    _note_pooling(model)
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 

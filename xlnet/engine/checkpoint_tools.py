@@ -106,23 +106,14 @@ def _difference(name, a, b):
 
 # ---- write another one ----
 
-def strip(prefix: str, target: str) -> None:
-    """Writes the weights of a checkpoint, without the optimizer's slots.
-
-    Raises:
-      UserError: `target` is not a new or an empty directory.
-    """
-    _write(target, prefix, checkpoint.read_weights(prefix))
-
-
 def average(prefixes: Sequence[str], target: str) -> None:
-    """Writes the mean of the weights of several checkpoints; step and files are the last one's.
+    """Writes the mean of the weights of several checkpoints, without the optimizer's slots; step
+    and files are the last one's. Of one checkpoint it writes the weights.
 
     Raises:
-      UserError: they have different variables or shapes, or are fewer than two.
+      UserError: they have different variables or shapes, or `target` is not a new or an empty
+        directory.
     """
-    if len(prefixes) < 2:
-        raise UserError("an average is of two or more checkpoints, found %d" % len(prefixes))
     sums = {name: array.astype(np.float64)
             for name, array in checkpoint.read_weights(prefixes[0]).items()}
     for prefix in prefixes[1:]:

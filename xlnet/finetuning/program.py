@@ -58,24 +58,14 @@ def _run(settings, network, optimization, device, check_task):
     check_task(settings.task_name)
     quiet.import_tensorflow()
     from xlnet.engine.devices import connect
-    from xlnet.finetuning import trials
     from xlnet.finetuning.rows import Rows
     from xlnet.finetuning.run import Run
     from xlnet.models import task_json
     task = task_json.find_task(settings)
     _check_splits(settings, task, Rows(settings, task, tokenizer))
     devices = connect(device)
-
-    def make_run(settings, optimization):
-        return Run(settings, config, network, optimization, device, task, tokenizer, devices)
-
-    if settings.do_train and settings.num_trials > 1:
-        if not trials.run(make_run, settings, optimization, task):
-            return
-        settings = dataclasses.replace(settings, do_train=False)
-    if settings.do_train or settings.do_eval or settings.do_predict:
-        run = make_run(settings, optimization)
-        run.prepare()
+    run = Run(settings, config, network, optimization, device, task, tokenizer, devices)
+    run.prepare()
     if settings.do_train and not run.train():
         return
     if settings.do_eval:

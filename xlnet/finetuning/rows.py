@@ -100,14 +100,19 @@ class Rows:
                 _log.warning("note: %s: %s", split, warning)
         return made
 
-    def batches(self, path: str, is_training: bool = False, **how: Any) -> Any:
-        """A `tf.data.Dataset` of the batches of a record file; `how`: other arguments of
-        `input_pipeline.finetuning_batches`."""
+    def batches(self, path: str, is_training: bool = False, is_fixed: bool = False,
+                **how: Any) -> Any:
+        """A `tf.data.Dataset` of the batches of a record file.
+
+        Args:
+          is_fixed: whether all are as long as `max_seq_length`, not as their longest example.
+          how: other arguments of `input_pipeline.finetuning_batches`.
+        """
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training))
         padding = layout.of_padding(settings, task)
-        multiple = length if settings.padding == "fixed" else padding.multiple
+        multiple = length if is_fixed else padding.multiple
         return input_pipeline.finetuning_batches(
             path, features, row_length=length, multiple=multiple, pads=padding.side,
             token_features=padding.token_features, **how)

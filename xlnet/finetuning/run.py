@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
@@ -86,8 +86,9 @@ class Run:
         at_once = self._answered_at_once()
         rows = -(-self._settings.eval_batch_size // at_once)
         self._answering = Answering(
-            self._model.answers, [lambda path: self._rows.batches(path, batch_size=rows)],
-            self._devices, at_once=at_once)
+            self._model.answers, [lambda path: self._rows.batches(
+                path, is_fixed=self._devices.xla, batch_size=rows)], self._devices,
+            at_once=at_once)
         self._evaluation = Evaluation(self._task, self._settings.model_dir,
                                       self._settings.predict_threshold)
         if self._settings.do_train:
@@ -198,11 +199,11 @@ class Run:
                           self._selection)
         with errors.explained(records=lambda: self._train_records.path):
             is_done = trainer.train()
-        best = self.best()
+        best = self._selection.best()
         if best and best.get("collapsed"):
             _log.warning(
-                "note: the run is degenerate, its predictions are constant: %s; try other seeds "
-                "and rates (num_trials), a lower learning_rate or more warm-up", best["collapsed"])
+                "note: the run is degenerate, its predictions are constant: %s; try another seed, "
+                "a lower learning_rate or more warm-up", best["collapsed"])
         return is_done
 
     def _job(self):
@@ -223,7 +224,7 @@ class Run:
     def _batches(self, start):
         settings, made = self._settings, self._train_records
         return input_pipeline.for_replicas(self._rows.batches(
-            made.path, is_training=True, num_examples=made.count,
+            made.path, is_training=True, is_fixed=self._devices.xla, num_examples=made.count,
             batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
             start_step=start), self._devices.replicas)
 
@@ -235,10 +236,6 @@ class Run:
             results.append(self._evaluation.score(self._answer(split, rows, prefix), rows))
             self._evaluation.report(split, "step %d" % step, results[-1], rows)
         return self._evaluation.mean(results)
-
-    def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation while training; None without any."""
-        return self._selection.best()
 
     def _banner(self):
         settings, task = self._settings, self._task

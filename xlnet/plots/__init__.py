@@ -1,2 +1,1 @@
-"""Plots: pretraining records (`inspection` as text and counts, `figures` as figures), attention,
-curves, embeddings."""
+"""Plots: pretraining records (`inspection` as text and counts, `figures` as figures), attention."""

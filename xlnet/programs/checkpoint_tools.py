@@ -98,17 +98,8 @@ def strip(settings: StripSettings) -> None:
     """Writes the weights of a checkpoint without the optimizer's slots."""
     checkpoint, tools = library()
     prefix = checkpoint.resolve(settings.model_dir, "model_dir")
-    tools.strip(prefix, settings.output)
-    print("%s -> %s, %s to %s" % (prefix, settings.output, size(prefix), size(os.path.join(
-        settings.output, os.path.basename(prefix)))))
-
-
-def size(prefix: str) -> str:
-    """The size of a checkpoint on disk, in words."""
-    directory, name = os.path.split(prefix)
-    found = sum(os.path.getsize(os.path.join(directory, file))
-                for file in os.listdir(directory or ".") if file.startswith(name + "."))
-    return "%.1f MB" % (found / 1e6)
+    tools.average([prefix], settings.output)
+    print("%s -> %s" % (prefix, settings.output))
 
 
 def average(settings: AverageSettings) -> None:

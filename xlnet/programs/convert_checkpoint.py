@@ -25,8 +25,6 @@ class ConversionSettings(TextSettings):
     output: str = required("directory to write, new or empty", aliases=("target",))
     dtype: str = setting("float32", "to theirs: dtype of the weights",
                          choices=("float32", "float16", "bfloat16"))
-    max_shard_size: str = setting("5GB", "to theirs: largest file of weights, as 5GB, 500MB or "
-                                  "2GiB; a larger model is several files and an index")
     spiece_model_file: Optional[str] = setting(None, "SentencePiece model; default: the one "
                                                "next to the input")
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="to ours: column of the "
@@ -50,13 +48,11 @@ def main(settings: ConversionSettings) -> None:
     of_ours = [field.name for field in dataclasses.fields(described.Columns)]
     if conversion.is_theirs(settings.input):
         refuse(["dtype"], "a checkpoint of ours is float32")
-        refuse(["max_shard_size"], "a checkpoint of ours is one file")
         columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
         refuse(of_ours, "a folder of theirs does not have it")
-        conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary,
-                                  max_shard_size=settings.max_shard_size)
+        conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary)
 
 
 def refuse(flags: Iterable[str], why: str) -> None:
@@ -67,6 +63,7 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 def run() -> None:
-    cli.run(main, ConversionSettings, about=__doc__, examples=(
+    cli.run(main, ConversionSettings, about=__doc__, no_longer_needed={
+        "max_shard_size": "the weights are one file, of at most 1.5 GB for XLNet-Large"}, examples=(
         "--input=folder_of_hugging_face --output=model",
         "--input=model --output=folder_for_hugging_face"))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from xlnet import cli
 from xlnet.errors import UserError
+from xlnet.settings import devices
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Need
 from xlnet.settings.finetuning import (
@@ -32,11 +33,15 @@ NO_LONGER_NEEDED = {
 
 # Flags of earlier versions.
 GONE = {
+    **devices.GONE,
+    "padding": "batches are as long as their longest example; with --xla as max_seq_length",
     "mixout": "--freeze_layers and --lr_layer_decay_rate keep weights near the pretrained ones",
     "parallel_ops": "operations run side by side without it",
     "use_checkpoint": "the best checkpoint is used, or the newest one where there is no best",
     "do_export": "xlnet export writes the model for TensorFlow Serving",
     "export_dir": "see do_export",
+    "num_trials": "start a run with each --seed and a --model_dir of its own",
+    "learning_rates": "see num_trials",
     "data_workers": "each core that the process may use tokenizes; taskset -c 0 gives it one",
 }
 

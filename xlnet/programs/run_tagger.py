@@ -17,4 +17,5 @@ def run() -> None:
     fine_tuning.run(TaggerSettings, __doc__, (
         "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
         "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-        "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-"))
+        "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-"),
+        {"tagged_pieces": "the loss is computed at the first piece of each word"})

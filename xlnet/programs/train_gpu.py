@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import OF_RECORDS
-from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.devices import GONE, DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
@@ -26,6 +26,7 @@ _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
     "on_error": "a damaged record ends the run; regenerate the records, which gives the same ones",
+    **GONE,
     "on_nan": "a loss that is NaN or infinite always stops the run",
     "parallel_ops": "operations run side by side without it",
     "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",

@@ -2,12 +2,17 @@
 
 import dataclasses
 import logging
-from typing import Optional
+import os
 
 from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, setting
 
 _log = logging.getLogger(__name__)
+
+
+# Flags of earlier versions in all programs that train.
+GONE = {"tf32": "NVIDIA_TF32_OVERRIDE=0 in the environment switches TF32 off, and so does "
+                "--deterministic"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,20 +27,17 @@ class DeviceSettings(Settings, need=Need.DEVICES):
     use_tpu: bool = setting(False, "run on a TPU (never tried)", resume="any")
     tpu_name: str = setting("local", "name or grpc address of the TPU", aliases=("tpu",),
                             need=Need.ORIGINAL, resume="any")
-    xla: bool = setting(False, "compile the training step with XLA; in fine-tuning also give "
-                        "--padding=fixed, or each length is compiled", need=Need.SPEED,
-                        resume="any")
-    tf32: Optional[bool] = setting(None, "compute float32 matmuls in TF32 (10 bits of mantissa) on "
-                                   "A100 GPUs and later; if not given, on unless deterministic",
-                                   need=Need.SPEED, resume="any")
+    xla: bool = setting(False, "compile the training step with XLA; in fine-tuning all batches "
+                        "are then as long as max_seq_length", need=Need.SPEED, resume="any")
     deterministic: bool = setting(False, "on GPUs use only operations that give the same bits each "
-                                  "time: slower, and an error where TensorFlow has none",
-                                  need=Need.SPEED, resume="any")
+                                  "time, and no TF32: slower, and an error where TensorFlow has "
+                                  "none", need=Need.SPEED, resume="any")
 
     @property
     def uses_tf32(self) -> bool:
-        """Whether float32 matmuls may be computed in TF32."""
-        return not self.deterministic if self.tf32 is None else self.tf32
+        """Whether GPUs may compute float32 matmuls in TF32 (10 bits of mantissa), as A100 and later
+        do by default."""
+        return not self.deterministic and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.

@@ -38,7 +38,6 @@ class Need(enum.Enum):
     PREDICTION = "Prediction"
     SPEED = "Memory and speed"
     DEVICES = "Devices and machines"
-    ARCHITECTURE = "Architecture and first weights"
     ORIGINAL = "As in the original implementation, rarely needed"
     OTHER = "Others"
 

@@ -1,7 +1,6 @@
 """Fine-tuning: tasks, their files, evaluation and prediction."""
 
 import dataclasses
-import math
 from typing import Optional, Union
 
 from xlnet.errors import UserError
@@ -60,10 +59,6 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                      "first one if not given", resume="evaluation")
     patience: int = setting(0, "evaluations without improvement until training stops (early "
                             "stopping); 0: never", minimum=0, resume="any")
-    num_trials: int = setting(1, "runs with seed, seed + 1, ..., of which the best is kept",
-                              minimum=1, resume="any")
-    learning_rates: Optional[str] = setting(None, "learning rates of the trials in turn: 2e-5,3e-5",
-                                            resume="any")
     predict_split: str = setting("test", "split to predict: test, dev, ...", need=Need.PREDICTION,
                                  resume="any")
     predict_file: Optional[str] = setting(None, "file to predict instead of predict_split, with or "
@@ -77,9 +72,6 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 
     max_seq_length: int = of_model(128, "length of an example with its special tokens [tokens]",
                                    need=Need.LENGTH)
-    padding: str = setting("longest", "length of a batch: that of its longest example, or fixed at "
-                           "max_seq_length, for XLA and TPUs", choices=("longest", "fixed"),
-                           need=Need.LENGTH, resume="any")
     encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of files (cp1252, "
                                     "gb18030, ...); if not given, found: UTF-8 or UTF-16")
     delimiter: Optional[str] = setting(None, "character between the columns of .csv, .tsv and .txt "
@@ -103,7 +95,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     label_smoothing: float = share(0.0, "probability spread evenly over all labels; 0: off",
                                    need=Need.REGULARIZATION)
     cls_scope: Optional[str] = of_model(None, "name of the output layer; that of the task if not "
-                                        "given", need=Need.MODEL)
+                                        "given", need=Need.ORIGINAL)
 
     # Class attributes, not flags: the values in programs without a setting of the name.
     program = ""
@@ -118,29 +110,12 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                             "--do_predict=True")
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
-        if self.trial_rates() and self.do_train and self.num_trials == 1:
-            raise UserError("learning_rates is for several trials; give --num_trials=2 or more, or "
-                            "one rate as --learning_rate")
 
     def check_without_evaluations(self, needed: str) -> None:
-        """Raises UserError where settings need evaluations while training, of which there are none;
-        needed: what is missing, in words."""
-        if self.patience or self.num_trials > 1:
-            raise UserError("%s needs %s: it looks at evaluations while training"
-                            % ("patience" if self.patience else "num_trials", needed))
-
-    def trial_rates(self) -> list[float]:
-        """`learning_rates` as finite numbers above 0, or a UserError; [] if not given."""
-        if not self.learning_rates:
-            return []
-        try:
-            rates = [float(rate) for rate in self.learning_rates.split(",") if rate.strip()]
-        except ValueError:
-            rates = [math.nan]
-        if not rates or not all(0 < rate < math.inf for rate in rates):
-            raise UserError("learning_rates: '%s', expected finite numbers above 0 with commas "
-                            "between" % self.learning_rates)
-        return rates
+        """Raises UserError for early stopping without evaluations while training; needed: what is
+        missing, in words."""
+        if self.patience:
+            raise UserError("patience needs %s: it looks at evaluations while training" % needed)
 
     @property
     def named_files(self) -> dict[str, str]:
@@ -227,9 +202,6 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
         "auto", "tagging scheme of the files; auto: found in the train file, and illegal tags are "
         "an error; if given, they are repaired",
         choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"), need=Need.TEXT)
-    tagged_pieces: str = setting("first", "pieces of a word that the loss is computed at; the tag "
-                                 "is predicted at the first", choices=("first", "all"),
-                                 need=Need.HEAD)
     delimiter: Optional[str] = as_in(TaskSettings, "delimiter", help="character between "
                                      "columns, or tab; if not given, tabs where there are some, or "
                                      "spaces")

@@ -110,11 +110,11 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
     init: str = setting("normal", "distribution of the initial weights",
                         choices=("normal", "uniform"), need=Need.ORIGINAL)
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
-                              need=Need.ARCHITECTURE)
+                              need=Need.ORIGINAL)
     init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
                                 need=Need.ORIGINAL)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
-                             minimum=-1, need=Need.ARCHITECTURE)
+                             minimum=-1, need=Need.ORIGINAL)
     use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL)
     precision: Optional[str] = setting(None, "dtype of the matmuls (mixed precision); fp32 if not "
                                        "given", choices=PRECISIONS, need=Need.SPEED)

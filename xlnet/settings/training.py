@@ -58,7 +58,7 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
                                 need=Need.ORIGINAL)
     weight_decay: float = setting(0.0, "decoupled weight decay, except on biases and layer norms; "
                                   "0: off", minimum=0.0)
-    adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0)
+    adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, need=Need.ORIGINAL)
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a fraction of that of "
                                          "the layer above; the embedding is the lowest; 1: off",

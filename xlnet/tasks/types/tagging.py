@@ -57,7 +57,6 @@ class TaggingOptions:
     scheme: str = "auto"             # of the files; "auto" until the train file is read
     is_scheme_given: bool = False    # by the user: files are repaired, not refused
     is_spaced: bool = True           # put spaces between the words of files without any
-    all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
 
     @property
     def learned_scheme(self) -> str:
@@ -194,12 +193,10 @@ class TaggingHead(contract.Head):
         return nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
-        """The mean over the pieces of a record at which there is a loss."""
+        """The mean over the first pieces of the words of a record."""
         tf, length = nn.tf, nn.tf.shape(logits)[1]                                # T'
         labels = features["label_ids"][:, -length:]                               # int32 [B,T']
-        counts = labels > 0
-        if not (self.options.all_pieces and options):
-            counts &= features["word_starts"][:, -length:] > 0
+        counts = (labels > 0) & (features["word_starts"][:, -length:] > 0)
         ids = tf.maximum(labels - 1, 0)
         smoothing, class_weights = options or LossOptions()
         loss = nn.softmax_cross_entropy(logits, ids, smoothing)
@@ -321,8 +318,7 @@ def _own_columns(settings: TaggerSettings) -> dict:
 
 
 def _configured(task: Task, settings: TaggerSettings) -> Task:
-    return task.with_options(scheme=settings.scheme, is_scheme_given=settings.scheme != "auto",
-                             all_pieces=settings.tagged_pieces == "all")
+    return task.with_options(scheme=settings.scheme, is_scheme_given=settings.scheme != "auto")
 
 
 TAGGING = contract.TaskType(
