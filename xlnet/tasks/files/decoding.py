@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 # The first bytes of a file, and the encoding that they show.
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-LOOKED_AT = 4096        # [bytes] of a file without a mark
+_LOOKED_AT = 4096        # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [characters]
 _ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
 _IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
@@ -71,8 +71,8 @@ class Lines:
       path: the file's name in errors.
       opened: function that opens the file, as of `opener`; it is decoded once to check it.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
-      skips: keep bytes that are not of the encoding in their lines, as half surrogates, which
-        whoever parses the lines reports.
+      skips: without a given encoding, keep bytes that are not UTF-8 in their lines, as half
+        surrogates, which whoever parses the lines reports.
 
     Raises:
       UserError: the bytes are not of this encoding; the message says which it might be.
@@ -86,7 +86,7 @@ class Lines:
             encoding = None
         if encoding is None:
             with opened() as file:
-                encoding = shown(path, file.read(LOOKED_AT))
+                encoding = _shown(path, file.read(_LOOKED_AT))
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         try:
             collections.deque(self.chunks(), maxlen=0)
@@ -144,19 +144,19 @@ class Lines:
             raise UserError("%s: not %s: %s" % (self._path, encoding, e)) from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
         hint = encodings.hint(bad) if not encoding and len(found) > good else ""
-        if not skips:
+        if encoding or not skips:
             found.refuse(hint)
         elif hint:
             _log.warning("note: %s: not UTF-8%s", self._path, hint)
 
 
-def shown(path: str, content: bytes) -> Optional[str]:
+def _shown(path: str, content: bytes) -> Optional[str]:
     """The encoding that the first bytes of a file show; None where they do not."""
     found = next((name for mark, name in _MARKS if content.startswith(mark)), None)
     if found is None:
         # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
         for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-            half = content[start:LOOKED_AT:2]
+            half = content[start:_LOOKED_AT:2]
             if len(half) > 1 and half.count(0) > 0.4 * len(half):
                 found = name
     if found is not None:

@@ -52,8 +52,7 @@ class ClassificationReader(contract.Reader):
         text = to_text(cell).strip()
         if not text:
             return None, "column '%s' is empty" % task.label[0]
-        name = as_known(task, task.label_names.get(text, text))
-        return (None, error) if (error := unknown_label(task, name)) else (name, None)
+        return known_label(task, task.label_names.get(text, text))
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
@@ -202,12 +201,14 @@ def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highe
     return list(found.values())
 
 
-def unknown_label(task: Task, name: str) -> Optional[str]:
-    """The error of a name that is not a label; None if it is one, or if the task does not know its
-    labels yet: ()."""
-    if not task.labels or name in task.labels or name in task.skipped_labels:
-        return None
-    return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
+def known_label(task: Task, text: str) -> tuple:
+    """(the label of a text in any spelling, None) or (None, error); any text is a label of a task
+    that does not know its labels yet: ()."""
+    if not task.labels or text in task.labels or text in task.skipped_labels:
+        return text, None
+    same = [label for label in task.labels if plain(label) == plain(text)]
+    return (same[0], None) if same else (
+        None, "unknown label '%s' (labels: %s)" % (text, ", ".join(task.labels)))
 
 
 def plain(name: str) -> str:
@@ -240,13 +241,6 @@ def one_spelling(names: set, where: str) -> set:
             _log.warning("note: %s: %s are one label, '%s'", where, " and ".join(
                 map("'%s'".__mod__, spellings)), spellings[0])
     return {spellings[0] for spellings in by_plain.values()}
-
-
-def as_known(task: Task, name: str) -> str:
-    """The label of the task with the spelling `name`; the name itself where there is none."""
-    if not task.labels or name in task.labels:
-        return name
-    return next((label for label in task.labels if plain(label) == plain(name)), name)
 
 
 def _is_list(name, names):

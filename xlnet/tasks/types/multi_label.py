@@ -22,12 +22,11 @@ from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
     ClassificationHead,
-    as_known,
     differ,
+    known_label,
     numbers_of,
     one_spelling,
     sorted_names,
-    unknown_label,
 )
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Row, Task
@@ -109,9 +108,9 @@ class MultiLabelReader(contract.Reader):
         else:
             texts = [text.strip() for line in to_text(cells[0]).splitlines()
                      for text in line.split(self.options.separator)]
-        names = tuple(sorted({as_known(task, text) for text in texts} - {""}))
-        error = next(filter(None, (unknown_label(task, name) for name in names)), None)
-        return (None, error) if error else (names, None)
+        found = [known_label(task, text) for text in sorted({*texts} - {""})]
+        errors = [error for _, error in found if error]
+        return (None, errors[0]) if errors else (tuple(sorted({name for name, _ in found})), None)
 
     def _of_indicators(self, values):
         task = self.task
