@@ -5,8 +5,8 @@ streams, the stack with memory. Attention is `kernels.relative_attention`; the w
 `parameters`, the summary and the losses in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
-P target positions, T query positions of a stream (Q or P), R = K + Q relative distances, D d_model,
-N heads, H d_head, F d_inner, S segment ids, V vocabulary, L layers.
+P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
+"uni"), D d_model, N heads, H d_head, F d_inner, S segment ids, V vocabulary, L layers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 # ---- what a position may see (paper, section 2.3) ----
 
 def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
-    """The mask of the query stream from ranks in the factorization order.
+    """The mask of both streams from ranks in the factorization order.
+
+    The query stream has it as it is; in the content stream each position also sees itself.
 
     Args:
       rank: int [B,Q], -1 for tokens that all positions may see.
@@ -38,7 +40,7 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
 
     Returns:
       bool [B,Q,Q], True where i may not see j: `rank[i] + (0 if target else 1) <= rank[j]`.
-      So a target sees neither itself nor later tokens; a special token sees itself.
+      So a target sees neither itself nor later tokens; any other token sees itself.
 
     For the order 2, 0, 1 of three targets, rank = [1, 2, 0]: token 2 comes first and sees none of
     the three, token 0 sees token 2, token 1 sees both.
@@ -57,7 +59,8 @@ def causal_mask(length: Any, memory_length: Any, same_length: bool) -> tf.Tensor
 
 
 def _over_keys(mask, length, memory_length, attn_type, same_length):
-    """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]: all of memory is visible."""
+    """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]: all of memory is
+    visible, but for `same_length`."""
     if attn_type not in ("bi", "uni"):
         raise ValueError("attn_type is %r, expected bi or uni" % (attn_type,))
     if mask is not None:
@@ -194,8 +197,8 @@ def after_attention(net: Network, weights: Weights, x: tf.Tensor, heads: tf.Tens
 
 class Query(NamedTuple):
     """The query stream. positions: int [B,P], what each target position predicts; weights: float32
-    [B,P], 0 switches one off. With `positions` None every position has a query, and masked, float32
-    [B,Q], says which of them hide their token."""
+    [B,P], 0 switches its attention off. With `positions` None every position has a query (P = Q),
+    and masked, float32 [B,Q], says which of them hide their token."""
     positions: Optional[tf.Tensor] = None
     weights: Optional[tf.Tensor] = None
     masked: Optional[tf.Tensor] = None
@@ -246,7 +249,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         content, query_stream, key_segments = _streams(
             net, _over_keys(mask, length, memory_length, attn_type, run.same_length),
             seg_ids, query, length, memory_length)
-        # Target positions read their distances from those to both sides.
+        # A target position reads its distances from an index of its own: those to both sides.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(net, batch, length, memory_length,
                                  "bi" if has_targets else attn_type, direction)
