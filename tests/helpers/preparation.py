@@ -7,7 +7,6 @@ import random
 from helpers import command, vocabulary
 
 SEQ_LEN, REUSE_LEN = 64, 24
-BOTH = SEQ_LEN - REUSE_LEN - 3
 SHAPE = ["--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN]
 
 

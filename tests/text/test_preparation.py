@@ -11,7 +11,7 @@ import time
 import pytest
 from helpers.preparation import make_documents, make_workspace
 
-from xlnet import files
+from xlnet import files, lock
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
@@ -232,23 +232,16 @@ def test_bad_text_leaves_no_directory(settings, tmp_path):
 
 def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, small_pieces,
                                                                     monkeypatch):
-    """Even at the worst moment: when the first one has begun a file."""
-    tokenize, refused = preparation.corpus.tokenize, []
-
-    def busy(chunk, *arguments):
-        if not refused:
-            before = content(settings.save_dir)
-            with pytest.raises(UserError, match="^save_dir: records are made in %s already, on "
-                               "host " % settings.save_dir) as error:
-                preparation.make_records(settings)
-            refused.append(error)
-            assert content(settings.save_dir) == before
-        yield from tokenize(chunk, *arguments)
-    monkeypatch.setattr(preparation.corpus, "tokenize", busy)
+    make_one_stream(settings, monkeypatch)
+    before = content(settings.save_dir)
+    path = os.path.join(preparation.unfinished_folder(settings.save_dir), preparation.LOCK)
+    with lock.held(path, "another run"), pytest.raises(
+            UserError, match="^save_dir: records are made in %s already, on host " % (
+                settings.save_dir)):
+        preparation.make_records(settings)
+    assert content(settings.save_dir) == before
     preparation.make_records(settings)
-    assert refused and not os.path.exists(os.path.join(settings.save_dir, "unfinished"))
-    other = preparation.make_records(moved(settings, "again")).directory
-    assert content(other) == content(settings.save_dir)
+    assert_as_made_at_once(settings)
 
 
 # The same records, or others.

@@ -15,8 +15,8 @@ from xlnet.plots.inspection import Excerpt, places_in_order, visibility
 
 _Stream = collections.namedtuple("_Stream", "name color")
 
-CONTENT, QUERY = STREAMS = (_Stream("Content stream", "#4c78a8"),
-                            _Stream("Query stream", "#e0812b"))
+QUERY = _Stream("Query stream", "#e0812b")
+STREAMS = (_Stream("Content stream", "#4c78a8"), QUERY)
 MEMORY, HIDDEN, LINES = "#9aa5ad", "#ececec", "#c9c9c9"
 NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
 _CELL = 0.32        # [inches]

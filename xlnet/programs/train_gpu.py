@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
-    "on_error": "a damaged record ends the run; regenerate the records, which gives the same ones",
+    "on_error": "a damaged record ends the run; remove the records and make them again",
     **GONE,
     "on_nan": "a loss that is NaN or infinite always stops the run",
     "parallel_ops": "operations run side by side without it",

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.tokenization.wire import field
 
 
 class ExampleBytes:
@@ -62,10 +61,23 @@ def empty_example(layout: Sequence[Feature],
     entries, ends = b"", {}
     for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
         # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.
-        values = field(2 if dtype == "float" else 3, field(1, bytes(sizes[name])))
-        entries += field(1, field(1, name.encode()) + field(2, values))
+        values = _field(2 if dtype == "float" else 3, _field(1, bytes(sizes[name])))
+        entries += _field(1, _field(1, name.encode()) + _field(2, values))
         ends[name] = len(entries)
-    example = field(1, entries)
+    example = _field(1, entries)
     shift = len(example) - len(entries)
     return example, {name: slice(shift + end - sizes[name], shift + end)
                      for name, end in ends.items()}
+
+
+def _field(number, content):
+    """A field of a protocol buffer: bytes, text or a message."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value):
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])

@@ -1,6 +1,6 @@
 """The frame of a TFRecord, without TensorFlow: length, its checksum, the data, their checksum.
 
-Shape letters: n records, R bytes of one.
+Shape letter: n records.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def read_piece(path: str, places: Sequence[int], number: int) -> list[bytes]:
         raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
     found = [data for data in split(io.BytesIO(content)) if data is not None]
     if sum(BEFORE + len(data) + BEHIND for data in found) != end - begin:
-        raise UserError("%s: record %d is damaged; regenerate the records" % (path, number))
+        raise UserError("%s: record %d is damaged; remove the records and make them again" % (
+            path, number))
     return found
 
 
@@ -114,17 +115,11 @@ class EqualRecords:
         if not size or total % size:
             raise UserError("%s: %d bytes are not a multiple of the %d bytes of a record; the file "
                             "was cut off: remove it, it will be regenerated" % (path, total, size))
-        self._records = np.memmap(path, np.uint8, "r", shape=(total // size, size))
+        self._places = range(0, total + 1, size)
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._places) - 1
 
     def read(self, numbers: np.ndarray) -> list[bytes]:
         """The data of the records `numbers`, int [n], from 0; UserError if one is damaged."""
-        found = self._records[numbers]                                             # [n,R]
-        data = [record[BEFORE:-BEHIND].tobytes() for record in found]
-        damaged = checksums(data) != found[:, -BEHIND:]
-        if damaged.any():
-            raise UserError("%s: record %d is damaged; remove the file, it will be regenerated" % (
-                self._path, numbers[damaged.any(axis=1).argmax()]))
-        return data
+        return [read_piece(self._path, self._places, number)[0] for number in numbers.tolist()]
