@@ -32,9 +32,6 @@ from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, clean_text
 # Ragged, [N, (pieces)]: ids int32; where each piece begins and ends, in characters, int64.
 GraphAligned = collections.namedtuple("GraphAligned", "ids starts ends")
 
-# Sources of the characters of all texts, or these. rows: int64 [N+1], where each text begins.
-_Laid = collections.namedtuple("_Laid", "values rows")
-
 
 class GraphAligner:
     """Cuts texts into pieces with their offsets in the text."""
@@ -55,8 +52,8 @@ class GraphAligner:
         begins, ends, characters = self._source(texts, cleaned)
         ids, shapes = self._parts.of(*self._tokenizer.pieces(cleaned))
         size, before, after = (shapes[:, i] for i in range(3))                          # [P]
-        begin = tf.gather(begins.rows, ids.value_rowids())       # of the text of each piece, in S
-        end = tf.gather(begins.rows, ids.value_rowids() + 1) - 1
+        begin = tf.gather(begins.row_starts(), ids.value_rowids())     # of the text of each piece
+        end = tf.gather(begins.row_limits(), ids.value_rowids()) - 1
         last = tf.cumsum(size)
         last += begin - tf.gather(tf.concat([[0], last], 0), tf.gather(
             ids.row_splits, ids.value_rowids()))
@@ -65,7 +62,7 @@ class GraphAligner:
         # A piece without a character, such as a later byte, belongs to that of the piece before.
         first = tf.where_v2(tf.equal(size, 0), last - 1, first)
         is_empty = first >= last
-        starts = tf.gather(begins.values, first)
+        starts = tf.gather(begins.flat_values, first)
         stops = tf.where_v2(is_empty, starts, tf.gather(ends, tf.maximum(last - 1, 0)))
         stops = _no_earlier_than_before(starts, stops, is_empty)
         base = tf.gather(characters, ids.value_rowids())
@@ -73,8 +70,8 @@ class GraphAligner:
                             ids.with_flat_values(stops - base))
 
     def _source(self, texts, cleaned):
-        """Sources of what SentencePiece cuts, indices in R: (`_Laid` of the first characters, the
-        characters behind the last ones [S], where each text begins [N+1])."""
+        """Sources of what SentencePiece cuts, indices in R: (the first characters, ragged [N, (S)],
+        the characters behind the last ones [S], where each text begins [N+1])."""
         codes = decode(texts)
         rows = codes.row_splits + tf.range(tf.size(codes.row_splits, out_type=tf.int64))
         with_ends = tf.concat([codes, tf.fill([codes.nrows(), 1], 0)], axis=1)
@@ -87,9 +84,9 @@ class GraphAligner:
             message="cleaning and its offsets differ")
         with tf.control_dependencies([as_expected]):
             made = self._cut(cleaned)
-        places = made.values + tf.gather(base, tf.ragged.row_splits_to_segment_ids(made.rows))
+        places = made.flat_values + tf.gather(base, made.value_rowids())
         begins = tf.searchsorted(reached, places, side="right", out_type=tf.int64)       # [S]
-        begins = tf.tensor_scatter_nd_update(begins, made.rows[1:, None] - 1, rows[1:] - 1)
+        begins = tf.tensor_scatter_nd_update(begins, made.row_splits[1:, None] - 1, rows[1:] - 1)
         # Several characters of one source, such as …, all end where the next source begins.
         behind = tf.searchsorted(places, places, side="right", out_type=tf.int64)
         behind = tf.gather(places, tf.minimum(behind, tf.size(places, out_type=tf.int64) - 1))
@@ -98,12 +95,12 @@ class GraphAligner:
         free = tf.where(is_free)[:, 0]
         found = tf.searchsorted(free, holder, side="right", out_type=tf.int64)
         ends = tf.gather(free, tf.minimum(found, tf.size(free, out_type=tf.int64) - 1))
-        ends = tf.tensor_scatter_nd_update(ends, made.rows[1:, None] - 1, rows[1:] - 1)
-        return _Laid(begins, made.rows), ends, rows
+        ends = tf.tensor_scatter_nd_update(ends, made.row_splits[1:, None] - 1, rows[1:] - 1)
+        return made.with_flat_values(begins), ends, rows
 
     def _cut(self, cleaned):
         """Where the S characters begin, in bytes of their cleaned text; the end of a text has the
-        end of its last one: a `_Laid`."""
+        end of its last one: ragged int64 [N, (S)]."""
         units, starts, limits = self._characters.tokenize_with_offsets(cleaned)
         inner = each_replaced(units, tf.ragged.constant(
             self._places, tf.int64, row_splits_dtype=tf.int64))
@@ -111,8 +108,7 @@ class GraphAligner:
         begins = inner.with_flat_values(
             inner.flat_values + tf.repeat(tf.cast(starts.flat_values, tf.int64), count))
         stop = tf.maximum(tf.reduce_max(limits, axis=1), 0)               # without units: 0
-        laid = tf.concat([begins, tf.cast(stop, tf.int64)[:, None]], axis=1)
-        return _Laid(laid.flat_values, laid.row_splits)
+        return tf.concat([begins, tf.cast(stop, tf.int64)[:, None]], axis=1)
 
 
 def _no_earlier_than_before(starts, ends, is_empty):
@@ -196,11 +192,8 @@ class _Parts:
         """Ids and pieces, ragged [N, (pieces)] -> ids with commas split off, ragged int32 [N, (P)],
         and the shape of each, int64 [P,3]."""
         flat = ids.flat_values
-        splits = tf.constant(self._splits)
-        begin, end = tf.gather(splits, flat), tf.gather(splits, flat + 1)
-        parts = tf.ragged.range(begin, end, row_splits_dtype=tf.int64)
-        found = tf.gather(tf.constant(self._table), parts.flat_values)                  # [P,4]
-        source = parts.value_rowids()
+        parts = tf.gather(tf.RaggedTensor.from_row_splits(self._table, self._splits), flat)
+        found, source = parts.flat_values, parts.value_rowids()                         # [P,4], [P]
         shapes = tf.where_v2(
             tf.gather(tf.equal(flat, self._unk_id), source)[:, None],
             tf.gather(_shapes_of(pieces.flat_values), source), found[:, 1:])
