@@ -8,7 +8,7 @@ from helpers.paths import SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
 from xlnet.serving.export import graph_encoding
-from xlnet.serving.export.graph_offsets import GraphAligner
+from xlnet.serving.export.graph_offsets import align
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.features.question_windows import windows_of
 from xlnet.tokenization.offsets import Aligner
@@ -32,7 +32,7 @@ def in_graph(tokenizer, texts):
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         given = tf.placeholder(tf.string, [None])
-        return session.run(GraphAligner(GraphTokenizer(tokenizer)).encode(given), {given: texts})
+        return session.run(align(GraphTokenizer(tokenizer), given), {given: texts})
 
 
 def check(tokenizer, texts, least):

@@ -103,18 +103,6 @@ def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
                 yield place, text.strip()
 
 
-def texts_of(patterns: str) -> Iterator[str]:
-    """Yields the lines that are not blank, of the files that `input_of` finds.
-
-    Raises:
-      UserError: as `input_of`, or a line is not UTF-8.
-    """
-    for _, text in lines_of(patterns):
-        if isinstance(text, UserError):
-            raise text
-        yield text
-
-
 def load(settings: LoadSettings, **more: Any) -> "Model":
     """The model of `LoadSettings`; more: other arguments of `xlnet.load`."""
     values = dataclasses.asdict(settings)

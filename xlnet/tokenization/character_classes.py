@@ -28,12 +28,6 @@ def character_class(codes: Iterable[int]) -> str:
 
 
 @functools.cache
-def space_codes() -> tuple[int, ...]:
-    """The characters of which `str.isspace` is true."""
-    return tuple(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
-
-
-@functools.cache
 def space_class() -> str:
-    """The inside of a class that holds them."""
-    return character_class(space_codes())
+    """The inside of a class that holds the characters of which `str.isspace` is true."""
+    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())

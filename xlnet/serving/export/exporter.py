@@ -21,7 +21,8 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.resolved import TASK_NAME
 from xlnet.serving import loaded
-from xlnet.serving.export import readme, signatures
+from xlnet.serving.export import readme
+from xlnet.serving.export.signatures import BUILDERS
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
@@ -60,9 +61,9 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
       UserError: the model is not complete, or cannot have one of the signatures.
     """
     for name in names or ():
-        if name not in signatures.NAMES:
+        if name not in BUILDERS:
             raise UserError("signatures: no signature '%s'%s (there are %s)" % (
-                name, did_you_mean(name, signatures.NAMES), ", ".join(signatures.NAMES)))
+                name, did_you_mean(name, BUILDERS), ", ".join(BUILDERS)))
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError("output: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "output")
@@ -88,7 +89,7 @@ def _next_version(export_dir):
 def _write(model, directory, names, dtype, served_as):
     with gradients_forgotten(), tf.Graph().as_default(), tf.Session(
             config=connect(DeviceSettings(device="cpu")).session_config()) as session:
-        made = _build(signatures.Signatures(model), names)
+        made = _build(model, names)
         variables = tf.global_variables()
         restore(session, model.prefix, variables)
         requests = {name: _request(signature.inputs, model) for name, signature in made.items()}
@@ -109,11 +110,11 @@ def _write(model, directory, names, dtype, served_as):
     return list(made)
 
 
-def _build(builder, names):
+def _build(model, names):
     made = {}
-    for name in names or builder.usual:
+    for name in names or (("ids", "text") if model.tuned else ("vectors",)):
         try:
-            made[name] = builder.build(name)
+            made[name] = BUILDERS[name](model)
         except UserError as e:
             if names:
                 raise

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
 from xlnet.serving.export import graph_words
-from xlnet.serving.export.graph_offsets import GraphAligner
+from xlnet.serving.export.graph_offsets import align
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding, question_windows
@@ -134,7 +134,7 @@ class GraphEncoder:
         if self._layout.long_document == "memory":
             raise UserError("long_document memory cannot be expressed in the graph; export with "
                             "--signatures=ids")
-        paragraphs = GraphAligner(self._tokenizer).encode(contexts)
+        paragraphs = align(self._tokenizer, contexts)
         queries = self._tokenizer.ids(questions)[:, :max_query_length]
         row, start, end, widest_start, widest_end = _question_windows(
             paragraphs.ids.row_lengths(), self._layout.max_seq_length - queries.row_lengths()

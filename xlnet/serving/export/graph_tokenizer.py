@@ -63,7 +63,7 @@ class GraphTokenizer:
         self._text = require_tensorflow_text()
         self.plain = tokenizer
         self.sep_id, self.cls_id = tokenizer.sep_id, tokenizer.cls_id
-        self._cleaning = [_joined_spaces, _joined_quotes]
+        self._cleaning: list[Callable[[tf.Tensor], tf.Tensor]] = []
         if not tokenizer.keep_accents:
             self._cleaning.append(_Table(_decomposed, "decomposition"))
         if tokenizer.uncased:
@@ -71,6 +71,10 @@ class GraphTokenizer:
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
         """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
+        return self.clean_characters(_joined_quotes(_joined_spaces(texts)))
+
+    def clean_characters(self, texts: tf.Tensor) -> tf.Tensor:
+        """As `clean`, of what is done character by character: all but spaces and quotes."""
         for step in self._cleaning:
             texts = step(texts)
         return texts

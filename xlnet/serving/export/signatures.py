@@ -7,7 +7,7 @@ Shape letters: B batch, T tokens, C choices, D width.
 from __future__ import annotations
 
 import collections
-import functools
+from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -21,84 +21,64 @@ from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.features.encoding import Layout
 
-NAMES = ("ids", "text", "vectors")
-
 GROUP = 32 * 512 ** 2           # windows x tokens² computed together
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
 
 
-class Signatures:
-    """Builds the signatures of a model in the default graph."""
+def _tuned(loaded):
+    if loaded.tuned is None:
+        raise UserError("the model is pretrained alone, it has no task to answer; expected "
+                        "--signatures=vectors")
+    return loaded.tuned
 
-    def __init__(self, loaded: LoadedModel):
-        self._loaded = loaded
 
-    @property
-    def usual(self) -> tuple[str, ...]:
-        """The names of the usual signatures of such a model."""
-        return ("ids", "text") if self._loaded.tuned else ("vectors",)
+def _of_ids(loaded):
+    inputs = session.placeholders(_tuned(loaded))
+    return Signature(inputs, _answers(loaded, inputs))
 
-    def build(self, name: str) -> Signature:
-        """The signature of this name, one of `NAMES`.
 
-        Raises:
-          UserError: this model has none.
-        """
-        return {"ids": self._of_ids, "text": self._of_text, "vectors": self._of_vectors}[name]()
+def _of_text(loaded):
+    tuned = _tuned(loaded)
+    encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), layout.of_records(
+        tuned.settings, tuned.task), tuned.task.replacements)
+    texts: dict[str, tf.Tensor] = {}
 
-    @functools.cached_property
-    def _tokenizer(self):
-        return GraphTokenizer(self._loaded.tokenizer)
+    def text(name, *shape):
+        texts[name] = tf.placeholder(tf.string, [None, *shape], name)
+        return texts[name]
 
-    def _tuned(self):
-        if self._loaded.tuned is None:
-            raise UserError("the model is pretrained alone, it has no task to answer; expected "
-                            "--signatures=vectors")
-        return self._loaded.tuned
+    return Signature(texts, _answers(loaded, tuned.task.reader.graph_features(encoder, text)))
 
-    def _of_ids(self):
-        inputs = session.placeholders(self._tuned())
-        return Signature(inputs, self._answers(inputs))
 
-    def _of_text(self):
-        tuned = self._tuned()
-        task = tuned.task
-        encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
-                               task.replacements)
-        texts: dict[str, tf.Tensor] = {}
+def _answers(loaded, features):
+    head, network = loaded.tuned.task.head, loaded.task_model().predictions
+    if WINDOW_OF in features:
+        outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
+    else:
+        outputs = network(features)
+    return head.served(tf, outputs, features, loaded.tuned.settings.predict_threshold)
 
-        def text(name, *shape):
-            texts[name] = tf.placeholder(tf.string, [None, *shape], name)
-            return texts[name]
 
-        return Signature(texts, self._answers(task.reader.graph_features(encoder, text)))
+def _of_vectors(loaded):
+    """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
+    texts = tf.placeholder(tf.string, [None], "text_a")
+    features = GraphEncoder(GraphTokenizer(loaded.tokenizer),
+                            Layout(loaded.max_seq_length)).pairs(texts)
+    padding, run = features["input_mask"], loaded.network.run_config(False)
+    with train_step.model_scope(kept_in=run.precision):
+        sequence = modeling.transformer_xl(
+            loaded.config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
+            mask=padding[:, None] > 0).sequence
+    vector = heads.summarize(loaded.config, run, sequence, summary_type="mean", padding=padding,
+                             use_proj=False)
+    return Signature({"text_a": texts}, {"vector": vector})
 
-    def _answers(self, features):
-        tuned = self._tuned()
-        head = tuned.task.head
-        network = self._loaded.task_model().predictions
-        if WINDOW_OF in features:
-            outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
-        else:
-            outputs = network(features)
-        return head.served(tf, outputs, features, tuned.settings.predict_threshold)
 
-    def _of_vectors(self):
-        """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
-        config, network = self._loaded.config, self._loaded.network
-        texts = tf.placeholder(tf.string, [None], "text_a")
-        features = GraphEncoder(self._tokenizer, Layout(self._loaded.max_seq_length)).pairs(texts)
-        padding = features["input_mask"]
-        run = network.run_config(False)
-        with train_step.model_scope(kept_in=run.precision):
-            sequence = modeling.transformer_xl(
-                config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
-                mask=padding[:, None] > 0).sequence
-        vector = heads.summarize(config, run, sequence, summary_type="mean", padding=padding,
-                                 use_proj=False)
-        return Signature({"text_a": texts}, {"vector": vector})
+# Builds a signature of a model in the default graph; UserError if the model cannot have it.
+BUILDERS: dict[str, Callable[[LoadedModel], Signature]] = {
+    "ids": _of_ids, "text": _of_text, "vectors": _of_vectors}
 
 
 def _in_groups(network, features):
