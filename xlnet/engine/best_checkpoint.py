@@ -58,14 +58,14 @@ class Selection:
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
-        is_exported = prefix is not None and self._best_step() == step
-        if is_exported:
+        is_best = self._best_step() == step
+        if prefix and is_best:
             export(prefix, os.path.join(self._model_dir, BEST))
         if self._table:
             files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
                 "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
-        return is_exported
+        return bool(prefix) and is_best
 
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
@@ -134,7 +134,8 @@ def export(prefix: str, directory: str) -> None:
     name = os.path.basename(prefix)
     _step_aside(directory, name)
     checkpoint.write_arrays(os.path.join(directory, name), {
-        **checkpoint.read_weights(prefix), "global_step": np.int64(checkpoint.step_in(prefix))})
+        **checkpoint.read_weights(prefix),
+        "global_step": np.array(checkpoint.step_in(prefix), np.int64)})
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)
