@@ -58,9 +58,10 @@ class Selection:
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
-        is_exported = prefix is not None and self._best_step() == step
-        if is_exported:
+        is_exported = False
+        if prefix is not None and self._best_step() == step:
             export(prefix, os.path.join(self._model_dir, BEST))
+            is_exported = True
         if self._table:
             files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
                 "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
@@ -134,7 +135,7 @@ def export(prefix: str, directory: str) -> None:
     name = os.path.basename(prefix)
     _step_aside(directory, name)
     checkpoint.write_arrays(os.path.join(directory, name), {
-        **checkpoint.read_weights(prefix), "global_step": np.int64(checkpoint.step_in(prefix))})
+        **checkpoint.read_weights(prefix), "global_step": np.array(checkpoint.step_in(prefix))})
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)

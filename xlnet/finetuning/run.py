@@ -301,7 +301,9 @@ class Run:
         """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
-        step, prefix = self._best or best_checkpoint.chosen(settings.model_dir)
+        chosen = self._best or best_checkpoint.chosen(settings.model_dir)
+        assert chosen, "`prepare` has found a checkpoint"
+        step, prefix = chosen
         found = self._rows.to_predict()
         for split, rows in found.items():
             answered = row_store.kept(row for row in rows if row.pairs)
