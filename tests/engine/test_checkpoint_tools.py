@@ -74,7 +74,7 @@ def test_numbers_that_are_none_are_counted(tmp_path):
 def test_strip_keeps_weights_step_and_what_lies_beside(run, tmp_path):
     done = tool("strip", "--checkpoint=%s" % run, "--target=%s" % (tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    assert re.search(r"model.ckpt-3 -> .*out, \d\.\d MB to \d\.\d MB\n", done.stdout)
+    assert re.search(r"model.ckpt-3 -> .*out\n", done.stdout)
     stored = weights(tmp_path / "out")
     assert set(stored) == {"model/a", "model/b", "global_step"} and stored["global_step"] == 3
     np.testing.assert_array_equal(stored["model/a"], np.full([2, 2], 9))    # the moving average
