@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import curve, start_hosts, train, weights
 from transfers import ancestors
@@ -306,10 +307,7 @@ def test_devices_change_nothing(runs, other):
     expected = curve(runs, "one")
     assert expected.shape == (STEPS, 3) and expected[-10:, 1].mean() < expected[:10, 1].mean() - 0.2
     np.testing.assert_allclose(curve(runs, other), expected, rtol=1e-6)
-    ours, theirs = weights(runs, other), weights(runs, "one")
-    assert set(ours) == set(theirs)
-    for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, rtol=0, atol=1e-6, err_msg=name)
+    assert_same(weights(runs, other), weights(runs, "one"), atol=1e-6)
 
 
 @pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))

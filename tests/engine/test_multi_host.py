@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
 
@@ -105,9 +106,7 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
                 for folder in (name, "whole")]
     assert held_out[0][:, 0].tolist() == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)
-    ours = weights(place, name)
-    for variable, value in weights(place, "whole").items():
-        np.testing.assert_allclose(ours[variable], value, rtol=0, atol=1e-5, err_msg=variable)
+    assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
 
 
 BAD = {

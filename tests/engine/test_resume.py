@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.finetuning import assert_same
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.batches import input_pipeline
@@ -37,10 +38,7 @@ def interrupt(place, model_dir, step, number):
 def check_same(place, model_dir, tolerance=0.):
     """Losses, gradient norms and weights are those of the uninterrupted run."""
     np.testing.assert_allclose(curve(place, model_dir), curve(place, "whole"), rtol=tolerance)
-    ours, expected = weights(place, model_dir), weights(place, "whole")
-    assert set(ours) == set(expected)
-    for name, value in expected.items():
-        np.testing.assert_allclose(ours[name], value, rtol=0, atol=tolerance, err_msg=name)
+    assert_same(weights(place, model_dir), weights(place, "whole"), tolerance)
 
 
 @pytest.fixture(scope="module")

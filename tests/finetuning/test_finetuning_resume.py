@@ -3,10 +3,9 @@
 import os
 import signal
 
-import numpy as np
 import pytest
 from helpers import command
-from helpers.finetuning import make_workspace, weights
+from helpers.finetuning import assert_same, make_workspace, weights
 
 from xlnet.engine import progress
 
@@ -30,10 +29,8 @@ def train(place, name, **changes):
 def check_same(place, name):
     """Checkpoints, their weights and the evaluations are those of the uninterrupted run."""
     for step in (0, 2, 3, 4, 5):
-        one, other = (weights(place.path(model, "model.ckpt-%d" % step))
-                      for model in (name, "whole"))
-        assert set(one) == set(other)
-        assert all(np.array_equal(one[variable], other[variable]) for variable in one)
+        assert_same(*(weights(place.path(model, "model.ckpt-%d" % step))
+                      for model in (name, "whole")))
     kept, expected = ((place.directory / model / "evaluations.json").read_text()
                       for model in (name, "whole"))
     assert kept == expected

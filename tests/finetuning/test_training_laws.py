@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.finetuning import make_workspace, weights
+from helpers.finetuning import assert_same, make_workspace, weights
 from helpers.laws import law
 from hypothesis import strategies as st
 
@@ -44,11 +44,8 @@ def test_frozen_resumed_and_kept(place, settings, cut, step):
         for path in (place.directory / "resumed").glob("model.ckpt-%d.*" % later):
             path.unlink()
     run(place, "resumed", settings)
-    found, expected = (weights(place.path(folder, "model.ckpt-%d" % STEPS))
-                       for folder in ("resumed", "whole"))
-    assert set(found) == set(expected)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same(*(weights(place.path(folder, "model.ckpt-%d" % STEPS))
+                  for folder in ("resumed", "whole")))
     check_predictions(place, settings)
     if settings["precision"] == "fp32":
         # Without dropout, which depends on where an example is in the batch.

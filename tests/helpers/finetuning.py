@@ -89,3 +89,10 @@ def weights(path):
     import tensorflow as tf
     reader = tf.train.load_checkpoint(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_same(found, expected, atol=0.):
+    """Weights are those expected, up to `atol`."""
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=atol, err_msg=name)

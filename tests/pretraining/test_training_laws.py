@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers.finetuning import assert_same
 from helpers.laws import law
 from helpers.pretraining import curve, train, weights
 from hypothesis import strategies as st
@@ -43,10 +44,7 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
         for path in (place / "resumed").glob("m*-%d*" % later):
             path.unlink()
     run(place, "resumed", settings)
-    found, expected = arrays(place, "resumed", STEPS), arrays(place, "whole", STEPS)
-    assert set(found) == set(expected)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same(arrays(place, "resumed", STEPS), arrays(place, "whole", STEPS))
     np.testing.assert_array_equal(curve(place, "resumed"), curve(place, "whole"))
     evaluations = [json.loads((place / folder / "evaluations.json").read_text())
                    for folder in ("resumed", "whole")]
@@ -86,7 +84,4 @@ def check_checkpoints(place, decay):
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
     step, prefix = checkpoint.noted(str(place / "whole" / "best"))
-    best = checkpoint.read_weights(prefix)
-    assert set(best) == set(read[step])
-    for name, value in read[step].items():
-        np.testing.assert_array_equal(best[name], value, err_msg=name)
+    assert_same(checkpoint.read_weights(prefix), read[step])

@@ -58,14 +58,15 @@ class Selection:
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
-        is_best = self._best_step() == step
-        if prefix and is_best:
+        is_exported = False
+        if prefix is not None and self._best_step() == step:
             export(prefix, os.path.join(self._model_dir, BEST))
+            is_exported = True
         if self._table:
             files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
                 "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
-        return bool(prefix) and is_best
+        return is_exported
 
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""

@@ -77,19 +77,16 @@ def held_out_manifest(settings: PretrainingSettings,
                       manifest: AnyManifest) -> Optional[AnyManifest]:
     """The manifest of the held-out records; their sequences must have the training records'
     shape."""
-    if not settings.eval_record_info_dir:
+    directory = settings.eval_record_info_dir
+    if not directory:
         return None
-    held_out: AnyManifest
-    if legacy.is_in(settings.eval_record_info_dir):
-        held_out = legacy.LegacyManifest.read(
-            settings.eval_record_info_dir,
-            os.path.join(settings.record_info_dir, manifest.sp_model))
+    held_out = read_manifest(directory, os.path.join(settings.record_info_dir, manifest.sp_model)
+                             if legacy.is_in(directory) else None)
+    if isinstance(held_out, legacy.LegacyManifest):
         held_out.check_targets(settings.num_predict)
-    else:
-        held_out = Manifest.read(settings.eval_record_info_dir)
     for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (
-                name, getattr(held_out, name), settings.eval_record_info_dir,
-                getattr(manifest, name), settings.record_info_dir))
+                name, getattr(held_out, name), directory, getattr(manifest, name),
+                settings.record_info_dir))
     return held_out
