@@ -182,7 +182,6 @@ def measure(python, worker, work, options):
     part = dataclasses.replace(work, batch=work.batch // at_once)
     threads = str(max(1, os.cpu_count() // at_once))
     environment = dict(os.environ)
-    environment.pop("TF_USE_LEGACY_KERAS", None)        # of this program, see `cli.run`
     if options["device"] == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
     if at_once > 1:

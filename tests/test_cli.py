@@ -134,6 +134,12 @@ def test_a_flag_of_an_earlier_version_is_noted(program, tmp_path):
     assert done.returncode == 1 and "note: --heldout_percent is not used" in done.stderr
 
 
+def test_a_value_of_a_flag_without_effect_may_follow_a_space(tmp_path):
+    done = command.run("run_classifier.py", "--data_workers", "4", "--padding", "fixed",
+                       task_name="cola", model_dir=tmp_path, do_predict=True)
+    assert done.returncode == 1 and "note: --padding is not used" in done.stderr
+
+
 @pytest.mark.parametrize("flag", ["--use_tpu", "--nouse_tpu", "--use_tpu=True"])
 def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
     done = command.run("data_utils.py", flag, *("--%s=%s" % (name, tmp_path / "none") for name in (
@@ -156,7 +162,7 @@ def test_a_habit_leads_to_a_flag_that_has_an_effect():
 def test_home_is_expanded_in_paths(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "text.txt").write_text("no text")
-    for given in ("~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):
+    for given in ("~", "~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):
         done = command.run("data_utils.py", sp_path="~/sp.model", save_dir="~/out",
                            input_glob=given)
         assert done.returncode == 1 and "%s/sp.model" % tmp_path in done.stderr

@@ -163,3 +163,8 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     assert "warmup_ratio and warmup_steps are both given" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1")
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
+
+
+def test_two_names_of_a_setting_in_a_preset_are_refused(tmp_path):
+    done = classifier(tmp_path, dict(warmup_share=0.1, warmup_ratio=0.5))
+    assert "warmup_share and warmup_ratio are the same setting; give one" in done

@@ -98,7 +98,7 @@ def test_what_leads_out_of_a_directory(tmp_path):
     os.symlink(inside, tmp_path / "other")         # the directory itself may be one
     for name in ("file", "link"):
         files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
-    with pytest.raises(UserError, match="away is a symbolic link to .*, outside of the data's"):
+    with pytest.raises(UserError, match="away leads to .*, outside of the data's"):
         files.require_inside(str(inside / "away"), str(inside), "the data's")
 
 

@@ -48,3 +48,23 @@ def test_a_closed_stderr_stays_closed(tmp_path):
     done = subprocess.run("%s -c '%s' 2>&-" % (sys.executable, program), shell=True,
                           env=dict(os.environ, PYTHONPATH="%s:%s" % (tmp_path, ROOT)))
     assert done.returncode == 1
+
+
+WITHOUT_KERAS = """
+import importlib.util, sys
+from xlnet import quiet
+quiet.import_tensorflow()
+import tensorflow as tf
+if tf.__version__ >= "2.16":
+    assert not {"keras", "sklearn"} & set(sys.modules)
+if importlib.util.find_spec("tensorflow_text"):
+    import tensorflow_text
+    tensorflow_text.SentencepieceTokenizer
+from tensorflow.keras.layers import Dense
+tf.keras.layers.Dense(1)(tf.zeros([1, 1]))
+"""
+
+
+def test_keras_is_imported_only_when_it_is_used():
+    subprocess.run([sys.executable, "-c", WITHOUT_KERAS], check=True,
+                   env=dict(os.environ, PYTHONPATH=str(ROOT)))

@@ -32,6 +32,10 @@ _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perha
 # Settings that are text; in all others a path may begin with ~ or $HOME.
 _TEXTS = ("text", "sentence", "stop", "blank")
 
+# Settings without effect that were switches: a value is optional.
+_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
+                       "parallel_ops", "init_global_vars", "use_tpu", "tf32"))
+
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
     "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
@@ -85,8 +89,6 @@ def run(main: Callable[..., object], *groups: type,
     flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
     """
     program = os.path.basename(sys.argv[0])
-    # TensorFlow then does not import Keras 3, which nothing here uses: 1.2 s of each start.
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         with _showing_log(program) as console, errors.explained():
@@ -217,15 +219,15 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_alias(alias, name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
-        FLAGS[name].boolean = True          # some were switches: a value is optional
+        FLAGS[name].boolean = name in _SWITCHES
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
 def _expand(name):
-    """Replaces ~/ and $HOME at the start of a path, or of each of several with commas between: a
+    """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
     shell does not after a flag's =."""
     value = FLAGS[name].value
-    if isinstance(value, str) and re.search(r"(^|,)\s*(~/|\$)", value):
+    if isinstance(value, str) and re.search(r"(^|,)\s*(~[\w.-]*(/|,|$)|\$)", value):
         FLAGS[name].value = ",".join(
             os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 
@@ -247,10 +249,14 @@ def _take_preset(fields, no_longer_needed):
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
-    for name, value in files.read_json(path, "config").items():
-        name = aliases.get(name, name)
-        if name == "about":
+    seen: dict[str, str] = {}
+    for given_name, value in files.read_json(path, "config").items():
+        if given_name == "about":
             continue
+        name = aliases.get(given_name, given_name)
+        if seen.setdefault(name, given_name) != given_name:
+            raise UserError("config %s: %s and %s are the same setting; give one of them"
+                            % (FLAGS.config, seen[name], given_name))
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])

@@ -191,8 +191,8 @@ def require_inside(path: str, root: str, whose: str) -> None:
     directory that is, for the error: "the model's"."""
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
-        raise UserError("%s is a symbolic link to %s, outside of %s directory; copy the file into "
-                        "it" % (path, target, whose))
+        raise UserError("%s leads to %s, outside of %s directory; copy the file into it" % (
+            path, target, whose))
 
 
 def require_writable(directory: str, what: str) -> None:

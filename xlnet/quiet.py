@@ -1,10 +1,13 @@
-"""The import of TensorFlow without its log lines."""
+"""The import of TensorFlow without its log lines, and without Keras."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 
 
 def import_tensorflow() -> None:
@@ -13,14 +16,38 @@ def import_tensorflow() -> None:
     From 2.18 on they write lines that TF_CPP_MIN_LOG_LEVEL does not stop. What Python writes is
     shown, and so is everything if the user has set that variable to less than 3.
     """
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") < "3" or "tensorflow" in sys.modules:
+    if "tensorflow" in sys.modules:
         return
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):      # stderr may be closed
-            shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
-            stack.callback(os.dup2, shown.fileno(), 2)
-            stack.enter_context(contextlib.redirect_stderr(shown))
-            dropped = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(dropped, 2)
-            os.close(dropped)
+        stack.enter_context(_without_keras())
+        if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
+            with contextlib.suppress(OSError):      # stderr may be closed
+                shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
+                stack.callback(os.dup2, shown.fileno(), 2)
+                stack.enter_context(contextlib.redirect_stderr(shown))
+                dropped = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(dropped, 2)
+                os.close(dropped)
         import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Keeps TensorFlow from importing Keras 3, scikit-learn and SciPy with it: 1.2 s of each start.
+
+    It looks for tf_keras instead, if this documented variable is set while it is imported. Without
+    it afterwards, `tf.keras` is Keras 3, which is imported when it is used.
+    """
+    name = "TF_USE_LEGACY_KERAS"
+    try:
+        has_keras3 = importlib.metadata.version("tensorflow") >= "2.16"
+    except importlib.metadata.PackageNotFoundError:
+        has_keras3 = False              # a build under another name
+    if not has_keras3 or name in os.environ or importlib.util.find_spec("tf_keras"):
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -107,6 +107,8 @@ def test_averages_of_different_things_are_refused(run, tmp_path):
         checkpoint_tools.average([str(run / "model.ckpt-1"), str(tmp_path / "x.ckpt")], target)
     done = tool("average", "--target=" + target, "--model_dir=%s" % run)
     assert done.returncode == 1 and "give input, or model_dir and last" in done.stderr
+    done = tool("average", "--target=" + target, "--checkpoints=%s" % (run / "model.ckpt-1"))
+    assert done.returncode == 1 and "two or more checkpoints, found 1" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -42,8 +42,6 @@ def variables(model_dir):
 @pytest.mark.slow
 def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatch, changes):
     """20 steps with dropout and memories, and 10 steps after the other's checkpoint of step 10."""
-    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")      # their Estimator imports Keras
-
     def run(name):
         done = train(place, tmp_path / name, **RUN, **changes)
         assert done.returncode == 0, done.stderr

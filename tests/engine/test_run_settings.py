@@ -39,7 +39,7 @@ def check(directory, program, dropout=0.1, evaluates=True, kept=None, ema_decay=
 
 
 @pytest.mark.parametrize("program", RUNS)
-def test_settings_of_an_earlier_versiresume(program, tmp_path):
+def test_settings_of_an_earlier_version_resume(program, tmp_path):
     check(tmp_path, program)
     check(tmp_path, program, model_dir="other", save_steps=7, grad_accum_steps=4)
     with pytest.raises(UserError, match="other settings: .*dropout was 0.1, is 0.3"):
@@ -47,6 +47,23 @@ def test_settings_of_an_earlier_versiresume(program, tmp_path):
     check(tmp_path, program, kept=dict(average_decay=0.9), ema_decay=0.9)
     with pytest.raises(UserError, match="ema_decay was 0.9, is 0.5"):
         check(tmp_path, program, kept=dict(average_decay=0.9), ema_decay=0.5)
+
+
+def test_a_loss_that_is_gone_does_not_resume(tmp_path):
+    with pytest.raises(UserError, match="tagged_pieces was all, is first"):
+        check(tmp_path, "run_tagger.py", kept=dict(tagged_pieces="all"))
+
+
+def test_the_best_of_several_trials_of_an_earlier_version_is_kept(tmp_path):
+    """They left no run beside it, so that a new one would replace it."""
+    (tmp_path / "best").mkdir()
+    for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"):
+        (tmp_path / "best" / name).write_text('model_checkpoint_path: "model.ckpt-1"')
+    kept = KeptSettings(str(tmp_path), "run", (RUNS["run_classifier.py"],), evaluates=True)
+    with pytest.raises(UserError, match="best has a model, but .* has no run"):
+        kept.check(None, None)
+    (tmp_path / "evaluations.json").write_text("{}")
+    kept.check(None, None)
 
 
 @pytest.mark.parametrize("program, changes", [

@@ -80,6 +80,12 @@ def test_files_are_found_sorted_and_once(tree, patterns, expected):
     assert reading.find_files(patterns) == expected.split()
 
 
+def test_links_to_directories_are_not_followed(tree):
+    for name in ("x", "sub/y"):
+        os.symlink(".", name)
+    assert reading.find_files("sub") == ["sub/deep/f.txt", "sub/e.TXT"]
+
+
 def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):
     path = write(tmp_path / "a[1].txt", "x")
     assert reading.find_files(str(path)) == [str(path)]

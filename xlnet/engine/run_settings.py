@@ -50,15 +50,20 @@ class KeptSettings:
         """Compares with what the run in `model_dir` has so far.
 
         Raises:
-          UserError: as of `check_directory`; or a setting that affects training differs, and
-            `allow_changes` is off.
+          UserError: as of `check_directory`; a setting that affects training differs, and
+            `allow_changes` is off; or there is a best model, but not the run that it is of.
         """
         check_directory(self._model_dir, config, tokenizer)
-        if not checkpoint.all_prefixes(self._model_dir) or not os.path.exists(self._path):
+        if not checkpoint.all_prefixes(self._model_dir):
+            self._check_best()
+            return
+        if not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
         changes = ["%s was %s, is %s" % (field.name, was, now)
                    for field, was, now in self._changes(before) if self._matters(field, was)]
+        if before.get("tagged_pieces") == "all":        # of earlier versions
+            changes.append("tagged_pieces was all, is first")
         if not changes:
             return
         if not self._allows_changes:
@@ -67,6 +72,14 @@ class KeptSettings:
                 "another model_dir, or --allow_changes=True" % (
                     self._model_dir, "; ".join(changes)))
         _log.info("note: settings changed: %s", "; ".join(changes))
+
+    def _check_best(self):
+        """Training would replace it. Several trials of earlier versions left only their best."""
+        best, evaluations = (os.path.join(self._model_dir, name) for name in (
+            best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME))
+        if checkpoint.noted(best) and not os.path.exists(evaluations):
+            raise UserError("model_dir: %s has a model, but %s has no run that it could be from; "
+                            "give another model_dir" % (best, self._model_dir))
 
     def _changes(self, before):
         """Yields (field, old value, new value); a setting that is not in the file had its

@@ -31,31 +31,40 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             for index in range(len(attention.layers))]
     names = _names(attention)
     families, _ = fonts.choose("".join(names))
-    margin = 0.9 + 0.05 * max(map(fonts.drawn_length, names))       # for names and titles [inches]
-    panel = max(_CELL * len(names), 1.1) + 0.25
-    figure = Figure(figsize=(margin + len(heads) * panel, margin + len(rows) * panel), dpi=130,
-                    layout="constrained")
-    figure.suptitle("Attention weights" + "\nnumbers: positions in the factorization order" * (
-        attention.places is not None), fontsize=8)
+    margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
+    panel = max(_CELL * len(names), 1.1)
+    width = margin + len(heads) * (panel + 0.12) + 0.5
+    height = 0.6 + len(rows) * (panel + 0.3) + margin
+    figure = Figure(figsize=(width, height), dpi=130)
+    figure.text(0.5, 1 - 0.12 / height, "Attention weights", ha="center", va="top",
+                fontsize=10, weight="bold")
+    if attention.places is not None:
+        figure.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
+                    ha="center", va="top", fontsize=6, color=figures.NOTES)
     small: Any = dict(fontsize=6, color=figures.NOTES)
-    ticks: Any = dict(fontsize=5.5, family=families, parse_math=False)
-    grid = figure.subplots(len(rows), len(heads), squeeze=False, sharex=True, sharey=True)
-    for panels, (stream, index) in zip(grid, rows):
+    for y, (stream, index) in enumerate(rows):
         values = attention.streams[stream][index, np.array(heads) - 1]
-        for axes, head, weights in zip(panels, heads, values):
-            image = axes.imshow(weights, cmap=_COLORS[stream], vmin=0, vmax=max(values.max(), 1e-9),
-                                aspect="auto", interpolation="nearest")
-            axes.set_title("head %d" % head, fontsize=7, pad=3)
-            axes.set_yticks(range(len(names)), names, **ticks)
-            axes.set_xticks(range(len(names)), names, rotation=90, **ticks)
+        bottom = 1 - (0.72 + y * (panel + 0.3) + panel) / height
+        lefts = (margin + np.arange(len(heads) + 1) * (panel + 0.12)) / width
+        for x, head in enumerate(heads):
+            axes = figure.add_axes((lefts[x], bottom, panel / width, panel / height))
+            image = axes.imshow(values[x], cmap=_COLORS[stream], vmin=0, aspect="auto",
+                                vmax=max(values.max(), 1e-9), interpolation="nearest")
+            axes.set_title("%s, layer %d, head %d" % (stream, attention.layers[index], head)
+                           if not x else "head %d" % head, fontsize=7, pad=3,
+                           loc="left" if not x else "center")
+            ticks: Any = dict(fontsize=5.5, family=families, parse_math=False)
+            axes.set_yticks(range(len(names)), names if not x else [], **ticks)
+            axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
+                            **ticks)
+            axes.set_ylabel("" if x else "query", **small)
+            axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)
             axes.spines[:].set_color(figures.LINES)
-        panels[0].set_ylabel("%s, layer %d\nquery" % (stream, attention.layers[index]), **small)
-        scale = figure.colorbar(image, ax=list(panels), pad=0.01)
+        scale = figure.colorbar(image, cax=figure.add_axes(
+            (lefts[-1], bottom, 0.08 / width, panel / height)))
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
-    for axes in grid[-1]:
-        axes.set_xlabel("key", **small)
     figures.save(figure, path)
 
 

@@ -108,6 +108,8 @@ def average(settings: AverageSettings) -> None:
     prefixes = tools.last(settings.model_dir, settings.last) if settings.model_dir else [
         checkpoint.resolve(path.strip(), "input")
         for path in (settings.input or "").split(",")]
+    if len(prefixes) < 2:
+        raise UserError("input: an average is of two or more checkpoints, found 1")
     tools.average(prefixes, settings.output)
     print("mean of %s -> %s" % (", ".join(prefixes), settings.output))
 

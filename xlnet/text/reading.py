@@ -8,7 +8,7 @@ Chunks of a file are read independently. A chunk owns the lines (books: paragrap
 its byte range; where documents are selected (`split`), the documents that do. Its reader looks one
 line back, and ahead as far as needed. So the chunks of a file give the same lines, one after the
 other, wherever it is cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in
-memory, except for files whose lines end in a carriage return alone.
+memory.
 """
 
 from __future__ import annotations
@@ -87,10 +87,14 @@ def _local_files(pattern):
         [name] if os.path.isfile(name) else _files_below(name))]
 
 
-def _files_below(directory):
-    paths = glob.glob(os.path.join(glob.escape(directory), "**"), recursive=True)
-    return [path for path in paths if path.lower().endswith(
-        (".txt", ".jsonl", ".ndjson", ".gz")) and os.path.isfile(path)]
+def _files_below(top):
+    paths = []
+    for directory, below, names in os.walk(top):    # does not follow links, which may be circles
+        below[:] = [each for each in below if each[0] != "."]
+        paths += [os.path.join(directory, each) for each in names
+                  if each[0] != "." and each.lower().endswith(
+                      (".txt", ".jsonl", ".ndjson", ".gz"))]
+    return paths
 
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
@@ -175,6 +179,27 @@ def form_is_in_name(chunk: Chunk) -> bool:
     return form == Form(kind, name.endswith(".gz"))
 
 
+class _LineFeeds(io.RawIOBase):
+    """A file whose carriage returns are line feeds."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer):
+        content = self._file.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[:len(content)] = content
+        return len(content)
+
+
 class _File:
     """The (unpacked) bytes of a file.
 
@@ -191,9 +216,8 @@ class _File:
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
         self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
-        if form.ends_in_cr:             # of old systems, so it fits into memory
-            self._file = io.BytesIO(self._guarded(self._file.read, -1).replace(b"\r", b"\n"))
-            self._place = 0
+        if form.ends_in_cr:
+            self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
 
     def __enter__(self):
         return self

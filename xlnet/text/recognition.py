@@ -50,7 +50,7 @@ class Form(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether the file can only be read from its beginning to its end."""
-        return self.is_packed or self.ends_in_cr or self.kind in (JSON, TABLE)
+        return self.is_packed or self.kind in (JSON, TABLE)
 
 
 def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
