@@ -218,6 +218,13 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
     assert message in str(e.value) and "\n" not in str(e.value)
 
 
+def test_a_document_that_no_query_needs_may_be_damaged(tmp_path):
+    write_trec(tmp_path)
+    with open(tmp_path / "documents.tsv", "ab") as file:
+        file.write(b"v\tbad \xe9\n")
+    assert read(tmp_path) == EXPECTED
+
+
 def test_trec_files_are_of_rankings(tmp_path):
     write_trec(tmp_path)
     with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of tsv"):

@@ -63,9 +63,14 @@ def test_squad_s_files(tmp_path):
     assert unlabelled[0].label is None
 
 
+def test_squad_s_list_may_come_after_other_values(tmp_path):
+    for before in ({"meta": {"source": "x"}}, {"authors": ["a"]}, {"version": "[1]"}):
+        assert read(tmp_path, {**before, "data": [article(question())]})[0].id == "q1"
+
+
 WRONG = (
     ('{"data": [', "not valid JSON"),
-    ({"data": {}}, "train-v2.0.json:1: no column 'context'"),
+    ({"data": {}}, "data is not a list, expected a list of articles"),
     ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
     ({"data": [{"paragraphs": [{"qas": []}]}]},
      "article 1, paragraph 1: expected an object with a context and a list of qas"),

@@ -81,6 +81,14 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
     assert predicted.words == ("#", "1", "fan")
 
 
+@pytest.mark.parametrize("text, words", (
+    ("# sent_id = 1\n1\tEU\tB-A\n2\tdo\tO\n\n#newdoc\n1\tPeter\tB-A\n2\tx\tO\n",
+     [("EU", "do"), ("Peter", "x")]),
+    ("1 B-A\n1 I-A\n0 O\n", [("1", "1", "0")])))
+def test_a_column_that_counts_the_words_does_so_in_each_sentence(tmp_path, text, words):
+    assert [sentence.words for sentence in read(write(tmp_path, text))] == words
+
+
 def test_comments_do_not_hide_tabs(tmp_path):
     text = "#id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
     sentences = read(write(tmp_path, text))

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -54,6 +56,32 @@ FILES = [
         "language\tgold_label\tsentence1\tsentence2", "zh\tneutral\tx\ty", "de\tneutral\ta\tb"], [
             ("1", "a", "b", "neutral")]),
 ]
+
+
+def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
+    task = Task("custom", ("title", "text"), (), ("label",), ("0", "1"), ("accuracy",),
+                TASK_TYPES["classification"], id="id")
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        '{"text": "a", "label": "0"}\n{"title": "b", "text": "c", "label": "1", "id": 7}')
+    assert parsing.read_file(task, str(path), need_labels=True) == [
+        Row("0", (("a", None),), "0"), Row("7", (("b c", None),), "1")]
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    path = tmp_path / "dev.tsv"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("sentence\tlabel\nit ran\t1\n",))
+    writer.start()
+    assert rows_of("sst-2", tmp_path, "dev") == [Row("0", (("it ran", None),), "1")]
+    writer.join()
+
+
+def test_utf16_without_a_mark_is_an_error_of_the_file(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes("sentence\tlabel\n".encode("utf-16-le"))
+    with pytest.raises(UserError, match="dev.tsv: not utf-16: .*BOM"):
+        parsing.read_rows(dataclasses.replace(TASKS["sst-2"], encoding="utf-16"), str(tmp_path),
+                          "dev", need_labels=True)
 
 
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
@@ -205,9 +233,9 @@ ERRORS = {
     "CSV of one column": ("yelp-5", "5 a\n", "test.csv: no column 'text' (columns: 5 a)"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json: item 1: expected a JSON object, found int"),
-    "no key": ("tnews", '{"label": "100"}\n', "dev.json:1: no column 'sentence'"),
+    "no key": ("tnews", '{"label": "100"}\n', "dev.json: no column 'sentence'"),
     "key missing in a row": ("tnews", '{"label": "100", "sentence": "x"}\n{"label": "100"}\n',
-                             "dev.json:2: no column 'sentence' (columns: label)"),
+                             "dev.json:2: column 'sentence' is empty"),
 }
 
 

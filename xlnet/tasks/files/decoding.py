@@ -9,6 +9,7 @@ import gzip
 import io
 import itertools
 import logging
+import os
 import re
 import sys
 import zlib
@@ -34,17 +35,17 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
     """A function that opens a file for reading, unpacked, as often as it is called.
 
     Args:
-      path: "-": the standard input, of which a copy is kept.
+      path: "-": the standard input; of it, and of a pipe, a copy is kept.
       what: its role in errors.
 
     Raises:
       UserError: there is no such file, or it is not completely compressed.
     """
-    if path == "-":
-        source = row_store.temporary_copy(sys.stdin.buffer)
-    else:
+    if path != "-":
         files.require_file(path, what)
-        source = open(path, "rb")
+    source = sys.stdin.buffer if path == "-" else open(path, "rb")
+    if not os.path.isfile(path):        # a pipe, which can be read once
+        source = row_store.temporary_copy(source)
     is_compressed = source.read(2) == b"\x1f\x8b"
 
     def opened() -> IO[bytes]:
@@ -90,7 +91,7 @@ class Lines:
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
         try:
             collections.deque(self.chunks(), maxlen=0)
-        except UnicodeDecodeError:
+        except UnicodeError:
             self._find_errors(encoding, skips)
         start = self.start()
         # Excel for the Mac wrote line feeds in quoted cells.

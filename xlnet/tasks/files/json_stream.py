@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Optional
 
 import ijson
 
@@ -30,6 +30,20 @@ def items(chunks: Iterable[str], prefix: str) -> Iterator[Any]:
         raise ValueError(str(e).partition("\n")[0]) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
+    """ijson's event, such as "start_array", at a key of the object in a text, which is read up to
+    there; None if the text is not an object or has no such key."""
+    try:
+        for place, event, _ in ijson.parse(_Bytes(chunks), use_float=True):
+            if place == key:
+                return event
+            if not place and event not in ("map_key", "start_map"):
+                break
+    except (ijson.JSONError, ValueError):
+        pass
+    return None
 
 
 class _Bytes:

@@ -141,11 +141,15 @@ def _read_table(task, path, need_labels, form, seen, first):
     columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
     found, count = faults.Found(), 0
+    keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
 
     def checked():
         nonlocal count
         for count, (place, values) in enumerate(table.rows, 1):
             index, cells = first + count - 1, by_name(columns, values)
+            if columns is None and not isinstance(values, str):
+                keys.update(dict.fromkeys(cells))
+                cells = {**dict.fromkeys(needed), **cells}
             row, error = (None, values) if isinstance(values, str) else _parse_row(
                 task, columns, needed, cells, index, need_labels)
             if row and row is not _LEFT_OUT and not error:
@@ -162,6 +166,9 @@ def _read_table(task, path, need_labels, form, seen, first):
     rows = kept(checked())
     if not count:
         raise UserError("%s: no rows" % path)
+    missing = next((name for name in needed if columns is None and name not in keys), None)
+    if missing and keys:
+        raise UserError("%s: %s" % (path, readers.no_column(missing, keys)))
     if task.skips_faults and 0 < len(found) < count:
         found.note(path, "of %d rows skipped%s" % (
             count, "" if need_labels else ", their answers are empty"))
@@ -214,8 +221,6 @@ def _needed(task, path, columns, need_labels):
 def _parse_row(task, columns, needed, cells, index, need_labels):
     """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
     missing = next((name for name in needed if name not in cells), None)
-    if columns is None and missing:
-        return None, readers.no_column(missing, cells)
     beyond = cells.get(None, [])
     if missing or any(beyond):
         return None, "%d column(s), expected %d" % (

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
+from xlnet.errors import UserError
 from xlnet.tasks.files import json_stream, parsing, readers
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types.task import Row, Task
@@ -27,15 +28,14 @@ Answer = collections.namedtuple("Answer", "text start")
 
 # ---- SQuAD's JSON
 
-# A list at the key `data`, which no JSON lines of a table have.
-_START = re.compile(r'\{[^{\[]*"data"\s*:\s*\[')
-
-
 def _read_json(task, path, lines):
     """SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id", "question",
     "answers"}]}]}]}, read an article at a time; Hugging Face's form, {"data": [{"id", "context",
     "question", "answers"}]}; or the common JSON of tables."""
-    if not _START.match(lines.start()):
+    event = json_stream.event_at(lines.chunks(), "data")
+    if event not in (None, "start_array"):
+        raise UserError("%s: data is not a list, expected a list of articles" % path)
+    if event is None:
         return readers.Table(None, (
             (place, _with_answers(task, cells) if isinstance(cells, dict) else cells)
             for place, cells in readers.FORMS["jsonl"](task, path, lines).rows))

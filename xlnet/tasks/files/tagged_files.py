@@ -232,12 +232,17 @@ class _Columns:
 
     def _counts_words(self):
         """Whether the first column counts the words of each sentence, from 1 or 0 on."""
-        first = (self._cells(line)[0] for i, line in enumerate(self._lines.first(_LOOKED_AT))
-                 if self._is_row(i, line))
-        cells = [cell for cell in first if not _RANGE.fullmatch(cell)]
-        return len(cells) > 1 and cells[0] in ("0", "1") and all(map(str.isdecimal, cells)) \
-            and all(int(after) in (0, 1, int(before) + 1)
-                    for before, after in zip(cells, cells[1:]))
+        before, count = None, 0
+        for i, line in enumerate(self._lines.first(_LOOKED_AT)):
+            if not line.strip(" \t"):
+                before = None
+            elif self._is_row(i, line) and not (before is None and line.startswith("#")):
+                cell = self._cells(line)[0]
+                if not _RANGE.fullmatch(cell):
+                    if cell not in (("0", "1") if before is None else (str(before + 1),)):
+                        return False
+                    before, count = int(cell), count + 1
+        return count > 1
 
     def read(self, skips):
         """Yields the sentences, in order."""

@@ -6,6 +6,7 @@ import os
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import faults, readers
+from xlnet.tokenization.tokenizer import is_text
 
 _JUDGEMENT = "query 0 document relevance"       # a line of qrels
 
@@ -83,13 +84,17 @@ def _read_texts(task, path, wanted):
     larger than the memory."""
     texts: dict[str, str] = {}
     found = faults.Found()
-    for number, line in enumerate(readers.read_lines(path, "ranking", task.encoding), 1):
+    lines = readers.read_lines(path, "ranking", task.encoding, skips=True)
+    for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")
         name = name.strip()
         if name and not tab:
             found.add("%s:%d" % (path, number), "expected a name, a tab and a text")
         elif name in texts:
             found.add("%s:%d" % (path, number), "duplicate '%s'" % name)
+        elif name in wanted and not is_text(text):
+            escaped = next(c for c in text if not is_text(c))       # of a byte
+            found.add("%s:%d" % (path, number), "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xff))
         elif name in wanted:
             texts[name] = text.replace("\t", " ")
     found.refuse()
