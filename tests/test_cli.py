@@ -14,6 +14,7 @@ from helpers.paths import ROOT
 
 from xlnet import cli
 from xlnet.errors import UserError
+from xlnet.settings.fields import setting_type
 
 PROGRAM = """
 import dataclasses, logging, time
@@ -159,7 +160,22 @@ def test_a_habit_leads_to_a_flag_that_has_an_effect():
     assert done.returncode == 2 and "it is called --seq_len here" in done.stderr
 
 
-def test_home_is_expanded_in_paths(monkeypatch, tmp_path):
+# Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.
+NO_PATHS = """
+allowed_hosts answer_column answer_start_column beam_options blank books choice_columns
+class_weights cls_scope context_column delimiter encoding eval_split heads host id_column json_field
+label_column label_separator label_thresholds language languages layers metric name names order
+pieces predict_split query_id_column question_column reference seeds sentence signatures steps_shown
+stop tag_column task_name tasks text text_a_column text_b_column tpu_name variants ways word_column
+""".split()
+
+
+def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
+    texts = {name for file in programs.all_files() for program in file.programs
+             for name, field in program.settings.items()
+             if setting_type(field) is str and not field.metadata["choices"]}
+    assert {name for name in texts if not cli._PATHS.fullmatch(name)} <= set(NO_PATHS)
+    assert not any(map(cli._PATHS.fullmatch, NO_PATHS))
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "text.txt").write_text("no text")
     for given in ("~", "~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):

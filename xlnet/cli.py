@@ -29,8 +29,10 @@ _CONFIG_HELP = ("JSON file of settings, names without dashes, or the name of a p
 
 _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perhaps relative to them
 
-# Settings that are text; in all others a path may begin with ~ or $HOME.
-_TEXTS = ("text", "sentence", "stop", "blank")
+# The ends of names of settings that are paths; in these ~ and $HOME are expanded.
+_PATHS = re.compile(
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
+    r"|input|output)")
 
 # Settings without effect that were switches: a value is optional.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
@@ -141,9 +143,8 @@ def _run(main, groups, no_longer_needed, console):
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed)
-    for name in fields:
-        if name not in _TEXTS:
-            _expand(name)
+    for name in filter(_PATHS.fullmatch, fields):
+        _expand(name)
     _require(fields)
     _check_alternatives(fields)
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
@@ -227,7 +228,7 @@ def _expand(name):
     """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
     shell does not after a flag's =."""
     value = FLAGS[name].value
-    if isinstance(value, str) and re.search(r"(^|,)\s*(~[\w.-]*(/|,|$)|\$)", value):
+    if isinstance(value, str) and re.search(r"(^|,)\s*[~$]", value):
         FLAGS[name].value = ",".join(
             os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 

@@ -1,4 +1,4 @@
-"""What stands around the code: citation, container, templates."""
+"""Files around the code: citation, container, templates."""
 
 import json
 import os

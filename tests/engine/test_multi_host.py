@@ -226,7 +226,7 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
 
 
 class Session:
-    """`waits` until it is told otherwise to be closed, as one does whose first step is stuck."""
+    """`waits` until another thread closes it, as one does whose first step is stuck."""
 
     def __init__(self, waits):
         self._waits = waits

@@ -55,7 +55,7 @@ def test_a_loss_that_is_gone_does_not_resume(tmp_path):
 
 
 def test_the_best_of_several_trials_of_an_earlier_version_is_kept(tmp_path):
-    """They left no run beside it, so that a new one would replace it."""
+    """They left no run in its directory, so that a new one would replace it."""
     (tmp_path / "best").mkdir()
     for name in ("checkpoint", "model.ckpt-1.index", "model.ckpt-1.data-00000-of-00001"):
         (tmp_path / "best" / name).write_text('model_checkpoint_path: "model.ckpt-1"')

@@ -148,7 +148,7 @@ def _read_table(task, path, need_labels, form, seen, first):
         for count, (place, values) in enumerate(table.rows, 1):
             index, cells = first + count - 1, by_name(columns, values)
             if columns is None and not isinstance(values, str):
-                keys.update(dict.fromkeys(cells))
+                keys.update(cells)
                 cells = {**dict.fromkeys(needed), **cells}
             row, error = (None, values) if isinstance(values, str) else _parse_row(
                 task, columns, needed, cells, index, need_labels)
