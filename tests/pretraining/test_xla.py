@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import types
 
 import numpy as np
@@ -84,9 +85,11 @@ def test_noise_and_formats_are_those_of_the_plain_step(objective, precision, rec
 
 def test_the_flag_changes_no_number(place):
     """Dropout on: its noise is the same, too."""
-    run = dict(train_steps=6, next_segment_loss=1., position_dropout="row")
+    run = dict(train_steps=6, log_steps=1, next_segment_loss=1., position_dropout="row")
     for name, xla in (("plain", False), ("compiled", True)):
         done = train(place, name, xla=xla, **run)
         assert done.returncode == 0, done.stderr
+    speeds = list(map(int, re.findall(r"(\d+) tokens/s", done.stdout)))
+    assert speeds[-1] > 10 * speeds[0], "every step is compiled again: %s" % done.stdout
     np.testing.assert_allclose(curve(place, "compiled"), curve(place, "plain"), rtol=1e-5)
     assert (curve(place, "compiled") != curve(place, "plain")).any(), "it was not compiled"

@@ -329,7 +329,10 @@ def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[..., Any]:
         return two_streams(Network(config, run, seed, first_row), weights, inputs, ends)
     if run.is_training and run.recompute:
         one_layer = functools.partial(ops.recomputed, one_layer)
-    return ops.built_once(one_layer) if run.built_once else one_layer
+    # XLA takes all inputs of a function for constants if shapes go from it to its gradient, and so
+    # would compile the step again for each batch.
+    is_shared = run.built_once and run.device != "xla"
+    return ops.built_once(one_layer) if is_shared else one_layer
 
 
 def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],
