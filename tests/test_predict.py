@@ -1,10 +1,13 @@
 """xlnet predict: a model of any task type, from the standard input to the standard output."""
 
 import io
+import json
 
 import pytest
 from helpers import command
 from helpers.models import make_model
+
+import xlnet
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
@@ -101,3 +104,20 @@ def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkey
                        output=output)
     assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()
+
+
+def test_the_model_says_how_distances_are_clipped(tmp_path):
+    model = make_model(tmp_path / "model", "regression")
+    (tmp_path / "new.txt").write_text("kamat rokmi ka mi kamat ro\n")
+    new = str(tmp_path / "new.txt")
+
+    def predict():
+        return command.succeed("xlnet predict", model_dir=model, input=new).stdout
+    without = predict()
+    given = command.succeed("run_classifier.py", "--do_predict", model_dir=model, clamp_len=1,
+                            predict_file=new, predict_output="-").stdout
+    path = tmp_path / "model" / "task.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), clamp_len=1)))
+    assert predict() == given != without
+    with xlnet.load(model) as loaded:
+        assert "%.6f" % loaded.score("kamat rokmi ka mi kamat ro") in given

@@ -13,6 +13,7 @@ from helpers.paths import GOLDEN
 import xlnet
 from xlnet.convert import config_json, conversion, described
 from xlnet.engine import checkpoint, train_step
+from xlnet.models.resolved import CARRIED_NAME
 from xlnet.network import heads, modeling
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -71,7 +72,7 @@ def converted(tmp_path):
 def test_language_model(graph, converted):
     """Two streams, a permutation mask, target slots and memories, logits and new memories."""
     model = converted("lm")
-    carried = config_json.read(str(model.directory / config_json.CARRIED_NAME)).carried
+    carried = config_json.read(str(model.directory / CARRIED_NAME)).carried
     run = xlnet.RunConfig(False, **RUN, mem_len=carried["mem_len"], reuse_len=carried["reuse_len"])
     ids, segments, padding = (tf.transpose(x) for x in model.texts())
     mems = [tf.constant(mem) for mem in model["in/mems"]]                     # [M,B,D] each

@@ -41,8 +41,7 @@ _DEFAULT_SIZES = {"n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
                   "vocab_size": 32000}
 
 # Entries without a counterpart here, with their values for models of ours. Those of a folder are
-# kept in a file next to its checkpoint, and return from there.
-CARRIED_NAME = "huggingface_config.json"
+# kept in a file next to its checkpoint, `CARRIED_NAME`, and return from there.
 CARRIED: Mapping[str, Any] = {
     "attn_type": "bi", "bi_data": False, "bos_token_id": 1, "clamp_len": -1, "dropout": 0.1,
     "end_n_top": 5, "eos_token_id": 2, "initializer_range": 0.02,

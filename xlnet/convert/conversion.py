@@ -23,6 +23,7 @@ from xlnet.convert import (
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
+from xlnet.models.resolved import CARRIED_NAME
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
@@ -105,7 +106,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
     model.config.to_json(os.path.join(directory, CONFIG_NAME))
     if tokenizer is not None:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    files.write_json(os.path.join(directory, config_json.CARRIED_NAME), config_json.carried(model))
+    files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
     if description is None:
         checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
         return
@@ -116,10 +117,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
 
 
 def _note_what_differs(model, tokenizer, source):
-    """Notes what the command line must have for the same outputs."""
-    clamp_len = model.carried.get("clamp_len", -1)
-    if clamp_len > 0:
-        _log.warning("note: clamp_len is %d there; give --clamp_len=%d", clamp_len, clamp_len)
+    """Notes what is not as there."""
     _note_pooling(model)
     if model.head in (config_json.NETWORK, weights.LM):
         return
@@ -199,7 +197,7 @@ def _find_checkpoint(source):
 
 def _describe_ours(directory, config, ours):
     """The `config_json.Model` of a checkpoint, and the name of its output layer."""
-    path = os.path.join(directory, config_json.CARRIED_NAME)
+    path = os.path.join(directory, CARRIED_NAME)
     came = config_json.read(path) if os.path.exists(path) else None
     found = described.read(directory, config)
     if found:
@@ -218,7 +216,7 @@ def _run_settings(directory) -> Mapping[str, Any]:
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
-    for name in ("pretraining.json", "finetuning.json"):
+    for name in ("pretraining.json", "finetuning.json", task_json.TASK_NAME):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
         found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")

@@ -11,7 +11,7 @@ from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
 from xlnet.models import task_json
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.settings.network import XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -111,7 +111,8 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
     if model.head == weights.CHOICE:
         stored["labels"] = _names_of_answers(model, columns)
-    return task_json.describe(settings, custom.get_task(settings, stored), tokenizer)
+    return task_json.describe(settings, custom.get_task(settings, stored), tokenizer,
+                              model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
 
 def _settings(model, columns, common):

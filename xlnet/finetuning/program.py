@@ -44,6 +44,9 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     device = device.on_one_machine()
     settings = resolved.resolve(settings, given)
     settings, optimization = lengths.with_length(settings, optimization, given)
+    if "clamp_len" not in given:
+        network = dataclasses.replace(network, clamp_len=resolved.clamp_len_of(
+            settings.model_dir, settings.init_checkpoint))
     check(settings)
     with contextlib.ExitStack() as stack:
         if not settings.output_dir:

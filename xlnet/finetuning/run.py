@@ -76,7 +76,8 @@ class Run:
           UserError: settings, files, model directory and devices do not fit together.
         """
         self._check_settings()
-        self._description = task_json.describe(self._settings, self._task, self._tokenizer)
+        self._description = task_json.describe(self._settings, self._task, self._tokenizer,
+                                               self._network.clamp_len)
         self._check_model_dir()
         self._read_rows()
         self._model = TaskModel(self._config, self._task, self._network, self._settings,

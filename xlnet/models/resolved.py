@@ -18,13 +18,15 @@ from xlnet import files
 from xlnet.errors import MissingFlag, UserError
 from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import TaskSettings
-from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
+CARRIED_NAME = "huggingface_config.json"    # next to converted weights: what only that library uses
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +83,27 @@ def directory_of(checkpoint: str) -> str:
 def weights_in(directory: str) -> list[str]:
     """The index files of the checkpoints in a directory."""
     return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
+
+
+def clamp_len_of(model_dir: str, init_checkpoint: Optional[str] = None) -> int:
+    """The `clamp_len` that a fine-tuned model, or else the initial weights, were trained with; -1
+    if their files do not say so."""
+    home = home_of(model_dir)
+    if home:
+        return kept_clamp_len(home, model_dir)
+    return kept_clamp_len(*[directory_of(init_checkpoint)] if init_checkpoint else [])
+
+
+def kept_clamp_len(*directories: str) -> int:
+    """The `clamp_len` in the first file with it of those next to weights in these directories."""
+    field, = (each for each in dataclasses.fields(NetworkSettings) if each.name == "clamp_len")
+    for path in (os.path.join(directory, name) for directory in directories for name in (
+            TASK_NAME, "finetuning.json", PRETRAINING_NAME + ".json", CARRIED_NAME)):
+        kept = files.read_json(path, "settings").get("clamp_len") if os.path.exists(path) else None
+        if kept is not None:
+            check_value(field, kept, path)
+            return kept
+    return NetworkSettings.clamp_len
 
 
 def kept_by_model(settings: TaskSettings) -> dict[str, Any]:

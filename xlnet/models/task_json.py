@@ -12,6 +12,7 @@ from xlnet.errors import UserError
 from xlnet.models import resolved
 from xlnet.models.resolved import TASK_NAME
 from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -19,7 +20,8 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _log = logging.getLogger(__name__)
 
 
-def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> dict:
+def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer,
+             clamp_len: int = NetworkSettings.clamp_len) -> dict:
     """The content of `task.json`: all that predictions depend on, except the architecture."""
     return {
         "task": task.trained_as or task.name,
@@ -28,6 +30,7 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
         "head": task.head.scope(settings.cls_scope),
         "uncased": tokenizer.uncased,
         "keep_accents": tokenizer.keep_accents,
+        "clamp_len": clamp_len,
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
@@ -43,7 +46,7 @@ _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
 # The weights do not depend on these: the network has no absolute positions, so it takes any length
 # and any number of windows. `resolved` compares the settings.
-_MAY_DIFFER = ("kind_options", "columns", "settings")
+_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len")
 
 
 def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:

@@ -113,15 +113,14 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     settings = _beside(settings, home)
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = resolved.read_vocabulary(settings, config)
+    network = dataclasses.replace(network, clamp_len=resolved.kept_clamp_len(
+        home, *[path] * os.path.isdir(path)))
     checkpoint.check_config(prefix, config)
     if is_tuned:
         with _as_written(task_path):
             tuned = _tuned_for(path, settings, tokenizer)
         return LoadedModel(prefix, config, tokenizer, network, tuned)
-    kept = _of_pretraining(home)
-    return LoadedModel(prefix, config, tokenizer,
-                       dataclasses.replace(network, clamp_len=kept["clamp_len"]), None,
-                       kept["objective"])
+    return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
 
 
 def _find(path, use_checkpoint):
@@ -171,15 +170,14 @@ def _settings(path, given):
     return resolved.resolve(settings, [name for name, value in given.items() if value])
 
 
-def _of_pretraining(home):
-    """clamp_len and objective of the run in `home`; a released model has the defaults."""
+def _objective(home):
+    """That of the pretraining run in `home`; a released model has the default."""
     path = os.path.join(home, PRETRAINING_NAME + ".json")
     stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}
-    kept = {}
-    for group, name in ((NetworkSettings, "clamp_len"), (PretrainingSettings, "objective")):
-        field, = (field for field in dataclasses.fields(group) if field.name == name)
-        kept[name] = stored.get(name, field.default)
-        check_value(field, kept[name], path)
+    field, = (field for field in dataclasses.fields(PretrainingSettings)
+              if field.name == "objective")
+    kept = stored.get(field.name, field.default)
+    check_value(field, kept, path)
     return kept
 
 

@@ -159,7 +159,7 @@ def _write_extra(model, directory, dtype, made):
     if model.tuned:
         tuned = model.tuned
         files.write_json(os.path.join(extra, TASK_NAME), task_json.describe(
-            tuned.settings, tuned.task, model.tokenizer))
+            tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len))
         if tuned.task.labels is not None:
             files.write_json(os.path.join(extra, LABELS_NAME), list(tuned.task.labels))
     files.write_json(os.path.join(extra, VERSIONS_NAME), {
