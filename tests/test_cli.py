@@ -75,6 +75,14 @@ def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_the_output_cannot_encode_is_shown_by_its_codes(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace('"a line " * 2000', '"\\u4e2d"'))
+    done = start(["env", "PYTHONIOENCODING=ascii", sys.executable, str(path)])
+    assert done.communicate()[0].endswith("\n\\u4e2d\n") and not done.returncode
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_with_one_line(program):
     process = start(program + ["--seconds=60"])
     assert process.stdout.readline() == "1 shown\n"      # flushed at once

@@ -92,6 +92,7 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
 def test_a_run_config_from_flags():
     class Flags:
         use_tpu, use_bfloat16, dropout, mem_len, reuse_len = False, True, 0.3, 7, 5
+        device = "auto"         # of the program, not of ours
     run = xlnet.create_run_config(False, False, Flags)
     assert (run.precision, run.dropout, run.dropatt, run.mem_len) == ("bf16", 0.3, 0.1, 7)
     assert xlnet.create_run_config(False, True, Flags).mem_len is None

@@ -181,10 +181,10 @@ def test_help_speaks_of_subcommands(installed, tmp_path):
 
 
 def test_texts_name_programs_as_they_were_started():
-    text = "python train_gpu.py; data_utils.py writes one, my_data_utils.py does not"
+    text = "python train_gpu.py; data_utils.py writes one, my_data_utils.py, x/train_gpu.py do not"
     assert as_started(text, "train_gpu.py") == text
     assert as_started(text, "xlnet data make") == as_started(text, "xlnet checkpoints strip") == (
-        "xlnet pretrain; xlnet data make writes one, my_data_utils.py does not")
+        "xlnet pretrain; xlnet data make writes one, my_data_utils.py, x/train_gpu.py do not")
 
 
 @pytest.mark.parametrize("words, status, said", (

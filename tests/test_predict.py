@@ -48,6 +48,13 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
 
 
+def test_a_table_is_not_written_as_json(model_of):
+    done = command.run("xlnet predict", model_dir=model_of("regression"), input="-",
+                       output="p.jsonl")
+    assert done.returncode == 1
+    assert "output: 'p.jsonl', expected a name that ends in .tsv or .csv" in done.stderr
+
+
 def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, model_of):
     """Each as it is alone; a directory may be given for one file, too."""
     monkeypatch.chdir(tmp_path)

@@ -92,6 +92,8 @@ def run(main: Callable[..., object], *groups: type,
     """
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _showing_log(program) as console, errors.explained():
             _define(groups, no_longer_needed)

@@ -73,7 +73,7 @@ COMMANDS = {command.name: command for group in GROUPS.values() for command in gr
 # Files at the root of the repository, for the original's command lines.
 _FILES = {command.program: command.name for command in COMMANDS.values()
           if command.name in ("data make", "pretrain", "classify", "squad", "tag")}
-_FILE = re.compile(r"(?:\bpython )?\b(%s)\.py\b" % "|".join(_FILES))
+_FILE = re.compile(r"(?:\bpython )?(?<![\w./-])(%s)\.py\b" % "|".join(_FILES))
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 
 

@@ -64,7 +64,7 @@ def test_a_causal_model_has_one_stream(causal):
 def test_a_picture_and_a_page(runs, tmp_path):
     png, page = tmp_path / "a.png", tmp_path / "a.html"
     done = runs("plot attention", "--text=the </script> cat", "--heads=2",
-                "--output=%s,%s" % (png, page))
+                "--output=%s, %s" % (png, page))
     assert done.returncode == 0 and done.stdout == "written: %s\nwritten: %s\n" % (png, page)
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = page.read_text(encoding="utf-8")

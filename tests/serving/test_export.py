@@ -53,7 +53,7 @@ KINDS = {
     "memory": {},
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
-    "tagging": dict(max_seq_length=40),
+    "tagging": dict(max_seq_length=24),
     "spans": dict(predict_threshold=0.9),
 }
 HAS_PAIRS = ("classification", "sliding", "ranking")
@@ -176,7 +176,7 @@ def test_tags(quick_start, models, tmp_path, caplog):
     sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]
     with caplog.at_level("INFO"):
         saved = exporter.export(models("tagging"), str(tmp_path / "served"))
-    assert "note: as text, a sentence of more than 38 pieces is refused" in caplog.text
+    assert "note: as text, a sentence of more than 22 pieces is refused" in caplog.text
     tagging = loaded.read(models("tagging")).tuned.task
     rows = [tagging.reader.row(str(i), Asked(text))[0] for i, text in enumerate(sentences)]
     values, arrays, task = expected(models("tagging"), rows)
@@ -193,7 +193,7 @@ def test_tags(quick_start, models, tmp_path, caplog):
         assert tags[:count].tolist() == want == [tag for tag in by_piece if tag]
         assert set(words[count:]) | set(tags[count:]) <= {b""}
     assert len(set(by_text["tags"].ravel())) > 2
-    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 38 pieces; cut it"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 22 pieces; cut it"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat " * 30]))))
 
 
@@ -374,7 +374,7 @@ def test_after_a_training(quick_start, tmp_path):
     assert done.returncode == 0 and done.stderr.startswith("note: --do_export is not used: ")
     for number, dtype in ((1, "float32"), (2, "bfloat16")):
         done = command.run("xlnet export", "--model_dir=" + work.path("model"),
-                           "--export_dir=" + work.path("model", "export"), "--signatures=ids",
+                           "--export_dir=" + work.path("model", "export"), "--signatures= ids",
                            "--dtype=" + dtype)
         assert done.returncode == 0
         assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/%d: signatures ids, %s, "

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from helpers.serving import ask, running, wait_until
 
 from xlnet.errors import UserError
+from xlnet.programs import serve
 from xlnet.serving.server import http_server, saved_model
 from xlnet.serving.server.gathering import Busy, Gathering
 from xlnet.serving.server.saved_model import SavedModel
@@ -363,6 +364,18 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
     made.close()
     with pytest.raises(Busy):
         ask_for(made, np.array([1]))
+
+
+def test_a_bad_example_is_named_by_its_row():
+    made = gathering(lambda call, arrays: [UserError("nine") if x == 9 else x for x in arrays["x"]])
+    with pytest.raises(UserError, match="^row 2: nine$"):
+        ask_for(made, np.array([1, 2, 9]))
+    made.close()
+
+
+def test_without_a_host_nobody_else_is_served():
+    with pytest.raises(UserError, match="host is '', expected an address such as 127.0.0.1"):
+        serve.ServingSettings(model="m", host="").check()
 
 
 def test_examples_that_a_caller_computes_count_too():

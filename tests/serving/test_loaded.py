@@ -64,6 +64,13 @@ def test_the_best_checkpoint_is_taken_or_the_newest(model):
     assert loaded.read(str(model), use_checkpoint="newest").prefix == str(model / "model.ckpt-5")
 
 
+def test_a_prefix_of_a_fine_tuned_model_has_its_task(model):
+    for path in (model / "latest", model / "model.ckpt-5"):
+        found = loaded.read(str(path))
+        assert found.prefix == str(model / "model.ckpt-5")
+        assert found.tuned == loaded.read(str(model)).tuned
+
+
 def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_path):
     found = loaded.read(str(RELEASED), spiece_model_file=vocabulary)
     assert found.tuned is None and found.prefix == str(RELEASED / "xlnet_model.ckpt")

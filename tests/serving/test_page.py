@@ -134,7 +134,7 @@ def test_predictions_as_people_want_them(page):
     assert page.inner_text(".text") == ANNA
     predict(page, "choose", text_a="a", choices="one\n\n two")
     assert page.model.asked[-1][1]["choices"] == [[b"one", b" two"]]
-    predict(page, "fill", text="a ___ b")
+    predict(page, "fill", text="a ____ b")
     assert page.inner_text(".bars span") == "a <u> b" and page.inner_text("mark") == "<u>"
     assert page.model.asked[-1][0] == ("fill", (("top", 5),))
     assert "O" in predict(page, "ids", ids="[1, 2]")
@@ -147,7 +147,7 @@ def test_generated_text_and_its_end(page):
 
 
 def test_errors_and_the_command_line(page):
-    assert predict(page, "text", text_a="bad") == "no answer to " + EVIL
+    assert predict(page, "text", text_a="bad") == "row 0: no answer to " + EVIL
     page.click("summary")
     assert page.inner_text("#curl").startswith("curl 'http://127.0.0.1:")
     predict(page, "text", text_a="it's")

@@ -28,9 +28,13 @@ class AttentionSettings(Settings):
 
     def check(self) -> None:
         super().check()
-        for path in self.output.split(","):
+        for path in self.paths():
             if not path.endswith((".png", ".html")):
                 raise UserError("output: '%s', expected a name that ends in .png or .html" % path)
+
+    def paths(self) -> list[str]:
+        """The files to write."""
+        return [path.strip() for path in self.output.split(",")]
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
@@ -40,7 +44,7 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         heads = numbers("heads", settings.heads, model.n_head)
         found = model.attention(settings.text, layers=layers, order=settings.order,
                                 seed=settings.seed, most_tokens=MOST_TOKENS)
-        for path in settings.output.split(","):
+        for path in settings.paths():
             if path.endswith(".png"):
                 attention.draw_attention(path, found, heads)
             else:

@@ -32,7 +32,8 @@ def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export
     export(settings.model_dir, settings.output,
-           names=settings.signatures.split(",") if settings.signatures else None,
+           names=[name.strip() for name in settings.signatures.split(",")]
+           if settings.signatures else None,
            dtype=settings.dtype, use_checkpoint=settings.use_checkpoint,
            model_config_path=settings.model_config_path,
            spiece_model_file=settings.spiece_model_file)

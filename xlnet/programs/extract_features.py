@@ -20,8 +20,9 @@ from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
 @dataclasses.dataclass(frozen=True)
 class FeatureSettings:
     """xlnet features: which texts, which vectors."""
-    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl, "
-                          "paths and patterns with commas between; -: standard input, as .txt",
+    input: str = required("texts: .txt (a text a line; with --text_b_column tabs between a "
+                          "pair), .tsv, .csv or .jsonl, paths and patterns with commas between; "
+                          "-: standard input, as .txt",
                           aliases=("input_file",))
     output: str = required("file to write: .jsonl or .npy", aliases=("output_file",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
@@ -72,7 +73,8 @@ def _rows(settings):
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    if path != "-":             # without errors blank rows of tables are no texts
+    # Without errors blank rows of tables are no texts.
+    if parsing.form_to_predict(task, path, None) is None:
         with contextlib.suppress(UserError):
             return parsing.read_to_predict(task, path)
     return parsing.read_to_predict(dataclasses.replace(task, skips_faults=True), path)

@@ -57,8 +57,6 @@ class InspectionSettings:
 def main(settings: InspectionSettings) -> None:
     from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
-    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
-        sys.stdout.reconfigure(errors="backslashreplace")
     if legacy.is_in(settings.input):
         raise UserError("input: %s has records of the original implementation, "
                         "which train_gpu.py reads; only those of data_utils.py can be shown"

@@ -47,6 +47,9 @@ def main(settings: PredictionSettings) -> None:
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
+    if group is finetuning.ClassifierSettings and settings.output.endswith((".json", ".jsonl")):
+        raise UserError("output: '%s', expected a name that ends in .tsv or .csv: the predictions "
+                        "are a table" % settings.output)
     path = settings.input if os.path.isdir(settings.input) else asking.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)

@@ -41,6 +41,9 @@ class ServingSettings(Settings):
         if bool(self.model) == bool(self.model_dir):
             raise UserError("expected --model_dir=DIRECTORY, a model directory, or --model=EXPORT, "
                             "an exported model; exactly one of them")
+        if not self.host.strip():       # it would be every address of this machine
+            raise UserError("host is %r, expected an address such as 127.0.0.1, or 0.0.0.0 for "
+                            "other machines" % self.host)
 
 
 def main(settings: ServingSettings, limits: LimitSettings) -> None:

@@ -14,6 +14,7 @@ import functools
 import itertools
 import logging
 import math
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ _ALL_ORDERED = 5            # pieces, at most, of which all orders are averaged
 _MOST_ORDERS = math.factorial(_ALL_ORDERED)
 _MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
 _SHOWN = 80                 # characters of a text in an error
+_PAUSE = 1e-3               # after each form, in which a thread that waits takes its turn [s]
 
 
 class Filling(NamedTuple):
@@ -65,12 +67,16 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     Fillings of different numbers of pieces are compared as if every number were as likely before.
 
     Raises:
-      UserError: the network reads from left to right only.
+      UserError: the network reads from left to right only, or no piece may be in a blank.
     """
     check_model(model)
-    with model.turn:
-        found = [filling for widths in blanks.forms for filling in _of_widths(
-            model, blanks, widths, settings)]
+    found: list[Filling] = []
+    for widths in blanks.forms:
+        found += _of_widths(model, blanks, widths, settings)
+        time.sleep(_PAUSE)
+    if not found:
+        raise UserError("fill: no piece of the vocabulary fits a blank of whole_words=%s, pieces=%s"
+                        % (settings.whole_words, settings.pieces))
     return sorted(found, key=lambda filling: -filling.log_probability)[:settings.top]
 
 
@@ -184,9 +190,11 @@ def _marked_pieces(tokenizer):
 def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:
     """The best fillings with these numbers of pieces."""
     ids, positions, places = blanks.layout(widths)
-    orders = _orders(widths, settings)
-    with model.reading(len(ids) + len(places)) as reading:
-        search = _Search(reading, ids, positions, places, blanks.allowed(widths))
+    orders, allowed = _orders(widths, settings), blanks.allowed(widths)
+    if not allowed.any(axis=1).all():
+        return
+    with model.turn, model.reading(len(ids) + len(places)) as reading:
+        search = _Search(reading, ids, positions, places, allowed)
         searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
         found, scores = zip(*(search.best(order, settings.beams) for order in searched))
         fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
@@ -194,8 +202,8 @@ def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:
         if len(orders) > 1:
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
-        for row in choosing.best(scores, settings.top)[0]:
-            yield blanks.filling(widths, fillings[row], float(scores[row]))
+    for row in choosing.best(scores, settings.top)[0]:
+        yield blanks.filling(widths, fillings[row], float(scores[row]))
 
 
 def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]:

@@ -107,6 +107,8 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     TaskSettings(do_predict=True, **given).check()
     LoadSettings(path, use_checkpoint=use_checkpoint).check()
     prefix, home, is_tuned = _find(path, use_checkpoint)
+    if is_tuned and not os.path.isdir(path):
+        path = given["model_dir"] = home
     task_path = os.path.join(home, task_json.TASK_NAME)
     with _as_written(task_path):
         settings = _settings(task_path, given) if is_tuned else TaskSettings(**given)
@@ -135,7 +137,7 @@ def _find(path, use_checkpoint):
     prefix = checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
     _check_inside(home, home)
-    return prefix, home, False
+    return prefix, home, os.path.exists(os.path.join(home, task_json.TASK_NAME))
 
 
 def _check_inside(directory, root):

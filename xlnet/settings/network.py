@@ -201,6 +201,7 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
+_NOT_OF_FLAGS = ("is_training", "device", "built_once")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
@@ -213,6 +214,6 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
         field.name: field.default
         for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
     defaults["use_tpu"] = False
-    unread = ("is_training",) + (_RECURRENCE if is_finetune else ())
+    unread = _NOT_OF_FLAGS + (_RECURRENCE if is_finetune else ())
     return RunConfig(is_training, **{name: getattr(FLAGS, name, default)
                                      for name, default in defaults.items() if name not in unread})

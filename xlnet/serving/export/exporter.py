@@ -39,7 +39,7 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
-_EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
+_EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
              "choices": "One answer.", "question": "Who asks?",
              "context": "A text in which somebody asks something."}
 

@@ -20,6 +20,7 @@ from xlnet.serving.export.graph_offsets import align
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding, question_windows
+from xlnet.tokenization.character_classes import space_class
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class GraphEncoder:
 
     def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
                 options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
-        """The features of N records of C choices; a missing answer "" becomes padding.
+        """The features of N records of C choices; a blank answer is missing, and becomes padding.
 
         Args:
           text_a: string [N].
@@ -91,7 +92,8 @@ class GraphEncoder:
         if text_b is not None:
             flat = _answered(tf.repeat(text_b, count), flat, fills_gaps)
         features = self.pairs(tf.repeat(text_a, count), flat)
-        is_absent = tf.equal(tf.reshape(options, [-1]), "")[:, None]
+        is_absent = tf.strings.regex_full_match(
+            tf.reshape(options, [-1]), "[%s]*" % space_class())[:, None]
         for name, padding in (("input_ids", 0), ("input_mask", 1.), ("segment_ids",
                                                                      encoding.SEG_PAD)):
             features[name] = tf.where_v2(is_absent, tf.cast(padding, features[name].dtype),

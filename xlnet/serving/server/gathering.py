@@ -7,7 +7,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,23 @@ class _Example(NamedTuple):
     future: concurrent.futures.Future
 
 
+def by_row(answers: Iterable[Any]) -> list:
+    """The answers to the examples of a request.
+
+    Raises:
+      UserError: one is an error, or fails with one; it is named by the number of its example.
+    """
+    found: list[Any] = []
+    try:
+        for answer in answers:
+            if isinstance(answer, UserError):
+                raise answer
+            found.append(answer)
+    except UserError as e:
+        raise UserError("row %d: %s" % (len(found), e)) from None
+    return found
+
+
 class Gathering:
     """Runs a function on the examples of several requests at once, within one budget.
 
@@ -37,7 +54,8 @@ class Gathering:
     that arrive while a batch is computed are the next one.
 
     Args:
-      run: function from (call, arrays [B, ...] by name) to a list of B answers.
+      run: function from (call, arrays [B, ...] by name) to a list of B answers; that of a bad
+        example is its UserError.
       max_batch: most examples of a batch.
       budget: examples x tokens² of a batch, to which the memory of attention is proportional.
       max_waiting: examples that may wait.
@@ -79,6 +97,7 @@ class Gathering:
         Raises:
           Busy: too many examples wait.
           TimeoutError: there is no answer in time.
+          UserError: an example is bad.
         """
         key = call, tuple((name, value.shape[1:]) for name, value in arrays.items())
         examples = [_Example(key, {name: value[i:i + 1] for name, value in arrays.items()},
@@ -89,7 +108,7 @@ class Gathering:
             self._waiting.extend(examples)
             self._changed.notify_all()
         try:
-            return [example.future.result(timeout) for example in examples]
+            return by_row(example.future.result(timeout) for example in examples)
         finally:                    # the other examples of a request that failed are not computed
             for example in examples:
                 example.future.cancel()

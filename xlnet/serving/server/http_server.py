@@ -25,7 +25,7 @@ from typing import Any, Optional
 
 from xlnet.errors import UserError
 from xlnet.serving.server import saved_model
-from xlnet.serving.server.gathering import Gathering
+from xlnet.serving.server.gathering import Gathering, by_row
 from xlnet.serving.settings import LimitSettings
 
 try:
@@ -231,7 +231,7 @@ class Server:
             return "application/x-ndjson", _lines(parts), len(rows)
         if signature in model.alone:
             with alone:
-                answers = model.run(call, arrays)
+                answers = by_row(model.run(call, arrays))
         else:
             answers = self._gathering.ask(call, arrays, tokens)
         answer = {"outputs": saved_model.as_columns(answers)} if "inputs" in asked else {

@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 
 _TEXT = np.dtype(object)
 _MOST = 32              # texts in a batch
-_MOST_TOKENS = 2048     # of a generated text
+_MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256}      # of a request
+_MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
 _OF_LANGUAGE_MODELS = ("fill", "generate")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
@@ -55,11 +56,12 @@ class ModelDirectory:
         self._model = model = Model(found, device, min(
             max(budget // found.max_seq_length ** 2, 1), _MOST))
         self.path = path
-        self.about = readme.about(found)
         self.labels = list(model.labels) if model.labels else None
         self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} \
             if tuned else {"fill": ("text",), "generate": ("prompt",), "vectors": ("text_a",)}
         self.warm_up()
+        self.about = readme.about(found) if tuned else \
+            "A pretrained XLNet: %s" % ", ".join(self.names)
         self.default = self.names[0] if not tuned else "text"
 
     @property
@@ -95,9 +97,10 @@ class ModelDirectory:
         if isinstance(stop, list):
             parameters = {**parameters, "stop": json.dumps(stop_texts(stop))}
         settings = from_keywords(group, parameters, "parameters")
-        if getattr(settings, "max_tokens", 0) > _MOST_TOKENS:
-            raise UserError("parameters: max_tokens is %d, expected at most %d" % (
-                settings.max_tokens, _MOST_TOKENS))
+        for name, most in _MOST_OF.items():
+            if getattr(settings, name, 0) > most:
+                raise UserError("parameters: %s is %d, expected at most %d" % (
+                    name, getattr(settings, name), most))
         return Call(signature, settings)
 
     def example(self, signature: str) -> tuple[Call, dict[str, np.ndarray]]:
@@ -137,31 +140,37 @@ class ModelDirectory:
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
         parts = settings.split(text)
-        return min(settings.context, len(known(" ".join(parts)))) \
-            + settings.pieces_range()[-1] * (len(parts) - 1)
+        pieces = settings.pieces_range()[-1] * (len(parts) - 1)
+        if settings.order == "all" and settings.beams * pieces > _MOST_PREDICTED:
+            raise UserError("parameters: beams is %d, expected at most %d for %d pieces in all "
+                            "orders" % (settings.beams, _MOST_PREDICTED // pieces, pieces))
+        return min(settings.context, len(known(" ".join(parts)))) + pieces
 
     def run(self, call: Call, arrays: Mapping[str, np.ndarray]) -> list[Any]:
-        """As of `SavedModel`."""
-        return [as_row(answer) for answer in self._answers(call, _texts(arrays))]
+        """As of `SavedModel`; that of a bad example is its UserError."""
+        found, form = self._found(call, _texts(arrays))
+        return [one if isinstance(one, UserError) else as_row(form(one)) for one in found]
 
-    def _answers(self, call, texts):
+    def _found(self, call, texts):
+        """(results, function from a result to an answer)"""
         model = self._model
         if call.signature == "vectors":
-            return [{"vector": plain(vector)} for vector in model.vectors(texts["text_a"])]
+            return model.vectors(texts["text_a"], errors="return"), _vector
         if call.signature == "fill":
-            found = model.fill(texts["text"], **dataclasses.asdict(call.settings))
-            return [{"texts": [each.text for each in one],
-                     "words": [each.words for each in one],
-                     "probabilities": [each.probability for each in one]} for one in found]
+            return model.fill(texts["text"], errors="return",
+                              **dataclasses.asdict(call.settings)), _filled
         if call.signature == "generate":
-            return [_written(model.stream(prompt, **_keywords(call.settings)))
-                    for prompt in texts["prompt"]]
+            return [model.stream(prompt, **_keywords(call.settings))
+                    for prompt in texts["prompt"]], _written
         items = [texts[name] for name in _ORDER if name in texts]
         if model.verb == "rank":        # each document by itself
             items[1] = [[document] for document in items[1]]
-        found = model.predict(items[0] if len(items) == 1 else list(zip(*items)))
-        return [_short(results.served(one[0].score if model.verb == "rank" else one,
-                                      self.labels)) for one in found]
+        return model.predict(items[0] if len(items) == 1 else list(zip(*items)),
+                             errors="return"), self._predicted
+
+    def _predicted(self, result):
+        return _short(results.served(result[0].score if self._model.verb == "rank" else result,
+                                     self.labels))
 
     def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
         """Yields the parts of a text as it is generated.
@@ -202,6 +211,15 @@ def _short(value):
         return {name: _short(each) for name, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list) else \
         float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def _vector(vector):
+    return {"vector": plain(vector)}
+
+
+def _filled(fillings):
+    return {"texts": [each.text for each in fillings], "words": [each.words for each in fillings],
+            "probabilities": [each.probability for each in fillings]}
 
 
 def _written(parts):

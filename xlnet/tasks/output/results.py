@@ -72,7 +72,8 @@ def served(result: Any, names: Any) -> dict[str, Any]:
     if isinstance(result, Label):
         return {"label": result.label, "probabilities": list(result.probabilities.values())}
     if isinstance(result, Choice):
-        return {"label": result.label, "probabilities": list(result.probabilities)}
+        absent = [0.] * (len(names) - len(result.probabilities))
+        return {"label": result.label, "probabilities": [*result.probabilities, *absent]}
     if isinstance(result, Labels):
         return {"is_label": [name in result.labels for name in names],
                 "probabilities": list(result.probabilities.values())}

@@ -186,7 +186,7 @@ function span(answer, context) {
 }
 
 function filled(answer, text) {
-  const parts = text.split("___");
+  const parts = text.split(/_{3,}/);
   return bars(answer.words.map((words, at) => [
     make("span", {}, ...parts.flatMap((part, gap) => gap ? [make("mark", { textContent: words[gap - 1] }), part] : [part])),
     answer.probabilities[at], !at]));
