@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -248,10 +249,12 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def match(pattern: str) -> list[str]:
-    """Returns the remote files that a pattern matches."""
-    return [found.path for result in _file_systems().match([pattern])
-            for found in result.metadata_list]
+def match(pattern: str) -> dict[str, int]:
+    """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
+    if not is_remote(pattern):
+        return {path: os.path.getsize(path) for path in glob.glob(pattern)}
+    return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
+            for found in result.metadata_list}
 
 
 def exists(path: str) -> bool:
