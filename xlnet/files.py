@@ -201,7 +201,7 @@ def require_writable(directory: str, what: str) -> None:
     there = os.path.abspath(directory)
     while not os.path.exists(there):
         there = os.path.dirname(there)
-    if not os.access(there, os.W_OK):
+    if not os.path.isdir(there) or not os.access(there, os.W_OK):
         raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
                         "directory, or change the rights" % (what, directory))
 
