@@ -90,7 +90,7 @@ def new_directory(path: str) -> Iterator[str]:
     """
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError("%s is there already, expected a new or an empty directory" % path)
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)       # a link would not be replaced by a directory
     temporary = "%s.partial-%d" % (path, os.getpid())
     if os.path.exists(temporary):       # of a killed run with the same process id: 1 in containers
         shutil.rmtree(temporary)

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 
 import xlnet
 from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
-from xlnet.engine import checkpoint
+from xlnet.engine import checkpoint, checkpoint_tools
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -194,6 +194,15 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
+
+
+def test_stripped_weights_keep_their_output_layer(folder, tmp_path):
+    model = folder()
+    model.convert(tmp_path / "converted")
+    checkpoint_tools.average([checkpoint.resolve(str(tmp_path / "converted"))],
+                             str(tmp_path / "ours"))
+    to_huggingface(tmp_path, "back")
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_the_target_is_not_written_over(folder, tmp_path):
