@@ -175,6 +175,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
     (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
     (dict(n_layer="2"), "n_layer is '2'"),
+    (dict(n_layer=10 ** 12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
     (dict(n_head=0), "config.json: "),
     (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
     (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),

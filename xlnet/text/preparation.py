@@ -209,7 +209,8 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
                         "directory or --overwrite=True" % different)
     found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
     sizes = {os.path.basename(path): size for path, size in found.items()}
-    return all(sizes.get(stream["file"]) == stream["bytes"] for stream in manifest["streams"])
+    return all(sizes.get(stream["file"]) == stream["bytes"]
+               for stream in manifest.get("streams", ()))
 
 
 def _differences(made, wanted):
