@@ -42,9 +42,10 @@ def main(settings):
     path = lambda *parts: os.path.join(out, *parts)
     stage("1/6 a corpus and a classification set from Python's own documentation",
           "xlnet sample", output=path("text"))
-    stage("2/6 a SentencePiece vocabulary", "xlnet data vocabulary",
-          input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
-          vocab_size=VOCAB_SIZE)
+    if not os.path.exists(path("spiece.model")):
+        stage("2/6 a SentencePiece vocabulary", "xlnet data vocabulary",
+              input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
+              vocab_size=VOCAB_SIZE)
     for split, streams in (("train", 32), ("heldout", 8)):
         stage("3/6 records of the %s text" % split, "data_utils.py",
               input_glob=path("text", "pretrain", split + ".txt"), save_dir=path("records", split),

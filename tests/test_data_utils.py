@@ -11,8 +11,11 @@ from helpers import command
 from helpers.paths import ROOT
 from helpers.preparation import REUSE_LEN, SEQ_LEN, SHAPE, make_documents, make_workspace
 
+from xlnet.errors import UserError
+from xlnet.programs import data_utils
 from xlnet.records import feature_spec
 from xlnet.records.manifest import Manifest
+from xlnet.settings.data import CorpusSettings
 
 STREAMS, PASSES = 4, 2
 
@@ -178,6 +181,29 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
                              save_dir=tmp_path / "held_out")
     assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
     assert "note: num_streams is 4, not a multiple of train_batch_size of" in held_out.stderr
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"train_batch_size": "16"}, "train_batch_size is '16', expected int"),
+    ({"train_batch_size": 0}, "train_batch_size is 0, expected at least 1"),
+    ({"seq_len": None}, "seq_len is None, expected int")])
+def test_a_preset_of_other_types_is_refused(preset, values, message):
+    with open(preset, encoding="utf-8") as f:
+        wrong = dict(json.load(f), **values)
+    with open(preset, "w", encoding="utf-8") as f:
+        json.dump(wrong, f)
+    with pytest.raises(UserError, match="for_config %s: %s" % (preset, message)):
+        data_utils.fit_to_preset(CorpusSettings(input_glob="-", save_dir="-", sp_path="-",
+                                                for_config=preset))
+
+
+@pytest.mark.slow
+def test_records_of_beam_are_for_a_preset_too(workspace, preset, tmp_path):
+    pytest.importorskip("apache_beam")
+    command.succeed("xlnet data beam", for_config=preset, save_dir=tmp_path,
+                    input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"))
+    manifest = Manifest.read(str(tmp_path))
+    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
 
 
 def test_records_for_eight_gpus_serve_one_gpu_too():

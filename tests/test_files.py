@@ -51,6 +51,14 @@ def test_and_all_files_of_a_directory(tmp_path, done):
     assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
 
 
+def test_a_new_directory_may_be_a_link_to_an_empty_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with files.new_directory(str(tmp_path / "link")) as directory:
+        os.mkdir(os.path.join(directory, "part"))
+    assert os.listdir(tmp_path / "real") == ["part"] and os.path.islink(tmp_path / "link")
+
+
 def test_what_a_killed_run_of_the_same_number_left_is_no_hindrance(tmp_path):
     """In a container all runs are process 1, say."""
     left = tmp_path / ("new.partial-%d" % os.getpid())

@@ -60,9 +60,12 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in printed
     assert "note: vocab_size is %d, the largest that" % model.vocab_size() in printed
-    with pytest.raises(errors.UserError, match="too large for this text"):
-        train_sentencepiece.main(dataclasses.replace(
-            settings, vocab_size=model.vocab_size() + 1))
+    for name, message in (("m.model", "m.model is there already; remove it"),
+                          ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
+                          ("n.model", "too large for this text")):
+        with pytest.raises(errors.UserError, match=message):
+            train_sentencepiece.main(dataclasses.replace(
+                settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)))
 
 
 def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):

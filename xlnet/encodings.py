@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Optional
 
 from xlnet.errors import UserError
 
@@ -28,6 +29,12 @@ def check(name: str) -> None:
     except LookupError:
         raise UserError("encoding: unknown '%s'; expected a name such as utf-8, utf-16, cp1252, "
                         "gb18030 or shift_jis" % name) from None
+
+
+def other_than_utf8(name: Optional[str]) -> Optional[str]:
+    """The name of an encoding; None if it is UTF-8, where a byte order mark is never text."""
+    is_utf8 = codecs.lookup(name or "utf-8").name in ("utf-8", "utf-8-sig")
+    return None if is_utf8 else name
 
 
 def hint(content: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -89,7 +90,7 @@ def new_directory(path: str) -> Iterator[str]:
     """
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError("%s is there already, expected a new or an empty directory" % path)
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)       # a link would not be replaced by a directory
     temporary = "%s.partial-%d" % (path, os.getpid())
     if os.path.exists(temporary):       # of a killed run with the same process id: 1 in containers
         shutil.rmtree(temporary)
@@ -200,7 +201,7 @@ def require_writable(directory: str, what: str) -> None:
     there = os.path.abspath(directory)
     while not os.path.exists(there):
         there = os.path.dirname(there)
-    if not os.access(there, os.W_OK):
+    if not os.path.isdir(there) or not os.access(there, os.W_OK):
         raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
                         "directory, or change the rights" % (what, directory))
 
@@ -248,10 +249,12 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def match(pattern: str) -> list[str]:
-    """Returns the remote files that a pattern matches."""
-    return [found.path for result in _file_systems().match([pattern])
-            for found in result.metadata_list]
+def match(pattern: str) -> dict[str, int]:
+    """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
+    if not is_remote(pattern):
+        return {path: os.path.getsize(path) for path in glob.glob(pattern)}
+    return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
+            for found in result.metadata_list}
 
 
 def exists(path: str) -> bool:

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 
 import xlnet
 from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
-from xlnet.engine import checkpoint
+from xlnet.engine import checkpoint, checkpoint_tools
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -175,6 +175,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
     (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
     (dict(n_layer="2"), "n_layer is '2'"),
+    (dict(n_layer=10 ** 12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
     (dict(n_head=0), "config.json: "),
     (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
     (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
@@ -194,6 +195,15 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
+
+
+def test_stripped_weights_keep_their_output_layer(folder, tmp_path):
+    model = folder()
+    model.convert(tmp_path / "converted")
+    checkpoint_tools.average([checkpoint.resolve(str(tmp_path / "converted"))],
+                             str(tmp_path / "ours"))
+    to_huggingface(tmp_path, "back")
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
 def test_the_target_is_not_written_over(folder, tmp_path):

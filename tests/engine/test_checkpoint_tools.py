@@ -82,6 +82,15 @@ def test_strip_keeps_weights_step_and_what_lies_beside(run, tmp_path):
     assert checkpoint.resolve(str(tmp_path / "out")) == str(tmp_path / "out" / "model.ckpt-3")
 
 
+def test_checkpoints_of_tensorflow_2_and_of_other_names(tmp_path):
+    """They have a text that is no weight; what is written is found under its directory."""
+    prefix, out = str(tmp_path / "my.ckpt"), str(tmp_path / "out")
+    checkpoint.write_arrays(prefix, values(0, **{"_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")}))
+    assert [one.name for one in checkpoint_tools.inspect(prefix).weights] == ["model/a", "model/b"]
+    checkpoint_tools.average([prefix], out)
+    assert len(checkpoint_tools.inspect(checkpoint.resolve(out)).weights) == 2
+
+
 @pytest.mark.parametrize("how", ("named", "last"))
 def test_average(run, tmp_path, how):
     which = ["--checkpoints=%s,%s" % (run / "model.ckpt-1", run / "model.ckpt-2")] \

@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 
 from helpers.damage import quiet
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
+from xlnet import json_stream
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import json_stream, parsing
+from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
 from xlnet.text import corpus, reading, recognition
 from xlnet.text.sentences import sentences_and_joints

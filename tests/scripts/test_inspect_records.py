@@ -273,6 +273,7 @@ def test_everything_from_the_command_line(place, tmp_path):
      r"sentence: \d+ pieces, expected 1 to 40"),
     (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
     (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
+    (["--num_windows=0", "--count_windows=0"], "output: there is nothing to show; give --output"),
 ])
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)

@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import gzip
 import multiprocessing
 import os
+import pathlib
 import shutil
 import threading
 import time
@@ -13,6 +15,7 @@ from helpers.preparation import make_documents, make_workspace
 
 from xlnet import files, lock
 from xlnet.errors import UserError
+from xlnet.programs import merge_records
 from xlnet.records.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import merging, preparation, reading
@@ -292,21 +295,57 @@ def test_text_edited_while_a_run_is_unfinished_is_read_again(editable, small_pie
     assert_as_made_at_once(settings)
 
 
-def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_complete(
+@pytest.mark.parametrize("values", [{"seed": 5}, {"num_task": 2}])
+def test_streams_lost_while_a_job_published_are_written_again(settings, monkeypatch, values):
+    """Killed at its third file, perhaps in the place of other records."""
+    preparation.make_records(settings)
+    job = dataclasses.replace(settings, overwrite=True, **values)
+    directory, put = preparation.task_directory(job), files.put
+    published = []
+
+    def killed(source, target):
+        if target.startswith(os.path.join(directory, "stream-")):
+            published.append(target)
+            if len(published) == 3:
+                raise KeyboardInterrupt
+        put(source, target)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "put", killed)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(job)
+    os.remove(published[0])
+    spoil(pathlib.Path(published[1]))
+    preparation.make_records(job)
+    Manifest.read(directory).verify(directory)
+
+
+def test_records_with_a_lost_stream_are_made_again(settings, small_pieces):
+    first = os.path.join(settings.save_dir, preparation.stream_name(0, 4))
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    os.remove(first)
+    preparation.make_records(settings)
+    assert content(settings.save_dir) == before
+    os.truncate(first, 99)
+    preparation.make_records(settings)
+    assert content(settings.save_dir) == before
+    spoil(pathlib.Path(first))                # seen by `data verify` alone
+    assert preparation.make_records(settings).seconds is None
+    preparation.make_records(dataclasses.replace(settings, overwrite=True))
+    assert content(settings.save_dir) == before
+
+
+def test_overwrite_replaces_records_once_the_new_ones_are_complete(
         settings, small_pieces, monkeypatch):
     preparation.make_records(settings)
     before = content(settings.save_dir)
-    same = dataclasses.replace(settings, overwrite=True)
-    assert preparation.make_records(same).seconds is None
-    assert content(settings.save_dir) == before
-    other = dataclasses.replace(same, seed=5, num_streams=2)
+    other = dataclasses.replace(settings, overwrite=True, seed=5, num_streams=2)
     make_one_stream(other, monkeypatch)
     assert {name: bytes for name, bytes in content(settings.save_dir).items()
             if not name.startswith("unfinished")} == before
     preparation.make_records(other)
     assert content(settings.save_dir) != before
     assert_as_made_at_once(other)
-    assert preparation.make_records(other).seconds is None
 
 
 @pytest.mark.slow
@@ -358,11 +397,29 @@ def test_a_merge_does_not_vouch_for_tasks_that_are_made_again(settings, small_pi
     merging.merge(shared.save_dir).verify(shared.save_dir)
 
 
-def test_a_task_leaves_records_beside_it_as_they_are(settings, small_pieces):
-    """No merge: those of a run without tasks."""
+def test_tasks_and_their_merge_leave_records_beside_them_as_they_are(settings, small_pieces):
+    """Those of a run without tasks."""
     preparation.make_records(settings)
-    preparation.make_records(dataclasses.replace(settings, num_task=2))
+    make_tasks(dataclasses.replace(settings, num_task=2))
+    with pytest.raises(UserError, match="out/manifest.json is of other records"):
+        merging.merge(settings.save_dir)
     Manifest.read(settings.save_dir).verify(settings.save_dir)
+
+
+def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
+    """The tasks have a .gz file each, one of a fifth of the other's text."""
+    with open(workspace.path("text.txt"), "rb") as f:
+        text = f.read()
+    for name, part in (("a", text), ("b", text[:len(text) // 5])):
+        (tmp_path / (name + ".txt.gz")).write_bytes(gzip.compress(part, 0))
+    make_tasks(dataclasses.replace(settings, input_glob=str(tmp_path / "*.gz"), num_task=2,
+                                   num_streams=2))
+    merge_records.main(merge_records.MergeSettings(settings.save_dir))
+    merged = Manifest.read(settings.save_dir)
+    windows = [stream["windows"] for stream in merged.streams]
+    kept = merged.num_streams * merged.windows_per_stream / sum(windows)
+    assert 1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05) and kept < 0.4
+    assert capsys.readouterr().err.startswith("note: the tasks have unequal amounts of text.")
 
 
 def test_merging_checks_that_all_belongs_together(settings, small_pieces):
@@ -403,6 +460,9 @@ def test_beam_makes_the_same_files(beam, settings, small_pieces):
     assert content(on_beam.save_dir) == content(settings.save_dir)
     assert Manifest.read(on_beam.save_dir).num_passes == 2
     assert not beam.run(on_beam)
+    os.remove(os.path.join(on_beam.save_dir, preparation.stream_name(1, 4)))
+    assert beam.run(on_beam)
+    assert content(on_beam.save_dir) == content(settings.save_dir)
     with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
         beam.run(dataclasses.replace(on_beam, seed=1))
 
@@ -446,8 +506,6 @@ def test_beam_keeps_records_until_the_text_is_read(beam, settings, small_pieces,
 
 def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
     """A file system that Beam alone knows, by its scheme."""
-    import gzip
-
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
     local = LocalFileSystem

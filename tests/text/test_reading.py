@@ -186,6 +186,7 @@ FORMS = [       # name, content, kind, documents
     ("a.json", '{\n "text": "A",\n "n": [1]\n}\n{\n "text": "B"}', "json", [["A"], ["B"]]),
     ("a.csv", 'id,text\n1,"Is. B\nC ""D"""\n2,E\n,\n', "table", [["Is.", "B", 'C "D"'], ["E"]]),
     ("a.csv.gz", 'text\nA\nB\n', "table", [["A"], ["B"]]),
+    ("a.tsv", 'text\nA, b\nB\n', "table", [["A, b"], ["B"]]),
     ("a.txt", 'id\ttext\n1\tA, b\n', "table", [["A, b"]]),
     ("a.txt", 'id\ttext\n1\tA\n2\t\n\n', "table", [["A"]]),       # the last cell is empty
     ("wiki_00", ARTICLES, "articles",
@@ -205,7 +206,7 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     assert documents(read(path, chunk_bytes)[0]) == expected
     packed = tmp_path / "packed_under_another_name"
     packed.write_bytes(gzip.compress(content.encode("utf-8")))
-    if not name.startswith("a.csv"):
+    if not name.startswith(("a.csv", "a.tsv")):
         assert documents(read(packed)[0]) == expected
     assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
 
@@ -235,8 +236,11 @@ def test_quotation_marks_between_tabs(tmp_path, name, content, expected):
 @pytest.mark.parametrize("encoding", ["utf8", "utf-8-sig"])
 def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path, encoding):
     settings(encoding=encoding).check()
-    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfA\n\nb\n")
-    assert [line.text for line in read(path, 2, encoding=encoding)[0]] == ["A", "b"]
+    for name, content in (("a.txt", "A\n\nb\n"), ("a.csv", "text,n\nA,1\nb,2"),
+                          ("a.txt", '{"text": "A"}\n{"text": "b"}'),
+                          ("a.json", '[{"text": "A"}, {"text": "b"}]')):
+        path = write(tmp_path / name, content.encode("utf-8-sig"))
+        assert [line.text for line in read(path, 2, encoding=encoding)[0]] == ["A", "b"]
 
 
 @pytest.mark.parametrize("content, reason", [
@@ -268,6 +272,7 @@ def test_text_of_another_encoding(tmp_path, name, content):
 
 @pytest.mark.parametrize("name, content, message", [
     ("a.csv", b"id,body\n1,A\n", "no column 'text' .json_field."),
+    ("a.csv", b"text, text\nA,B\n", "a.csv, line 1: several columns 'text' .json_field."),
     ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
     ("a.parquet", b"PAR1\x15", "a Parquet file"), ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd")])
 def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
@@ -444,7 +449,10 @@ BAD = [
      "line 1: a line of more than 30 characters in field 'text'"),
     ("a.jsonl", b"x" * 61, "line too long", "line 1: a line of more than 60 bytes"),
     ("a.json", b'[{"text": "a"}, {"body": "a"}]', "no field 'text'", "item 2: no field 'text'"),
-    ("a.json", b'[{"text": "a"}, {"text": "b', "not JSON", "item 2: not JSON: "),
+    ("a.json", b'[{"text": "a"}, {"text": "b', "the rest of a JSON file", "item 2: not JSON: "),
+    ("a.json", b'[{"text": "\xff"}]', "the rest of a JSON file", "not JSON: 'utf-8' codec can't"),
+    ("a.json", b'[{"text": "A \\ud800 b"}]', "the rest of a JSON file",
+     "item 1: not JSON: \\ud800 is half a character"),
     ("a.csv", b'text,n\nA,1\n"\xff",2\n', "not UTF-8", "line 3: not UTF-8"),
 ]
 
@@ -456,6 +464,7 @@ def test_bad_text_is_refused_with_its_line(tmp_path, short_lines, name, content,
         read(path)
     assert str(error.value).startswith(("%s, line " % path, "%s, item " % path))
     assert message in str(error.value) and "\n" not in str(error.value)
+    assert str(error.value).count(str(path)) == 1
     assert read(path, on_error="skip")[1] == {reason: 1}
 
 

@@ -171,9 +171,10 @@ def _drop_others(directory, name):
 
 def copy_sidecar_files(prefix: str, directory: str) -> None:
     """Copies the files next to a checkpoint that are needed to use the weights: architecture,
-    vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones."""
+    vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones; the
+    output layer and other settings of converted ones."""
     for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME),
-                 PRETRAINING_NAME + ".json", "task.json"):
+                 PRETRAINING_NAME + ".json", "task.json", "huggingface_config.json"):
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):
             files.copy(path, os.path.join(directory, name))

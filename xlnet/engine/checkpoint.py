@@ -237,8 +237,9 @@ def _read(prefix, read):
 
 
 def names(prefix: str) -> list[str]:
-    """Names of the variables in a checkpoint."""
-    return list(_read(prefix, lambda reader: reader.get_variable_to_shape_map()))
+    """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too."""
+    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
+    return [name for name, type in types.items() if type != tf.string]
 
 
 def weights(prefix: str) -> dict[str, str]:

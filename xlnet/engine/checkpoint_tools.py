@@ -7,6 +7,7 @@ to a new directory, with the architecture, the vocabulary and the task, as in `b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
@@ -149,9 +150,11 @@ def last(directory: str, count: int) -> list[str]:
 
 
 def _write(target: str, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a directory with these weights, and the name, the step and the sidecar files of the
-    checkpoint `prefix`."""
+    """Writes a directory with these weights, and the step, the sidecar files and, if it would be
+    found again, the name of the checkpoint `prefix`."""
     name = os.path.basename(prefix)
+    if not re.fullmatch(r"model\.ckpt-\d+", name):
+        name = checkpoint.RELEASED_NAME
     with files.new_directory(target) as directory:
         best_checkpoint.copy_sidecar_files(prefix, directory)
         checkpoint.write_arrays(os.path.join(directory, name), {**arrays, **_steps(prefix)})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Callable
 from xlnet import cli, files, presets
 from xlnet.errors import UserError
 from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.fields import check_value
 from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -39,18 +40,23 @@ OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 def main(settings: CorpusSettings) -> None:
     from xlnet.text import preparation
-    if settings.for_config:
-        settings = fit_to_preset(settings, settings.for_config)
-    print_summary(preparation.make_records(settings, progress))
+    print_summary(preparation.make_records(fit_to_preset(settings), progress))
 
 
-def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
-    """Returns the settings with those that a preset of train_gpu.py requires of its records.
+def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
+    """Returns the settings with those that the preset `for_config` requires of its records.
 
     Raises:
-      UserError: a flag contradicts the preset.
+      UserError: a flag contradicts the preset, or a value there has another type.
     """
+    path = settings.for_config
+    if not path:
+        return settings
     preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
+    fields = cli.settings_of((CorpusSettings, PretrainingSettings))
+    for name in (*OF_RECORDS, "train_batch_size"):
+        if name in preset:
+            check_value(fields[name], preset[name], "for_config " + path)
     found = {name: preset[name] for name in OF_RECORDS if name in preset}
     for name, value in found.items():
         if cli.given(name) and getattr(settings, name) != value:

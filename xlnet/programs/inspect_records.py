@@ -101,6 +101,8 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
                            manifest.windows_per_stream - 1))
     if settings.sentence is not None and not settings.output:
         raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
+    if not (settings.num_windows or settings.count_windows or settings.output):
+        raise UserError("output: there is nothing to show; give --output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
         raise UserError("output: %s, expected a name that ends in .png" % settings.output)
 

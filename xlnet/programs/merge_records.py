@@ -1,6 +1,7 @@
 """Merges the records that several machines made with data_utils.py --task=K --num_task=N."""
 
 import dataclasses
+import sys
 
 from xlnet import cli
 from xlnet.settings.fields import required
@@ -18,9 +19,13 @@ def main(settings: MergeSettings) -> None:
     merged = merging.merge(settings.input)
     kept = merged.num_streams * merged.windows_per_stream
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
+    share = left_out / (kept + left_out)
     print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal, "
           "%.1f %% of all" % (settings.input, merged.num_streams, merged.windows_per_stream,
-                              merged.tokens, left_out, 100 * left_out / (kept + left_out)))
+                              merged.tokens, left_out, 100 * share))
+    if share > 0.1:
+        print("note: the tasks have unequal amounts of text. A .gz, CSV or JSON file belongs to "
+              "one task: cut large ones into several, and regenerate the tasks", file=sys.stderr)
 
 
 def run() -> None:

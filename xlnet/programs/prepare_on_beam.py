@@ -10,6 +10,7 @@ import shlex
 
 from xlnet import cli, files
 from xlnet.errors import UserError
+from xlnet.programs.data_utils import fit_to_preset
 from xlnet.settings.data import GONE, CorpusSettings
 from xlnet.settings.fields import Need, setting
 
@@ -27,6 +28,7 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     from xlnet.text import beam
+    settings = fit_to_preset(settings)
     if files.is_remote(settings.save_dir):
         print("note: train_gpu.py reads records from a disk: copy %s to one when it is complete"
               % settings.save_dir, flush=True)

@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import io
 import itertools
+import os
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,6 +74,10 @@ def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import describe
     settings = with_language(settings)
+    if os.path.exists(settings.sp_path):
+        raise UserError("sp_path: %s is there already; remove it, or give another name"
+                        % settings.sp_path)
+    files.require_writable(os.path.dirname(os.path.abspath(settings.sp_path)), "sp_path")
     paths = reading.find_files(settings.input_glob)
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:

@@ -87,7 +87,7 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     tokens_dir: Optional[str] = setting(None, "directory that keeps tokenized text for other "
                                         "records; if not given, it is in save_dir until the "
                                         "records are complete")
-    overwrite: bool = setting(False, "replace records of other settings or input in save_dir once "
+    overwrite: bool = setting(False, "regenerate the records, and replace those in save_dir once "
                               "the new ones are complete")
     for_config: Optional[str] = setting(None, "preset of train_gpu.py, a file or a name, that sets "
                                         "seq_len, reuse_len and num_streams where they are not "

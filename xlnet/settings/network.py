@@ -32,7 +32,7 @@ class XLNetConfig:
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
     """
-    n_layer: int = required("number of layers", minimum=1)
+    n_layer: int = required("number of layers", minimum=1, maximum=1000)
     d_model: int = required("width of the hidden states", minimum=1)
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)

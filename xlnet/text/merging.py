@@ -9,7 +9,7 @@ import os
 import shutil
 
 from xlnet.errors import UserError
-from xlnet.records.manifest import Manifest
+from xlnet.records.manifest import MANIFEST_NAME, Manifest
 from xlnet.text import corpus, preparation
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
@@ -17,30 +17,40 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
 
-    All streams become as long as the shortest one: tasks have about equally much text. The tokens
-    that were kept for another number of tasks are removed.
+    All streams become as long as the shortest one: tasks have about equally much text. What is cut
+    off counts as dropped. The tokens that were kept for another number of tasks are removed.
 
     Raises:
-      UserError: a task is missing, or was made with other settings or input.
+      UserError: a task is missing, or was made with other settings or input; or `save_dir` has
+        other records.
     """
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
         raise UserError("input: no task-...-of-... in %s; make them with data_utils.py --task=K "
                         "--num_task=N" % save_dir)
+    path = os.path.join(save_dir, MANIFEST_NAME)
+    if os.path.exists(path) and not preparation.lists(path, "task-"):
+        raise UserError("input: %s is of other records, expected none or that of merged tasks; "
+                        "move them to another directory" % path)
     manifests = [Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
     first = manifests[0]
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
+    windows = min(manifest.windows_per_stream for manifest in manifests)
+    cut = sum((manifest.windows_per_stream - windows) * manifest.num_streams
+              for manifest in manifests)
+    counts = {name: sum(getattr(manifest, name) for manifest in manifests)
+              for name in (*corpus.COUNTS, "dropped")}
+    # A window adds `reuse_len` tokens; each pass, and each direction, reads all tokens.
+    counts["dropped"] += cut * first.reuse_len // (first.num_passes * (1 + first.bi_data))
     merged = dataclasses.replace(
-        first, num_streams=len(streams), streams=tuple(streams),
-        windows_per_stream=min(manifest.windows_per_stream for manifest in manifests),
+        first, num_streams=len(streams), streams=tuple(streams), windows_per_stream=windows,
         skipped=dict(sum((collections.Counter(m.skipped) for m in manifests),
                          collections.Counter())),
         made_from={name: value for name, value in first.made_from.items()
                    if name not in preparation.OF_ONE_TASK},
-        **{name: sum(getattr(manifest, name) for manifest in manifests)
-           for name in (*corpus.COUNTS, "dropped")})
+        **counts)
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)

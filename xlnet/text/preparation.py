@@ -92,7 +92,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     """Turns text into the record directory that `settings` describe.
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
-    was killed resumes; a finished one changes nothing.
+    was killed resumes; a finished one changes nothing, unless `overwrite` is true.
 
     Raises:
       UserError: settings that do not fit together, unreadable or too little text, a directory that
@@ -186,26 +186,31 @@ def described(job: Job, made: Sequence[Made]) -> dict[str, Any]:
 # Records that exist already.
 
 def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has exactly these records.
+    """Whether the directory has exactly these records; False if `overwrite` is true.
+
+    Streams are compared by size, not by checksum.
 
     Args:
       content: reads the text and returns its checksum; None: compare the files' names and sizes.
 
     Raises:
-      UserError: it has others, and `overwrite` is false.
+      UserError: it has others.
     """
     path = os.path.join(job.directory, MANIFEST_NAME)
-    if not files.exists(path):
+    if job.settings.overwrite or not files.exists(path):
         return False
     manifest = files.read_json(path, "save_dir")
     made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
     different = _differences(made, job.description)
     if not different and content:
         different = _differences(made, {_CONTENT: content()})
-    if different and not job.settings.overwrite:
+    if different:
         raise UserError("save_dir: it has records of other settings or input: %s; give another "
                         "directory or --overwrite=True" % different)
-    return not different
+    found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
+    sizes = {os.path.basename(path): size for path, size in found.items()}
+    return all(sizes.get(stream["file"]) == stream["bytes"]
+               for stream in manifest.get("streams", ()))
 
 
 def _differences(made, wanted):
@@ -319,7 +324,7 @@ def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:
     name = stream_name(index, layout.plan.num_streams)
     path = os.path.join(job.unfinished, name)
     done = path + ".json"
-    if not os.path.exists(done):
+    if not _is_written(done, path, os.path.join(job.directory, name)):
         store = job.token_store()
         read_chunk = lambda chunk, begin, end: store.read(job.chunks[chunk], begin, end)
         with _naming(path), files.replacing(path) as temporary, open(temporary, "wb") as f:
@@ -329,6 +334,13 @@ def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:
         with _naming(done):
             files.write_json(done, entry)
     return files.read_json(done, "save_dir")
+
+
+def _is_written(done, path, published):
+    """Whether the stream of the entry `done` is there, or in the place of a job that was killed
+    while it published."""
+    return os.path.exists(done) and (os.path.exists(path) or os.path.exists(
+        published) and files.sha256(published) == files.read_json(done, "save_dir")["sha256"])
 
 
 def stream_name(stream: int, num_streams: int) -> str:
@@ -373,15 +385,15 @@ def vouching(job: Job) -> list[str]:
     and that of merged tasks."""
     own, merged = (os.path.join(folder, MANIFEST_NAME)
                    for folder in (job.directory, job.settings.save_dir))
-    is_merged = own != merged and _lists(merged, os.path.basename(job.directory))
+    is_merged = own != merged and lists(merged, os.path.basename(job.directory) + "/")
     return [own, merged] if is_merged else [own]
 
 
-def _lists(path, task):
-    """Whether the file `path` is a manifest that lists streams of a task's folder."""
+def lists(path: str, start: str) -> bool:
+    """Whether the file `path` is a manifest with streams whose names begin with `start`."""
     try:
         streams = files.read_json(path, "save_dir")["streams"]
-        return any(stream["file"].startswith(task + "/") for stream in streams)
+        return any(stream["file"].startswith(start) for stream in streams)
     except (UserError, KeyError, TypeError, AttributeError):
         return False
 

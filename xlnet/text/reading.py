@@ -13,7 +13,6 @@ memory.
 
 from __future__ import annotations
 
-import codecs
 import collections
 import contextlib
 import dataclasses
@@ -316,8 +315,7 @@ class _BadText:
 
     def __init__(self, chunk, begin, end, settings, skipped):
         self.chunk, self.begin, self.end = chunk, begin, end
-        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name in ("utf-8", "utf-8-sig")
-        self.encoding = None if is_utf8 else settings.encoding
+        self.encoding = encodings.other_than_utf8(settings.encoding)
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
 

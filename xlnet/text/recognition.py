@@ -14,7 +14,7 @@ import re
 import zlib
 from typing import NamedTuple, Optional
 
-from xlnet import files, tables
+from xlnet import encodings, files, tables
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 
@@ -80,7 +80,7 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
             with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
                 head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
     ends_in_cr = b"\r" in head[:-1] and b"\n" not in head
-    text = head.decode(encoding or "utf-8-sig", "replace")
+    text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
     text = text.replace("\r", "\n") if ends_in_cr else text
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
     is_cut = len(head) == _LOOKED_AT
@@ -119,13 +119,16 @@ def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]
     the first one.
     """
     is_named = extension in (".csv", ".tsv")
-    for delimiter in ",\t;|":
+    for delimiter in "\t,;|" if extension == ".tsv" else ",\t;|":
         with contextlib.suppress(csv.Error):
             rows = csv.reader(io.StringIO(text.rstrip(" \r\n")), **tables.dialect(
                 delimiter, delimiter != "\t" or is_quoted))
             names = next(rows, [])
             if is_named and field in map(str.strip, names) or field in names and _has_width(
                     names, list(itertools.islice(rows, _LINES_TRIED)), is_cut):
+                if list(map(str.strip, names)).count(field) > 1:
+                    raise UserError("%s, line 1: several columns '%s' (json_field), expected one"
+                                    % (path, field))
                 return delimiter
     if is_named and text.strip() and _kind(text.lstrip(), "") == TEXT:
         raise UserError("%s: no column '%s' (json_field); the first line is '%.200s'; name the "

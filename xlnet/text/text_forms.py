@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 
 import regex
 
-from xlnet import tables
+from xlnet import json_stream, tables
+from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
 from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.character_classes import HAN_OR_KANA
 from xlnet.tokenization.tokenizer import is_text
 
-_LOOKED_AT = 1 << 12         # [bytes] to find the first character of JSON
+_BLOCK = 1 << 12             # [bytes] of JSON, read at once
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
@@ -99,21 +100,22 @@ def from_json(f: Any, settings: InputSettings, bad: Any) -> Iterator[Any]:
 
     Offsets are numbers of items, from 1 on.
     """
-    import ijson
-    start, number = f.read_exactly(_LOOKED_AT), 0
+    start, number = f.read_exactly(_BLOCK), 0
     f.seek(3 * start.startswith(codecs.BOM_UTF8))
     is_list = start.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
-    source = codecs.EncodedFile(f, "utf-8", settings.encoding) if settings.encoding else f
+    chunks = codecs.iterdecode(iter(lambda: f.read(_BLOCK), b""), settings.encoding or "utf-8")
     try:
-        for number, value in enumerate(ijson.items(
-                source, "item" if is_list else "", multiple_values=True, use_float=True), 1):
+        for number, value in enumerate(
+                json_stream.items(chunks, "item" if is_list else "", are_several=True), 1):
             yield from _document(value, settings.json_field, number, bad)
-    except (ijson.JSONError, UnicodeDecodeError) as e:
+    except UserError:
+        raise
+    except ValueError as e:
         if f.damage:
             bad.add(number + 1, "damaged .gz",
                     "the .gz file is damaged or cut off here (%s)" % f.damage)
         else:
-            bad.add(number + 1, "not JSON", "not JSON: %s" % str(e).split("\n")[0])
+            bad.add(number + 1, "the rest of a JSON file", "not JSON: %s" % e)
 
 
 def _from_table(texts, field, form, bad):

@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files, tables
+from xlnet import files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import decoding, faults, json_stream
+from xlnet.tasks.files import decoding, faults
 from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)

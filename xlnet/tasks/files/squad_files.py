@@ -15,8 +15,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
+from xlnet import json_stream
 from xlnet.errors import UserError
-from xlnet.tasks.files import json_stream, parsing, readers
+from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types.task import Row, Task
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from xlnet.tasks.files import json_stream
+from xlnet import json_stream
 
 VALUES = [{"a": [1, 12.5, -3e2, "x\"]}\\", [], {}]}, None, "é😀", [True, {"d": "文"}], "y" * 300,
           "\\\\ud83d"]

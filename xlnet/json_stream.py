@@ -18,14 +18,16 @@ _DEEPEST = 1000
 _OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, and the text before
 
 
-def items(chunks: Iterable[str], prefix: str) -> Iterator[Any]:
+def items(chunks: Iterable[str], prefix: str, are_several: bool = False) -> Iterator[Any]:
     """Yields the values at a place of a text, such as "item" or "data.item", as ijson names it.
+
+    are_several: the text may be several values, one after the other.
 
     Raises:
       ValueError: the text is not JSON; the message does not have the line.
     """
     try:
-        yield from ijson.items(_Bytes(chunks), prefix, use_float=True)
+        yield from ijson.items(_Bytes(chunks), prefix, use_float=True, multiple_values=are_several)
     except ijson.JSONError as e:
         raise ValueError(str(e).partition("\n")[0]) from None
     except RecursionError:
