@@ -25,6 +25,7 @@ from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
+RUN_NAME = "finetuning"         # .json: all settings of a run
 
 _log = logging.getLogger(__name__)
 
