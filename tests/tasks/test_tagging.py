@@ -31,6 +31,16 @@ def make_task(directory, train=TRAIN, **more):
     return custom.get_task(settings(directory, **more))
 
 
+def test_files_to_predict_have_one_form(tmp_path):
+    """Predictions are written in it."""
+    write(tmp_path, "b.jsonl", '{"tokens": ["EU"], "ner_tags": ["B-ORG"]}\n')
+    task = make_task(tmp_path)
+    both = readers.Paths.of("%s/train.txt,%s/b.jsonl" % (tmp_path, tmp_path), "dev_file")
+    assert len(parsing.read_file(task, both, True)) == 3
+    with pytest.raises(UserError, match="different forms: conll and jsonl; expected files of one"):
+        parsing.read_file(task, both, False)
+
+
 # --- What the train file says
 
 def test_the_train_file_says_tags_scheme_and_column(tmp_path):
@@ -51,6 +61,9 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         write(tmp_path, name, TRAIN)
     task = custom.get_task(settings(tmp_path))
     assert task.files == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
+    for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
+        write(tmp_path, name, "")
+    assert custom.get_task(settings(tmp_path)).files == task.files
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
         custom.get_task(settings(tmp_path))

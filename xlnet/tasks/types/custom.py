@@ -150,6 +150,8 @@ def _listed(names):
 _SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
                 "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
 _DEV_SHARE = 0.1
+# Files of records, if output_dir is the directory of the texts, too.
+_OF_RECORDS = (".tfrecord", ".npy", ".seen.json")
 
 
 def _own_files(settings, reader):
@@ -161,7 +163,8 @@ def _own_files(settings, reader):
         path = os.path.abspath(data_dir)
         return ({"train": path}, _DEV_SHARE) if settings.do_train else (
             dict.fromkeys(_SPLIT_NAMES, path), 0.0)
-    there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+    there = sorted(name for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
+                   if not name.endswith(_OF_RECORDS))
     found = {}
     for split, names in _SPLIT_NAMES.items():
         fitting = _named(names, there, reader.own_forms)
