@@ -157,19 +157,16 @@ def test_a_file_without_a_sentence_is_refused(tmp_path):
 def answers_of(task, arrays, counts):
     """The `Answers` of a network that says what the records say."""
     tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
-    tags = np.stack([tags, tags], axis=2)
     return task.head.join(dict(values=tags, loss=np.zeros(len(tags), np.float32)), counts)
 
 
 @pytest.fixture
 def small(tmp_path):
-    """A task, its rows, and answers to them. Alone the tags of the second sentence are illegal."""
+    """A task, its rows, and answers to them."""
     task = make_task(tmp_path, TRAIN, dev_share=0.0)
     rows = parsing.read_rows(task, tmp_path, "train")
-    alone = "B-ORG O", "I-PER I-PER B-LOC I-LOC"
-    legal = "B-ORG O", "B-PER I-PER B-LOC I-LOC"
-    return task, rows, [np.array([[task.labels.index(tag) for tag in tags.split()]
-                                  for tags in pair]).T for pair in zip(alone, legal)]
+    return task, rows, [np.array([task.labels.index(tag) for tag in tags.split()])
+                        for tags in ("B-ORG O", "B-PER I-PER B-LOC I-LOC")]
 
 
 def test_metrics_and_table(small):
@@ -181,7 +178,7 @@ def test_metrics_and_table(small):
     assert result["precision"] == pytest.approx(2 / 3) and result["recall"] == 0.5
     assert result["f1"] == pytest.approx(4 / 7) and result["accuracy"] == pytest.approx(5 / 6)
     table = task.scorer.table(values, truth, 0.5)
-    assert table.endswith("repaired 1 of 6 tags") and "micro avg" in table
+    assert "micro avg" in table
     baseline = task.scorer.baseline(truth)
     assert baseline["accuracy"] == pytest.approx(1 / 3) and list(baseline) == list(result)
 
@@ -204,7 +201,7 @@ def test_predictions_are_legal_in_the_scheme_of_the_file(small):
 def test_predictions_of_texts_are_characters(tmp_path):
     task = make_task(tmp_path)
     row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
-    file, = task.scorer.prediction_files([row], [np.array([[3, 3], [0, 0], [0, 0]])])
+    file, = task.scorer.prediction_files([row], [np.array([3, 0, 0])])
     assert file.extension == "jsonl"
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
@@ -245,7 +242,7 @@ def test_real_files(name, caplog):
         rows = parsing.read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
         file, = task.scorer.prediction_files(
-            rows, [np.zeros([len(row.label), 2], int) for row in rows])
+            rows, [np.zeros(len(row.label), int) for row in rows])
         with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
