@@ -74,7 +74,7 @@ def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
                  and not (name == "kind" and name not in stored)]   # older versions
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
-    share = wanted.get("dev_share")
+    share = wanted.get("dev_share", 0.0)
     if (settings.do_train or share) and stored.get("dev_share", share) != share \
             and not settings.allow_changes:
         raise UserError("model_dir: the fraction of the train file that is held out as dev is %g "
