@@ -4,6 +4,8 @@ line; which file is which split; metrics as scikit-learn and trec_eval have them
 The files in tests/reports/ are small ones that have the property that a report is about.
 """
 
+import datetime
+import decimal
 import gzip
 import json
 import os
@@ -19,9 +21,9 @@ from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.types import custom
+from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
@@ -112,6 +114,12 @@ FORMS = {
                [("a", "x"), ("b", "y")]),
     "integers as pandas writes them with gaps": (
         "t.csv", "text,label\na,1\nb,1.0\nc,2\n", {}, [("a", "1"), ("b", "1"), ("c", "2")]),
+    "a list with an integer of more than 64 bits, and NaN": (
+        "t.json", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %d}]'
+        % 10 ** 30, {}, [("a", "x"), ("b", "y")]),
+    "labels called label_0, and none": (
+        "t.jsonl", '{"text": "a", "label": ["label_0"]}\n{"text": "b", "label": []}\n', MANY,
+        [("a", ("label_0",)), ("b", ())]),
     "truth in several spellings": ("t.csv", "text,label\na,True\nb,true\nc,FALSE\n", {},
                                    [("a", "True"), ("b", "True"), ("c", "FALSE")]),
     "NumPy's lists": ("t.csv", "text,label\na,\"['x y' 'z']\"\nb,[]\n", MANY,
@@ -159,6 +167,15 @@ def test_parquet(tmp_path, monkeypatch):
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
     assert custom.get_task(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
+    parquet.write_table(pyarrow.table({
+        "text": [b"hello", b"\xff"], "label": [["x"]] * 2, "day": [datetime.date(2026, 1, 2)] * 2,
+        "cost": [decimal.Decimal("1.50")] * 2}), path)
+    first, = parsing.read_rows(custom.get_task(settings(
+        tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY)),
+        str(tmp_path), "train")
+    assert first.pairs == (("hello 2026-01-02 1.50", None),)
+    with pytest.raises(UserError, match="train.parquet: row 2: not UTF-8"):
+        read(path, **MANY)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match="train.parquet: .*pip install pyarrow"):
         read(path, **MANY)
@@ -342,16 +359,40 @@ def test_what_is_held_out_is_stratified_keeps_equal_texts_together_and_follows_t
 @pytest.mark.parametrize("group, name, content, more", [
     (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
     (TaggerSettings, "t.txt", "Eva B-PER\nran O\n\nKoch\nran O\n\nBonn B-LOC\n", {}),
+    (TaggerSettings, "t.txt", b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n", {}),
+    (TaggerSettings, "t.jsonl", b"".join(b'{"text": "%s is", "entities": [{"start": 0, "end": 4, '
+                                         b'"label": "LOC"}]}\n' % name
+                                         for name in (b"Bonn", b"R\xf6me", b"Rome")), {}),
     (SpanSettings, "t.csv", "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n", {}),
 ])
 def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     task = custom.get_task(settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more))
     assert len(parsing.read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
         task = custom.get_task(settings(tmp_path / name, group, dev_share=0.0, **more))
         parsing.read_rows(task, "", "train")
+
+
+def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(
+        "%s,%s\n" % (i, "" if i % 3 else "xy"[i % 2]) for i in range(30)))
+    task = custom.get_task(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
+    assert parsing.read_rows(task, "", "dev", True) == parsing.read_rows(task, "", "dev", False)
+
+
+def test_a_file_whose_rows_are_all_of_another_task(tmp_path):
+    (tmp_path / "xnli.dev.tsv").write_text(
+        "language\tgold_label\tsentence1\tsentence2\tpairID\nen\tneutral\ta\tb\t1\n")
+    with pytest.raises(UserError, match="xnli.dev.tsv: task xnli-de uses no row of it"):
+        parsing.read_rows(known.find_task("xnli-de"), str(tmp_path), "dev")
+
+
+def test_a_closed_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="the standard input is closed"):
+        readers.read_lines("-", "input")
 
 
 def test_a_delimiter_of_tagged_files(tmp_path):

@@ -196,6 +196,15 @@ def require_inside(path: str, root: str, whose: str) -> None:
             path, target, whose))
 
 
+def check_output(output: Optional[str], paths: Iterable[str], what: str = "output") -> None:
+    """Raises UserError if the output is a directory, or one of the input files; what: the flag."""
+    if output and (output.endswith(os.sep) or os.path.isdir(output)):
+        raise UserError("%s: %s is a directory, expected a file" % (what, output))
+    if output and os.path.exists(output) and any(
+            os.path.exists(path) and os.path.samefile(path, output) for path in paths):
+        raise UserError("%s: %s is an input, too; give another name" % (what, output))
+
+
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     there = os.path.abspath(directory)

@@ -51,6 +51,13 @@ def kill_at(monkeypatch, number):
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
 
 
+def test_evaluations_without_the_metric_are_dropped(tmp_path, caplog):
+    best_checkpoint.Selection(str(tmp_path), "f1").add(1, {"f1": 0.5, "loss": 1.0}, None)
+    other = best_checkpoint.Selection(str(tmp_path), "auc")
+    assert other.best() is None and "1 of 1 evaluations have no auc and are dropped" in caplog.text
+    assert best_checkpoint.Selection(str(tmp_path), "loss").best()["step"] == 1
+
+
 @pytest.mark.parametrize("step", (7, 5), ids=("another step", "the same step"))
 def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     """The weights of before or the new ones, never none; the next export tidies up."""

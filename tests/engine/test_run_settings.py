@@ -49,6 +49,12 @@ def test_settings_of_an_earlier_version_resume(program, tmp_path):
         check(tmp_path, program, kept=dict(average_decay=0.9), ema_decay=0.5)
 
 
+def test_questions_that_were_evaluated_as_predict_file_resume(tmp_path):
+    check(tmp_path, "run_squad.py", kept=dict(predict_file="dev.json"), dev_file="dev.json")
+    with pytest.raises(UserError, match="dev_file was None, is dev.json"):
+        check(tmp_path, "run_squad.py", kept=dict(predict_file="b.json"), dev_file="dev.json")
+
+
 def test_a_loss_that_is_gone_does_not_resume(tmp_path):
     with pytest.raises(UserError, match="tagged_pieces was all, is first"):
         check(tmp_path, "run_tagger.py", kept=dict(tagged_pieces="all"))

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from xlnet.errors import MissingFlag, UserError
-from xlnet.models import resolved
-from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.models import resolved, task_json
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings
 
 PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
              label_column="kind", id_column="name", multi_label=True, label_separator=";",
@@ -156,3 +156,27 @@ def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
         resolved.resolve(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
         resolved.resolve(*settings_of(tmp_path, do_train=True))
+
+
+@pytest.mark.parametrize("described, run, expected", [
+    (dict(dev_share=0.2, dev_seed=0), dict(seed=3), (0.2, 0)),
+    (dict(dev_share=0.0, dev_seed=3), {}, (0.0, 3)),
+    # of earlier versions
+    ({}, dict(seed=3, dev_share=0.2), (0.2, 3)), ({}, dict(seed=3), (0.1, 3)),
+    ({}, dict(seed=3, predict_file="new.json"), (0.0, 3)),
+    ({}, dict(seed=3, predict_file="-"), (0.1, 3))])
+def test_the_rows_that_training_held_out_stay_held_out(tmp_path, described, run, expected):
+    make_model(tmp_path, dict(described, kind="spans"))
+    (tmp_path / "finetuning.json").write_text(json.dumps(run))
+    for what in ("do_train", "do_eval"):
+        settings = SpanSettings(model_dir=str(tmp_path), train_file=__file__, seed=5,
+                                **{what: True})
+        task = task_json.find_task(settings)
+        assert (task.dev_share, task.dev_seed) == expected
+        other = dataclasses.replace(settings, dev_share=0.3)
+        assert task_json.find_task(other).dev_share == 0.3
+        wanted = dict(described, dev_share=0.3)
+        if described:
+            with pytest.raises(UserError, match="held out as dev is %g in " % expected[0]):
+                task_json.check(str(tmp_path), wanted, other)
+            task_json.check(str(tmp_path), wanted, dataclasses.replace(other, allow_changes=True))

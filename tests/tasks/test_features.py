@@ -110,6 +110,9 @@ TEXT = list(range(100, 120))
         (TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]),
     (Layout(12, True, "sliding"), TEXT, [7], [
         (TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]),
+    # A quarter of a window is the least for the first text.
+    (Layout(15, True, "sliding"), TEXT[:7], list(range(11)), [
+        (TEXT[i:i + 3], list(range(11))[at:at + 9]) for i, at in enumerate((0, 2, 2, 2, 2))]),
     (Layout(12, True, "sliding"), TEXT[:9], None, [(TEXT[:9], None)])])
 def test_what_is_left_of_a_text(layout, a, b, expected):
     assert encoding.fitted(a, b, layout) == expected

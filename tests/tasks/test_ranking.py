@@ -1,5 +1,6 @@
 """Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
 
+import io
 import json
 import random
 import re
@@ -216,6 +217,13 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
     with pytest.raises(UserError) as e:
         read(tmp_path)
     assert message in str(e.value) and "\n" not in str(e.value)
+
+
+def test_a_run_from_standard_input_has_its_texts_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"7 Q0 x 1 0.5 a")))
+    with pytest.raises(UserError, match="no such file: queries.tsv"):
+        parsing.read_file(RANKING, "-", False, "run")
 
 
 def test_a_document_that_no_query_needs_may_be_damaged(tmp_path):

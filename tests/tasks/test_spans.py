@@ -181,12 +181,12 @@ def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
         assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
 
 
-def test_whatever_file_is_named_no_question_is_held_out_of_training(tmp_path):
+def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
     (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
     alone = dict(task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt",
                  predict_form="tsv")
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train"], 0.0)
+    assert (list(task.files), task.dev_share) == (["train"], 0.1)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
     assert (list(task.files), task.dev_share) == (["train", "dev"], 0.0)
 

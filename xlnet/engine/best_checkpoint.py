@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import logging
 import math
 import os
 from typing import Any, Optional
@@ -16,6 +17,8 @@ from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
+
+_log = logging.getLogger(__name__)
 
 EVALUATIONS_NAME = "evaluations.json"
 _PREVIOUS = "previous-"            # weights that were renamed, as new ones have their name
@@ -42,7 +45,11 @@ class Selection:
         self.patience = patience
         self.evaluations: list[dict[str, Any]] = []   # see `add`
         if os.path.exists(self._path):
-            self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
+            kept = files.read_json(self._path, "evaluations")["evaluations"]
+            self.evaluations = [one for one in kept if metric in one]
+            if len(self.evaluations) < len(kept):
+                _log.warning("note: %s: %d of %d evaluations have no %s and are dropped",
+                             self._path, len(kept) - len(self.evaluations), len(kept), metric)
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.

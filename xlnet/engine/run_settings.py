@@ -60,6 +60,8 @@ class KeptSettings:
         if not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
+        if before.get("predict_file") == self.values.get("dev_file"):   # of earlier versions
+            before.setdefault("dev_file", before.get("predict_file"))
         changes = ["%s was %s, is %s" % (field.name, was, now)
                    for field, was, now in self._changes(before) if self._matters(field, was)]
         if before.get("tagged_pieces") == "all":        # of earlier versions

@@ -17,7 +17,7 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.files import row_store
+from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.types.task import expand_split
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -78,7 +78,7 @@ def _run(settings, network, optimization, device, check_task):
 
 
 def _check_splits(settings, task, rows):
-    """Raises UserError where a task has too few or too many files."""
+    """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     if settings.do_train and not rows.can_evaluate():
         settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
     if settings.do_predict and settings.predict_output and not settings.predict_file:
@@ -86,6 +86,13 @@ def _check_splits(settings, task, rows):
         if len(parts) > 1:
             raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
                 settings.predict_split, len(parts), ", ".join(parts)))
+    output = settings.predict_output
+    if settings.do_predict and output and output != "-":
+        read = task.files.values() if settings.data_dir or settings.named_files else ()
+        files.check_output(output, [path for found in (settings.predict_file or "", *(
+            readers.find_file(settings.data_dir, names) for names in read))
+            for path in readers.each_path(found)], "predict_output")
+        files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
 
 
 def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:

@@ -63,9 +63,16 @@ class Run:
         self._tokenizer = tokenizer
         self._rows = Rows(settings, task, tokenizer)
         self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
-        self._kept = KeptSettings(settings.model_dir, lengths.SETTINGS_NAME,
+        self._kept = KeptSettings(settings.model_dir, resolved.RUN_NAME,
                                   (settings, network, optimization, device_settings),
-                                  evaluates=settings.eval_steps != 0)
+                                  evaluates=settings.eval_steps != 0,
+                                  more={"dev_file": self._dev_file()})
+
+    def _dev_file(self):
+        """The setting; or `predict_file`, if that is evaluated: a run has it on resume, too."""
+        named, predicted = self._settings.dev_file, self._settings.predict_file
+        is_evaluated = predicted and os.path.abspath(predicted) == self._task.files.get("dev")
+        return predicted if is_evaluated and not named else named
 
     # -- before anything is written
 
@@ -76,8 +83,10 @@ class Run:
           UserError: settings, files, model directory and devices do not fit together.
         """
         self._check_settings()
-        self._description = task_json.describe(self._settings, self._task, self._tokenizer,
-                                               self._network.clamp_len)
+        self._description = dict(
+            task_json.describe(self._settings, self._task, self._tokenizer,
+                               self._network.clamp_len),
+            dev_share=self._task.dev_share, dev_seed=self._task.dev_seed)
         self._check_model_dir()
         self._read_rows()
         self._model = TaskModel(self._config, self._task, self._network, self._settings,

@@ -27,6 +27,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_be
 
 TASK_NAME = "task.json"
 CARRIED_NAME = "huggingface_config.json"    # next to converted weights: what only that library uses
+RUN_NAME = "finetuning"         # .json: all settings of a run
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def kept_clamp_len(*directories: str) -> int:
     """The `clamp_len` in the first file with it of those next to weights in these directories."""
     field, = (each for each in dataclasses.fields(NetworkSettings) if each.name == "clamp_len")
     for path in (os.path.join(directory, name) for directory in directories for name in (
-            TASK_NAME, "finetuning.json", PRETRAINING_NAME + ".json", CARRIED_NAME)):
+            TASK_NAME, RUN_NAME + ".json", PRETRAINING_NAME + ".json", CARRIED_NAME)):
         kept = files.read_json(path, "settings").get("clamp_len") if os.path.exists(path) else None
         if kept is not None:
             check_value(field, kept, path)

@@ -11,7 +11,7 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import resolved
 from xlnet.models.resolved import TASK_NAME
-from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
@@ -46,7 +46,7 @@ _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
 # The weights do not depend on these: the network has no absolute positions, so it takes any length
 # and any number of windows. `resolved` compares the settings.
-_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len")
+_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "dev_seed")
 
 
 def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
@@ -77,6 +77,12 @@ def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
                  and not (name == "kind" and name not in stored)]   # older versions
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
+    share = wanted.get("dev_share", 0.0)
+    if (settings.do_train or share) and stored.get("dev_share", share) != share \
+            and not settings.allow_changes:
+        raise UserError("model_dir: the fraction of the train file that is held out as dev is %g "
+                        "in %s, here it is %g; give dev_share and the files as they were, or "
+                        "--allow_changes=True" % (stored["dev_share"], path, share))
 
 
 def _has_layer(prefix, scope):
@@ -95,10 +101,23 @@ def find_task(settings: FineTuningSettings) -> Task:
     to predict.
     """
     home = resolved.home_of(settings.model_dir)
-    if settings.do_train or not home or not custom.find_type(settings).has_labels:
+    if not home:
         return custom.get_task(settings)
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
-    if not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
+    if not settings.do_train and custom.find_type(settings).has_labels \
+            and not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
         raise UserError("model_dir: %s has is_regression True, not False" % path)
+    if "dev_seed" not in stored:
+        stored.update(_held_out_before(settings))
     return custom.get_task(settings, stored)
+
+
+def _held_out_before(settings):
+    """What a run of an earlier version held out: a sample that followed its seed, and no questions
+    if a file was predicted."""
+    path = os.path.join(settings.model_dir, resolved.RUN_NAME + ".json")
+    run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
+    is_none = isinstance(settings, SpanSettings) and run.get("predict_file", "-") != "-"
+    return {"dev_seed": run.get("seed", settings.seed),
+            "dev_share": 0.0 if is_none else run.get("dev_share")}

@@ -62,19 +62,11 @@ def input_of(patterns: str) -> str:
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
 
-def check_output(output: Optional[str], paths: Iterable[str]) -> None:
-    """Raises UserError if the output is a directory, or one of the input files."""
-    if output and (output.endswith(os.sep) or os.path.isdir(output)):
-        raise UserError("output: %s is a directory, expected a file" % output)
-    if output and os.path.exists(output) and any(
-            os.path.exists(path) and os.path.samefile(path, output) for path in paths):
-        raise UserError("output: %s is an input, too; give another name" % output)
-
-
 def check_files(settings: AskingSettings) -> None:
-    """As `check_output`; raises UserError if an input does not exist, too."""
+    """As `files.check_output`; raises UserError if an input does not exist, too."""
     from xlnet.tasks.files.readers import each_path
-    check_output(settings.output, each_path(input_of(settings.input)) if settings.input else ())
+    paths = each_path(input_of(settings.input)) if settings.input else ()
+    files.check_output(settings.output, paths)
 
 
 def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[

@@ -66,12 +66,13 @@ def main(settings: PredictionSettings) -> None:
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:
     """Raises UserError where predictions of a file would replace it, or those of another."""
+    from xlnet import files
     from xlnet.tasks.files import readers
     if len(paths) > 1 and not is_directory:
         raise UserError("output: '%s', expected a directory (a name that ends in /) for the "
                         "predictions of %d files" % (output, len(paths)))
     if not is_directory:
-        asking.check_output(output, paths)
+        files.check_output(output, paths)
     seen: dict[str, str] = {}
     for path in paths:
         name = readers.stem(os.path.basename(path))

@@ -96,14 +96,14 @@ def check_max_seq_length(max_seq_length: int) -> None:
 
 # ---- what fits ----
 
-def _lengths(length_a, length_b, budget, cut_first):
+def _lengths(length_a, length_b, budget, cut_first, least=1):
     """Two lengths of at most `budget` together: ids are taken off the longer one until they are
-    equal, then off both in turn, the second one first. cut_first: off the first one, down to one
-    id, before the second one."""
+    equal, then off both in turn, the second one first. cut_first: off the first one, down to
+    `least` ids, before the second one."""
     if length_a + length_b <= budget:
         return length_a, length_b
     if cut_first:
-        length_a = min(length_a, max(budget - length_b, 1))
+        length_a = min(length_a, max(budget - length_b, least))
         return length_a, min(length_b, budget - length_a)
     shorter = min(length_a, length_b)
     if shorter > budget // 2:
@@ -116,10 +116,13 @@ def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
 
     A text that is too long loses its end ("truncate") or its middle ("head_tail": a quarter of what
     is left is the beginning, https://arxiv.org/abs/1905.05583), or has several windows ("sliding":
-    each begins in the middle of the one before, the last one ends with the text).
+    each begins in the middle of the one before, the last one ends with the text; cut_first: the
+    first text has at least a quarter of a window).
     """
     budget = layout.max_seq_length - (2 if ids_b is None else 3)
-    length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
+    # Windows of a few ids would be as many as the text has ids.
+    least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
+    length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first, least)
     parts_a = _parts(ids_a, length_a, layout.long_document)
     parts_b = [None] if ids_b is None else _parts(ids_b, length_b, layout.long_document)
     count = max(len(parts_a), len(parts_b))

@@ -43,6 +43,8 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
     """
     if path != "-":
         files.require_file(path, what)
+    elif sys.stdin is None:
+        raise UserError("input -: the standard input is closed, expected text to read")
     source = sys.stdin.buffer if path == "-" else open(path, "rb")
     if not os.path.isfile(path):        # a pipe, which can be read once
         source = row_store.temporary_copy(source)

@@ -51,8 +51,8 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
     dev is held out of the train file. Arguments and errors as in `read_rows`."""
     if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
         return {part: _read_part(task, data_dir, part, need_labels)}
-    parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share,
-                     task.dev_seed)
+    # A train file has labels; without them faulty rows would stay, and the sample be another one.
+    parts = hold_out(_read_part(task, data_dir, "train", True), task.dev_share, task.dev_seed)
     if not all(parts):
         raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
                         " two rows (of other texts, queries) or more, or a file to evaluate on"
@@ -132,6 +132,8 @@ def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -
     parts: list[Sequence[Row]] = []
     for each in readers.each_path(path):
         parts.append(_read_table(task, each, need_labels, form, seen, sum(map(len, parts))))
+    if not any(parts):
+        raise UserError("%s: task %s uses no row of it" % (path, task.name))
     return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 

@@ -56,7 +56,7 @@ def to_text(value: Any) -> str:
         return value
     if isinstance(value, list):
         return " ".join(map(to_text, value))
-    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 # --- Which file
@@ -360,7 +360,18 @@ def _read_parquet(path, file):
 
     rows = (row for batch in stored.iter_batches(batch_size=1000) for row in batch.to_pylist())
     return Table(None, (("%s: row %d" % (path, number), plain_object(row))
-                        for number, row in enumerate(rows, 1)))
+                        for number, row in enumerate(map(_as_json, rows), 1)))
+
+
+def _as_json(value):
+    """A value of Parquet as one of JSON; bytes that are not UTF-8 as half surrogates."""
+    if isinstance(value, dict):
+        return dict(zip(value, map(_as_json, value.values())))
+    if isinstance(value, (list, tuple)):
+        return list(map(_as_json, value))
+    if isinstance(value, bytes):
+        return value.decode(errors="surrogateescape")
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
@@ -370,11 +381,16 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
       skips: an empty line is an error, so that predictions for the lines are aligned with the file.
     """
     if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
+        number = 0
         try:
             for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
                 yield "%s: item %d" % (path, number), value
         except ValueError as e:
-            raise not_json(path, lines, e) from None
+            all_values = parsed("".join(lines.chunks()))    # with NaN, and integers of any size
+            if isinstance(all_values, ValueError):
+                raise not_json(path, lines, e) from None
+            for i in range(number, len(all_values)):
+                yield "%s: item %d" % (path, i + 1), all_values[i]
         return
     yield from by_line(path, (
         (number, parsed(line) if line.strip() else ValueError("expected JSON, found an empty line"))

@@ -33,6 +33,7 @@ from xlnet.tokenization.tokenizer import is_text, is_unspaced
 
 _log = logging.getLogger(__name__)
 
+_NOT_TEXT = "not UTF-8: bytes that are no characters"
 ADDED = "predicted"                 # the column, or key, of predictions
 _DOCUMENT = "-DOCSTART-"
 _CONLL_2012 = "#begin document"
@@ -95,9 +96,14 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
     Raises:
       UserError: names the first error with its line, and the number of the others.
     """
+    forms: dict[str, str] = {}      # to the first file
     for each in readers.each_path(path):
-        lines = readers.read_lines(each, "sentences with tagged words", encoding)
+        lines = readers.read_lines(each, "sentences with tagged words", encoding, skips)
         its_form = form or _form_of(each, lines, need_tags)
+        forms.setdefault(its_form, each)
+        if len(forms) > 1 and not need_tags:    # predictions are written in the form of the file
+            raise UserError("%s and %s have different forms: %s; expected files of one form to "
+                            "predict" % (*forms.values(), " and ".join(forms)))
         if its_form == "text":
             yield from _sentences(each, readers.by_line(each, (
                 pair for pair in enumerate(lines, 1) if pair[1].strip())), of_text, skips)
@@ -273,6 +279,8 @@ class _Columns:
                 before.append(line)
             elif self._counts and self._word and _RANGE.fullmatch(cells[0]):
                 ranges.append(line + self._separator + "_\n")
+            elif not is_text(line):
+                errors.add(place, _NOT_TEXT)
             elif is_complete:
                 rows.append((place, "".join((*ranges, line)), cells))
                 ranges.clear()
@@ -528,6 +536,8 @@ def of_text(text: str, place: str = "", line: str = "", key: str = _TEXTS[0]) ->
     words = list(find_words(text))
     if not words:
         raise ValueError("'%s' has no word" % key)
+    if not is_text(text):
+        raise ValueError(_NOT_TEXT)
     return Sentence(
         words=tuple(text[start:end] for start, end in words),
         after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),

@@ -61,8 +61,9 @@ def _join_texts(task, path, rows, relevance, sources):
         raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
                         "names have a column each" % path)
     directory = "" if path == "-" else os.path.dirname(path)
-    own_queries = os.path.basename(readers.stem(path)) + ".queries.tsv"
-    paths = [readers.find_file(directory, (own_queries, "queries.tsv")),
+    own_queries = () if path == "-" else (
+        os.path.basename(readers.stem(path)) + ".queries.tsv",)
+    paths = [readers.find_file(directory, (*own_queries, "queries.tsv")),
              os.path.join(directory, "documents.tsv")]
     texts = [_read_texts(task, each, {cells[column] for cells in rows if isinstance(cells, list)})
              for each, column in zip(paths, (0, 2))]

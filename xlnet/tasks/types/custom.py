@@ -26,8 +26,8 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
 
     Args:
       settings: those of the run.
-      stored: the `task.json` of a model, which has what otherwise the train file determines, such
-        as the labels of own files.
+      stored: the `task.json` of a model: without training it has what otherwise the train file
+        determines, such as the labels of own files; also which of its rows are held out.
 
     Raises:
       UserError: an unknown task, one of another program, `is_regression` with a task that has
@@ -43,13 +43,15 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
-    task = _as_written(task, settings)
-    if task.labels == () and stored:
+    stored = stored or {}
+    task = dataclasses.replace(_as_written(task, settings), dev_seed=stored.get("dev_seed", 0))
+    if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
-    if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
+    dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
+    if dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
-        task = dataclasses.replace(task, dev_share=settings.dev_share)
+        task = dataclasses.replace(task, dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         for name in filter(split_metrics.is_own, task.metrics):
@@ -65,7 +67,7 @@ def _as_written(task, settings):
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
     return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
-                               skips_faults=settings.on_error == "skip", dev_seed=settings.seed)
+                               skips_faults=settings.on_error == "skip")
 
 
 def complete(task: Task, data_dir: str) -> Task:
@@ -148,6 +150,8 @@ def _listed(names):
 _SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
                 "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
 _DEV_SHARE = 0.1
+# Files of records, if output_dir is the directory of the texts, too.
+_OF_RECORDS = (".tfrecord", ".npy", ".seen.json")
 
 
 def _own_files(settings, reader):
@@ -159,7 +163,8 @@ def _own_files(settings, reader):
         path = os.path.abspath(data_dir)
         return ({"train": path}, _DEV_SHARE) if settings.do_train else (
             dict.fromkeys(_SPLIT_NAMES, path), 0.0)
-    there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+    there = sorted(name for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
+                   if not name.endswith(_OF_RECORDS))
     found = {}
     for split, names in _SPLIT_NAMES.items():
         fitting = _named(names, there, reader.own_forms)

@@ -101,7 +101,7 @@ class MultiLabelReader(contract.Reader):
         if listed is not None:
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
-            if task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
+            if values and task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
                 return self._of_indicators(values)
             if not task.labels and len(values) > 1 and None not in values:
                 return tuple(values), None      # `_find_labels` interprets them

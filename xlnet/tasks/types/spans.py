@@ -348,8 +348,7 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
     if settings.long_document != "memory":
         options["max_segments"] = 1
     options["scoring"] = settings.scoring or task.options.scoring
-    # A run resumes with its training questions, whatever it predicts.
-    holds_out = "train" in files and not settings.named_file
+    holds_out = "train" in files and "dev" not in files
     return dataclasses.replace(task, files=files, dev_share=task.dev_share if holds_out else 0.0) \
         .with_options(**options)
 
@@ -359,7 +358,7 @@ def _evaluated_file(task, settings):
     path = settings.named_file
     if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
         return path
-    if settings.do_eval and not settings.data_dir:
+    if settings.do_eval and not (settings.data_dir or settings.train_file):
         return path         # there is nothing else: reading it reports missing answers
     if squad_files.has_answers(task, path, settings.predict_form):
         return path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Optional
 
@@ -23,8 +22,6 @@ from xlnet.tasks.types.classification import weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tasks.types.task import Asked, Row, Task
 from xlnet.tokenization.tokenizer import is_unspaced
-
-_log = logging.getLogger(__name__)
 
 # Maximum fraction of illegal tags among those that are not O; with more, a file has another scheme.
 _MOST_ILLEGAL = 0.01
@@ -207,30 +204,27 @@ class TaggingHead(contract.Head):
         return (loss / tf.maximum(count, 1.))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """int32 [B,T,2]: the two tags of each word at its first piece, -1 elsewhere."""
+        """int32 [B,T]: the tag of each word in the most probable legal sequence at its first piece,
+        -1 elsewhere."""
         tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
-        alone = tf.argmax(logits, axis=2, output_type=tf.int32)
-        together = nn.best_path(
+        tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
             *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
-        tags = tf.stack([alone, together], axis=2)
-        padding = [[0, 0], [tf.shape(starts)[1] - length, 0], [0, 0]]
-        is_word = tf.tile(starts[:, :, None] > 0, [1, 1, 2])
-        tags = tf.pad(tags, padding)
-        return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
+        tags = tf.pad(tags, [[0, 0], [tf.shape(starts)[1] - length, 0]])
+        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags))}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
-        """values: the tags of each row, a list of n arrays int32 [W,2]."""
+        """values: the tags of each row, a list of n arrays int32 [W]."""
         assert windows is not None, "sentences are split where they do not fit"
         parts = np.split(outputs["values"], np.cumsum(windows)[:-1])
-        return contract.Predictions([part[part[:, :, 0] >= 0] for part in parts],
+        return contract.Predictions([part[part >= 0] for part in parts],
                                     contract.mean_over_windows(outputs["loss"], windows))
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         """For records the tag of each word at its first piece, "" elsewhere: string [B,T]. For raw
         text words and tags, string [B,W], and the labels, string, and offsets in characters, int32
         [B,E], of entities; "" and -1 where a text has fewer."""
-        ids = outputs["values"][:, :, 1]
+        ids = outputs["values"]
         if "words" not in features:
             return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), ids + 1)}
         ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
@@ -253,9 +247,7 @@ class TaggingHead(contract.Head):
 
 
 class TaggingScorer(contract.Scorer):
-    """A prediction is two tags' ids for each word, int32 [W,2]: the most probable tag of the word
-    alone, and its tag in the most probable legal sequence, which is the decision. The gold labels
-    are the rows."""
+    """A prediction is a tag's id for each word, int32 [W]. The gold labels are the rows."""
     default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
                    accuracy=_accuracy)
@@ -266,7 +258,7 @@ class TaggingScorer(contract.Scorer):
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
-        return [schemes.repaired([self.task.class_names[id] for id in ids[:, 1]],
+        return [schemes.repaired([self.task.class_names[id] for id in ids],
                                  self.options.learned_scheme) for ids in values]
 
     def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
@@ -279,7 +271,7 @@ class TaggingScorer(contract.Scorer):
         """The most frequent tag."""
         counts = collections.Counter(tag for row in truth for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate([np.full((len(row.label), 2), id) for row in truth], truth)
+        return self.evaluate([np.full(len(row.label), id) for row in truth], truth)
 
     def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words."""
@@ -289,14 +281,12 @@ class TaggingScorer(contract.Scorer):
 
     def table(self, values: Any, truth: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
-        counts = _counts(self.decide(values), truth)
-        return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
+        return entity_metrics.table(_counts(self.decide(values), truth))
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows of the file with one more column or key."""
         _check_lengths(values, rows)
-        _log.info("%s: %s", self.task.name, _repairs(values))
         spans = Mapped(schemes.spans, self.decide(values))
         places = Mapped(lambda row: row.source.source, rows)
         tags = Mapped(lambda row, found: schemes.tags_of(
@@ -325,13 +315,6 @@ TAGGING = contract.TaskType(
     "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
     verb="tag", program="run_tagger.py", asked_by="task_name", own_columns=_own_columns,
     configured=_configured)
-
-
-def _repairs(values):
-    """The number of words with another tag in the legal sequence than alone, in words."""
-    changed = sum(np.count_nonzero(ids[:, 0] != ids[:, 1]) for ids in values)
-    return "repaired %s of %s tags" % tuple(
-        "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
 def _checked(sentences, fault, found, skips):
