@@ -261,6 +261,20 @@ def test_a_model_directory_keeps_its_architecture(place, trained):
     assert "unknown key 'd_iner'; did you mean 'd_inner'?" in done.stderr
 
 
+def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
+    folder = shutil.copytree(place / "whole", place / "beside_it")
+    with open(folder / "training.csv", "ab") as f:
+        f.write(b"5,\xff\xfe\x00\n\xff")
+    shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
+    done = train(place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
+    assert len((folder / "training.csv").read_text().splitlines()) == 6
+    (folder / "evaluations.json").write_text("{}")
+    done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
+
+
 def test_damaged_records_are_named(place, trained):
     shutil.copytree(place / "train", place / "damaged")
     path = sorted((place / "damaged").glob("stream-*"))[1]

@@ -12,6 +12,7 @@ import numpy as np
 
 from xlnet import errors, files
 from xlnet.engine import checkpoint
+from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
@@ -42,7 +43,11 @@ class Selection:
         self.patience = patience
         self.evaluations: list[dict[str, Any]] = []   # see `add`
         if os.path.exists(self._path):
-            self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
+            kept = files.read_json(self._path, "evaluations").get("evaluations")
+            if not isinstance(kept, list):
+                raise UserError("%s: found no list of evaluations; remove it: checkpoints that are "
+                                "still there are evaluated again" % self._path)
+            self.evaluations = kept
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.
