@@ -229,7 +229,8 @@ class Trainer(tf.train.SessionRunHook):
             memories.forget()
 
     def _is_evaluated(self, step):
-        return best_checkpoint.is_due(step, self._settings.eval_steps, self._last)
+        return self._job.evaluate is not None and best_checkpoint.is_due(
+            step, self._settings.eval_steps, self._last)
 
     def _lacks_evaluation(self, step):
         return self._job.evaluate is not None and self._selection.lacks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Optional
 
@@ -24,6 +25,8 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
+
+_log = logging.getLogger(__name__)
 
 
 class Run:
@@ -109,6 +112,9 @@ class Run:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
         if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
+        if settings.eval_steps and not settings.eval_record_info_dir:
+            _log.info("note: eval_steps is %d, but nothing is evaluated without "
+                      "--eval_record_info_dir", settings.eval_steps)
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
