@@ -277,6 +277,20 @@ def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
     assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
 
 
+def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
+    shutil.copytree(place / "whole", place / "failed")
+    for folder, changes, key in (
+            ("failed", dict(ema_decay=0.9, allow_changes=True), "/average"),
+            ("failed/best", dict(eval_record_info_dir=place / "heldout"), "/Adam")):
+        kept = (place / folder / "pretraining.json").read_text()
+        done = train(place, folder, train_steps=9, **changes)
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+        assert re.search("%s has no \\S+%s: a run cannot resume from weights alone, as in best/, "
+                         "nor with --ema_decay" % (folder, key), done.stderr), done.stderr
+        assert (place / folder / "pretraining.json").read_text() == kept
+    assert not (place / "failed" / "pretraining_history.json").exists()
+
+
 def test_damaged_records_are_named(place, trained):
     shutil.copytree(place / "train", place / "damaged")
     path = sorted((place / "damaged").glob("stream-*"))[1]

@@ -334,6 +334,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     assert done.returncode == 0, done.stderr
     kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
     taken = {name: value for name, value in preset.items()
+    started[0].begin()
              if name not in ("use_tpu", "model_config_path")}
     assert {name: kept[name] for name in taken} == taken
     if path.parent.name != "ablation":

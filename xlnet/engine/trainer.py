@@ -46,9 +46,9 @@ class Job:
       per_step: units in a step.
       examples: name of what a batch consists of.
       epoch_steps: steps of an epoch.
-      banner: function that returns the banner's lines between devices and batch; called after
-        `begin`.
-      begin: called before the first step of this process: writes files into the model directory.
+      banner: function that returns the banner's lines between devices and batch.
+      begin: called on the first host once the checkpoint is restored, so that a run that cannot
+        resume stays as it is: writes its description into the model directory.
       evaluate: function of the step and the prefix of a checkpoint (None: the initial weights) that
         reports and returns its metrics, the selecting one and the loss among them; None: no
         evaluation during training.
@@ -123,8 +123,6 @@ class Trainer(tf.train.SessionRunHook):
                 _log.info("the run in %s was stopped early, at step %d", self._model_dir,
                           self._step)
                 return True
-            if self._devices.is_chief:
-                self._job.begin()
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
             self._train()
@@ -185,6 +183,8 @@ class Trainer(tf.train.SessionRunHook):
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._step, self._saved))
+        if self._devices.is_chief:
+            self._job.begin()
         if self._job.memories:
             if self._devices.is_chief:
                 self._job.memories.forget()     # a killed run's, newer than its last checkpoint
