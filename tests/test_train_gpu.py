@@ -256,25 +256,14 @@ def test_a_model_directory_keeps_its_architecture(place, trained):
     other = place / "other.json"
     kept = json.loads((place / "tiny.json").read_text())
     other.write_text(json.dumps(dict(kept, d_inner=32)))
-    done = train(place, "whole", model_config_path=other)
-    assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
+    shutil.copytree(place / "whole", place / "unlisted")
+    (place / "unlisted" / "checkpoint").unlink()
+    for folder in ("whole", "unlisted"):
+        done = train(place, folder, model_config_path=other)
+        assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
     other.write_text(json.dumps(dict(kept, d_iner=32)))
     done = train(place, "whole", model_config_path=other)
     assert "unknown key 'd_iner'; did you mean 'd_inner'?" in done.stderr
-
-
-def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
-    folder = shutil.copytree(place / "whole", place / "beside_it")
-    with open(folder / "training.csv", "ab") as f:
-        f.write(b"5,\xff\xfe\x00\n\xff")
-    shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
-    done = train(place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout")
-    assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
-    assert len((folder / "training.csv").read_text().splitlines()) == 6
-    (folder / "evaluations.json").write_text("{}")
-    done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
 
 
 def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
@@ -289,6 +278,37 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
                          "nor with --ema_decay" % (folder, key), done.stderr), done.stderr
         assert (place / folder / "pretraining.json").read_text() == kept
     assert not (place / "failed" / "pretraining_history.json").exists()
+
+
+def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
+    shutil.copytree(place / "whole", place / "foreign")
+    path = place / "foreign" / "spiece.model"
+    path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")    # a normalizer without the prefix
+    (place / "foreign" / "spiece.model.json").unlink()
+    done = train(place, "refused", init_checkpoint=place / "foreign")
+    assert "init_checkpoint: %s differs from" % path in done.stderr
+    (place / "foreign" / "task.json").write_text("{}")
+    for flag, done in (
+            ("init_checkpoint", train(place, "refused", do_eval=True,
+                                      init_checkpoint=place / "foreign")),
+            ("model_dir", train(place, "foreign"))):
+        assert "%s: %s has a fine-tuned model (task.json), expected a pretrained one" % (
+            flag, place / "foreign") in done.stderr
+    assert not (place / "refused").exists()
+
+
+def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
+    folder = shutil.copytree(place / "whole", place / "beside_it")
+    with open(folder / "training.csv", "ab") as f:
+        f.write(b"5,\xff\xfe\x00\n\xff")
+    shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
+    done = train(place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
+    assert len((folder / "training.csv").read_text().splitlines()) == 6
+    (folder / "evaluations.json").write_text("{}")
+    done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
 
 
 def test_damaged_records_are_named(place, trained):
