@@ -226,6 +226,19 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
     assert "Traceback" not in "".join(printed)
 
 
+@pytest.mark.slow
+def test_hosts_with_other_settings_end(place):
+    """After one step, of a run that has nothing to compare with before."""
+    addresses = local_addresses(2)
+    printed = [host.communicate(timeout=120)[0] for host in [
+        start_one(place, "differ", addresses, index, learning_rate=0.01 + index, save_steps=1)
+        for index in range(2)]]
+    assert printed[1].strip().split("\n")[-1].endswith(
+        "learning_rate is 1.01, not 0.01; give all hosts the same command"), printed
+    assert "lost host 1" in printed[0].strip().split("\n")[-1], printed
+    assert not list((place / "differ").glob("model.ckpt-*"))
+
+
 class Session:
     """`waits` until another thread closes it, as one does whose first step is stuck."""
 

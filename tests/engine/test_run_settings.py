@@ -75,6 +75,14 @@ def test_records_are_known_by_their_digests(tmp_path):
     check(tmp_path, about=other, evaluates=False, **kept)
 
 
+def test_other_hosts_have_the_settings_of_the_first(tmp_path):
+    check(tmp_path, model_dir="mounted/elsewhere", log_steps=7).check_host()
+    host = check(tmp_path, save_steps=7)
+    with pytest.raises(UserError, match="this host has other settings than the first one: "
+                       "save_steps is 7, not 1000; give all hosts the same command"):
+        host.check_host()
+
+
 def test_a_loss_that_is_gone_does_not_resume(tmp_path):
     with pytest.raises(UserError, match="tagged_pieces was all, is first"):
         check(tmp_path, "run_tagger.py", kept=dict(tagged_pieces="all"))

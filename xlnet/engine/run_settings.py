@@ -18,6 +18,9 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
+# Besides those that a run keeps: the learning rate depends on the first, hosts save together.
+_OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps")
+
 
 class KeptSettings:
     """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
@@ -74,6 +77,21 @@ class KeptSettings:
                 "another model_dir, or --allow_changes=True" % (
                     self._model_dir, "; ".join(changes)))
         _log.info("note: settings changed: %s", "; ".join(changes))
+
+    def check_host(self) -> None:
+        """Compares with the first host's, once that has begun.
+
+        Raises:
+          UserError: a setting differs on which the steps or the checkpoints of all hosts depend.
+        """
+        if not os.path.exists(self._path):
+            return
+        different = ["%s is %s, not %s" % (field.name, now, was) for field, was, now
+                     in self._changes(files.read_json(self._path, "model_dir"))
+                     if field.metadata["resume"] == "same" or field.name in _OF_ALL_HOSTS]
+        if different:
+            raise UserError("this host has other settings than the first one: %s; give all hosts "
+                            "the same command" % "; ".join(different))
 
     def _check_best(self):
         """Training would replace it. Several trials of earlier versions left only their best."""

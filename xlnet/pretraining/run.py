@@ -149,8 +149,8 @@ class Run:
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
             banner=self._banner, begin=lambda: self._kept.keep(self._config, self._tokenizer),
-            evaluate=held_out, answering=held_out.answering if held_out else None,
-            evaluates_start=True,
+            check_host=self._kept.check_host, evaluate=held_out,
+            answering=held_out.answering if held_out else None, evaluates_start=True,
             memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
             keeps_journal=True,
             with_perplexity=not settings.next_segment_loss)     # which is part of the loss
