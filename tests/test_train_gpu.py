@@ -107,7 +107,9 @@ def test_the_model_directory_can_be_used_alone(place, trained, graph):
 
 def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
     """Dropout on, memories full: stopped after two steps and started again."""
-    first = train(place, "parts", train_steps=4, eval_steps=2)
+    first = train(place, "parts", train_steps=4, eval_steps=1, save_steps=2)
+    assert "note: eval_steps is 1, but nothing is evaluated without" in first.stdout
+    assert not (place / "parts" / "model.ckpt-3.index").exists()
     # Take the run back to its second step, as if it had been killed there.
     folder = place / "killed"
     shutil.copytree(place / "parts", folder)
@@ -254,11 +256,59 @@ def test_a_model_directory_keeps_its_architecture(place, trained):
     other = place / "other.json"
     kept = json.loads((place / "tiny.json").read_text())
     other.write_text(json.dumps(dict(kept, d_inner=32)))
-    done = train(place, "whole", model_config_path=other)
-    assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
+    shutil.copytree(place / "whole", place / "unlisted")
+    (place / "unlisted" / "checkpoint").unlink()
+    for folder in ("whole", "unlisted"):
+        done = train(place, folder, model_config_path=other)
+        assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
     other.write_text(json.dumps(dict(kept, d_iner=32)))
     done = train(place, "whole", model_config_path=other)
     assert "unknown key 'd_iner'; did you mean 'd_inner'?" in done.stderr
+
+
+def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
+    shutil.copytree(place / "whole", place / "failed")
+    for folder, changes, key in (
+            ("failed", dict(ema_decay=0.9, allow_changes=True), "/average"),
+            ("failed/best", dict(eval_record_info_dir=place / "heldout"), "/Adam")):
+        kept = (place / folder / "pretraining.json").read_text()
+        done = train(place, folder, train_steps=9, **changes)
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+        assert re.search("%s has no \\S+%s: a run cannot resume from weights alone, as in best/, "
+                         "nor with --ema_decay" % (folder, key), done.stderr), done.stderr
+        assert (place / folder / "pretraining.json").read_text() == kept
+    assert not (place / "failed" / "pretraining_history.json").exists()
+
+
+def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
+    shutil.copytree(place / "whole", place / "foreign")
+    path = place / "foreign" / "spiece.model"
+    path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")    # a normalizer without the prefix
+    (place / "foreign" / "spiece.model.json").unlink()
+    done = train(place, "refused", init_checkpoint=place / "foreign")
+    assert "init_checkpoint: %s differs from" % path in done.stderr
+    (place / "foreign" / "task.json").write_text("{}")
+    for flag, done in (
+            ("init_checkpoint", train(place, "refused", do_eval=True,
+                                      init_checkpoint=place / "foreign")),
+            ("model_dir", train(place, "foreign"))):
+        assert "%s: %s has a fine-tuned model (task.json), expected a pretrained one" % (
+            flag, place / "foreign") in done.stderr
+    assert not (place / "refused").exists()
+
+
+def test_files_beside_checkpoints_that_are_not_the_runs(place, trained):
+    folder = shutil.copytree(place / "whole", place / "beside_it")
+    with open(folder / "training.csv", "ab") as f:
+        f.write(b"5,\xff\xfe\x00\n\xff")
+    shutil.copy(folder / "memory-4-0.npy", folder / "memory-4-0 (copy).npy")
+    done = train(place, "beside_it", train_steps=5, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 0 and "start empty" not in done.stdout, done.stderr
+    assert len((folder / "training.csv").read_text().splitlines()) == 6
+    (folder / "evaluations.json").write_text("{}")
+    done = train(place, "beside_it", train_steps=6, eval_record_info_dir=place / "heldout")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "evaluations.json: found no list of evaluations; remove it" in done.stderr
 
 
 def test_damaged_records_are_named(place, trained):

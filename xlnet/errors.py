@@ -96,6 +96,11 @@ _CASES = (
     Case(("OpError",), r"(?i); no such file or directory",
          "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
          "there"),
+    Case(("NotFoundError",),
+         r"Key (?P<key>\S+/(Adam|adam_m|average)|loss_scale/\S+) not found in checkpoint",
+         "model_dir: the checkpoint in {model_dir} has no {key}: a run cannot resume from weights "
+         "alone, as in best/, nor with --ema_decay or --precision=fp16 if it began without; give "
+         "the settings as they were, or the checkpoint as init_checkpoint of another model_dir"),
     Case(("NotFoundError",), r"Key (?P<key>\S+) not found in checkpoint",
          "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
          "{key}; give them again, or another model_dir"),

@@ -149,9 +149,9 @@ def test_words_are_whole_but_for_one_a_part():
 
 
 def test_too_many_targets_are_refused():
-    with pytest.raises(ValueError, match=r"\[5\] tokens to predict, but only \[4\] that can be"):
-        permutation.sample_targets(Random(0, 0, [0], [0]), np.zeros((1, 4), bool),
-                                   np.ones((1, 4), bool), np.array([5]), SETTINGS)
+    with pytest.raises(UserError, match="num_predict is 11, but .* has only 10 tokens besides"):
+        draw(2, of=text([1] * 10 + [None] * 54))
+    draw(2, of=text([1] * 11 + [None] * 53))
     SETTINGS.check(14)
     for settings, most in ((SETTINGS, 10), (dataclasses.replace(LEGACY, reuse_len=5), 10)):
         with pytest.raises(UserError, match="num_predict is 11, expected at most %d" % most):

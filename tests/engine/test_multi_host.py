@@ -17,7 +17,8 @@ from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import curve, free_ports, start, start_hosts, train, wait_for_step, weights
 
-from xlnet.engine import multi_host
+from xlnet import lock
+from xlnet.engine import multi_host, trainer
 from xlnet.errors import UserError
 
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.
@@ -213,16 +214,29 @@ def test_a_waiting_host_hears_signals(place, number, status, last):
 
 @pytest.mark.slow
 def test_a_host_lost_before_the_session_ends_the_other(place):
-    """The chief cannot keep the vocabulary, behind the meeting and before there is a session."""
-    (place / "refused" / "spiece.model" / "in the way").mkdir(parents=True)
+    """Another run has the directory, behind the meeting and before there is a session."""
     addresses = local_addresses(2)
-    printed = [host.communicate(timeout=120)[0] for host in [
-        start_one(place, "refused", addresses, index) for index in range(2)]]
-    assert "spiece.model" in printed[0].strip().split("\n")[-1], printed
+    with lock.held(str(place / "refused" / trainer.LOCK), "held"):
+        printed = [host.communicate(timeout=120)[0] for host in [
+            start_one(place, "refused", addresses, index) for index in range(2)]]
+    assert "a run trains in" in printed[0].strip().split("\n")[-1], printed
     assert printed[1].strip().split("\n")[-1] == (
         "train_gpu.py: lost host 0 (%s); start the same command again on all hosts"
         % addresses[0]), printed
     assert "Traceback" not in "".join(printed)
+
+
+@pytest.mark.slow
+def test_hosts_with_other_settings_end(place):
+    """After one step, of a run that has nothing to compare with before."""
+    addresses = local_addresses(2)
+    printed = [host.communicate(timeout=120)[0] for host in [
+        start_one(place, "differ", addresses, index, learning_rate=0.01 + index, save_steps=1)
+        for index in range(2)]]
+    assert printed[1].strip().split("\n")[-1].endswith(
+        "learning_rate is 1.01, not 0.01; give all hosts the same command"), printed
+    assert "lost host 1" in printed[0].strip().split("\n")[-1], printed
+    assert not list((place / "differ").glob("model.ckpt-*"))
 
 
 class Session:

@@ -26,16 +26,21 @@ RUNS = {
 }
 
 
-def check(directory, program, dropout=0.1, evaluates=True, kept=None, ema_decay=0., **changes):
-    """Resumes a run of an earlier version that has a checkpoint and an evaluation."""
+def check(directory, program="train_gpu.py", dropout=0.1, evaluates=True, kept=None, ema_decay=0.,
+          precision=None, about=None, **changes):
+    """Resumes a run of an earlier version that has a checkpoint and an evaluation; returns its
+    `KeptSettings`."""
     for name, content in (("run.json", dict(EARLIER[program], **(kept or {}))),
                           ("evaluations.json", {}),
                           ("model.ckpt-1.index", {})):
         (directory / name).write_text(json.dumps(content))
-    KeptSettings(str(directory), "run", (
-        dataclasses.replace(RUNS[program], **changes), NetworkSettings(dropout=dropout),
+    settings = KeptSettings(str(directory), "run", (
+        dataclasses.replace(RUNS[program], **changes),
+        NetworkSettings(dropout=dropout, precision=precision),
         OptimizationSettings(warmup_ratio=0.1, ema_decay=ema_decay), DeviceSettings()),
-        evaluates=evaluates).check(None, None)     # no list of checkpoints: no network to compare
+        evaluates=evaluates, more={"about": about or {}})
+    settings.check(None, None)      # there is no network or vocabulary to compare
+    return settings
 
 
 @pytest.mark.parametrize("program", RUNS)
@@ -53,6 +58,35 @@ def test_questions_that_were_evaluated_as_predict_file_resume(tmp_path):
     check(tmp_path, "run_squad.py", kept=dict(predict_file="dev.json"), dev_file="dev.json")
     with pytest.raises(UserError, match="dev_file was None, is dev.json"):
         check(tmp_path, "run_squad.py", kept=dict(predict_file="b.json"), dev_file="dev.json")
+
+
+@pytest.mark.parametrize("kept, precision", [
+    (dict(), "fp32"), (dict(precision="fp32"), None), (dict(use_bfloat16=True), "bf16")])
+def test_a_precision_is_the_same_by_any_name(tmp_path, kept, precision):
+    check(tmp_path, kept=kept, precision=precision)
+    with pytest.raises(UserError, match="precision was %s, is fp16;" % (precision or "fp32")):
+        check(tmp_path, kept=kept, precision="fp16")
+
+
+def test_records_are_known_by_their_digests(tmp_path):
+    digests = dict(record_info_dir="1", eval_record_info_dir="2")
+    check(tmp_path, about=digests)      # an earlier version has kept none
+    kept = dict(kept={"about": digests})
+    check(tmp_path, about=digests, record_info_dir="moved", eval_record_info_dir="moved", **kept)
+    for name in digests:
+        other = dict(digests, **{name: "3"})
+        with pytest.raises(UserError, match="other settings: %s was (.), is \\1 with other content;"
+                           % name):
+            check(tmp_path, about=other, **kept)
+    check(tmp_path, about=other, evaluates=False, **kept)
+
+
+def test_other_hosts_have_the_settings_of_the_first(tmp_path):
+    check(tmp_path, model_dir="mounted/elsewhere", log_steps=7).check_host()
+    host = check(tmp_path, save_steps=7)
+    with pytest.raises(UserError, match="this host has other settings than the first one: "
+                       "save_steps is 7, not 1000; give all hosts the same command"):
+        host.check_host()
 
 
 def test_a_loss_that_is_gone_does_not_resume(tmp_path):

@@ -192,6 +192,8 @@ def test_all_settings_are_written(place, reported):
     for name in ("model_config_path", "allow_changes"):     # of the command, not of the run
         del expected[name]
     kept = json.loads((place / "reported" / "pretraining.json").read_text())
+    assert kept.pop("about") == {name: Manifest.read(expected[name]).digest
+                                 for name in ("record_info_dir", "eval_record_info_dir")}
     assert {name: str(value) for name, value in kept.items()} == {
         name: str(value) for name, value in expected.items() if value is not None}
 
@@ -332,6 +334,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     done = command.run("train_gpu.py", "--config=%s" % path,
                        *("--%s=%s" % item for item in flags.items()))
     assert done.returncode == 0, done.stderr
+    started[0].begin()
     kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
     taken = {name: value for name, value in preset.items()
              if name not in ("use_tpu", "model_config_path")}

@@ -189,7 +189,11 @@ def _even_targets(random, is_special, word_start, permutation):
     """
     first, rest = [np.count_nonzero(~is_special[:, part], axis=1)              # [B] each
                    for part in _parts(is_special, permutation)]
-    share = permutation.num_predict * first / np.maximum(first + rest, 1)      # [B]
+    if permutation.num_predict > (first + rest).min():
+        raise UserError("num_predict is %d, but a sequence of the records has only %d tokens "
+                        "besides <sep> and <cls>; give at most as many"
+                        % (permutation.num_predict, (first + rest).min()))
+    share = permutation.num_predict * first / (first + rest)                   # [B]
     budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)        # [B]
     budgets = (budget, permutation.num_predict - budget)
     return np.concatenate([
@@ -219,9 +223,6 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
       bool [B,T].
     """
     length = is_special.shape[1]
-    if (budget > np.count_nonzero(~is_special, axis=1)).any():
-        raise ValueError("%s tokens to predict, but only %s that can be"
-                         % (budget.tolist(), np.count_nonzero(~is_special, axis=1).tolist()))
     sizes, deal, dice = np.split(random.uniform(2 * length + 4),         # [B,T], [B,T], [B,4]
                                  [length, 2 * length], axis=1)
     words = _Words(is_special, word_start)

@@ -13,6 +13,7 @@ import numpy as np
 
 from xlnet import errors, files
 from xlnet.engine import checkpoint
+from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
@@ -45,7 +46,10 @@ class Selection:
         self.patience = patience
         self.evaluations: list[dict[str, Any]] = []   # see `add`
         if os.path.exists(self._path):
-            kept = files.read_json(self._path, "evaluations")["evaluations"]
+            kept = files.read_json(self._path, "evaluations").get("evaluations")
+            if not isinstance(kept, list):
+                raise UserError("%s: found no list of evaluations; remove it: checkpoints that are "
+                                "still there are evaluated again" % self._path)
             self.evaluations = [one for one in kept if metric in one]
             if len(self.evaluations) < len(kept):
                 _log.warning("note: %s: %d of %d evaluations have no %s and are dropped",

@@ -38,10 +38,10 @@ class Journal:
         self._path = os.path.join(model_dir, CSV_NAME)
         rows = []
         if os.path.exists(self._path):
-            with open(self._path, newline="", encoding="utf-8") as f:
-                rows = [row for row in csv.reader(f) if row and row[0].isdigit()
-                        and int(row[0]) <= start_step]
-        files.write_text(self._path, "\n".join(",".join(row) for row in [_COLUMNS] + rows) + "\n")
+            with open(self._path, encoding="utf-8", errors="replace") as f:
+                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
+                        and int(row.partition(",")[0]) <= start_step]
+        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
         self._model_dir = model_dir
         _board(model_dir).add_session_log(   # drops later steps there too
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)

@@ -5,10 +5,10 @@ Shape letters as in `modeling`; b batch elements of one replica.
 
 from __future__ import annotations
 
-import glob
 import logging
 import math
 import os
+import re
 import zlib
 
 import numpy as np
@@ -96,7 +96,7 @@ class MemoryFiles:
 
     def _read(self, step):
         """The memories of this host; a ValueError if the files do not fit this run."""
-        paths = sorted(glob.glob(_path(self._model_dir, step, "*")), key=_step_and_row)
+        paths = [path for of, _, path in _found(self._model_dir) if of == step]
         if not paths:
             raise ValueError("is missing")
         stored = [files.read_array(path, mapped=True) for path in paths]
@@ -121,16 +121,17 @@ class MemoryFiles:
 
     def _wait(self, step):
         pattern = _path(self._model_dir, step, "*")
-        if not multi_host.wait_until(lambda: len(glob.glob(pattern)) >= self._devices.hosts,
-                                     _SECONDS_FOR_OTHER_HOSTS):
+        if not multi_host.wait_until(
+                lambda: [of for of, *_ in _found(self._model_dir)].count(step)
+                >= self._devices.hosts, _SECONDS_FOR_OTHER_HOSTS):
             raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
     def forget(self) -> None:
         """Removes the memories without a checkpoint."""
         kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
-        for path in glob.glob(_path(self._model_dir, "*", "*")):
-            if _step_and_row(path)[0] not in kept:
+        for step, _, path in _found(self._model_dir):
+            if step not in kept:
                 os.remove(path)
 
 
@@ -179,7 +180,9 @@ def _path(model_dir, step, first_row):
     return os.path.join(model_dir, "memory-%s-%s.npy" % (step, first_row))
 
 
-def _step_and_row(path: str) -> tuple[int, int]:
-    """The step and the first row in a name of `_path`."""
-    _, step, row = os.path.basename(path)[:-len(".npy")].split("-")
-    return int(step), int(row)
+def _found(model_dir: str) -> list[tuple[int, int, str]]:
+    """(step, first row, path) of the files that are there, in order."""
+    names = filter(None, (re.fullmatch(r"memory-(\d+)-(\d+)\.npy", name)
+                          for name in os.listdir(model_dir)))
+    return sorted((int(name[1]), int(name[2]), os.path.join(model_dir, name[0]))
+                  for name in names)

@@ -18,6 +18,9 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
+# Besides those that a run keeps: the learning rate depends on the first, hosts save together.
+_OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps")
+
 
 class KeptSettings:
     """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
@@ -28,7 +31,8 @@ class KeptSettings:
       groups: settings dataclasses, one of them with `allow_changes`.
       evaluates: whether the run evaluates during training.
       leave_out: names of settings that are not written.
-      more: other values to write.
+      more: other values to write. `about` in it has digests, by the names of settings that are
+        paths: with the same digest another path is the same setting.
     """
 
     def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
@@ -50,13 +54,14 @@ class KeptSettings:
         """Compares with what the run in `model_dir` has so far.
 
         Raises:
-          UserError: as of `check_directory`; a setting that affects training differs, and
+          UserError: as of `check_weights`; a setting that affects training differs, and
             `allow_changes` is off; or there is a best model, but not the run that it is of.
         """
-        check_directory(self._model_dir, config, tokenizer)
-        if not checkpoint.all_prefixes(self._model_dir):
+        prefixes = checkpoint.all_prefixes(self._model_dir)
+        if not prefixes:
             self._check_best()
             return
+        check_weights(prefixes[-1][1], config, tokenizer, "model_dir")
         if not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
@@ -75,6 +80,21 @@ class KeptSettings:
                     self._model_dir, "; ".join(changes)))
         _log.info("note: settings changed: %s", "; ".join(changes))
 
+    def check_host(self) -> None:
+        """Compares with the first host's, once that has begun.
+
+        Raises:
+          UserError: a setting differs on which the steps or the checkpoints of all hosts depend.
+        """
+        if not os.path.exists(self._path):
+            return
+        different = ["%s is %s, not %s" % (field.name, now, was) for field, was, now
+                     in self._changes(files.read_json(self._path, "model_dir"))
+                     if field.metadata["resume"] == "same" or field.name in _OF_ALL_HOSTS]
+        if different:
+            raise UserError("this host has other settings than the first one: %s; give all hosts "
+                            "the same command" % "; ".join(different))
+
     def _check_best(self):
         """Training would replace it. Several trials of earlier versions left only their best."""
         best, evaluations = (os.path.join(self._model_dir, name) for name in (
@@ -84,14 +104,17 @@ class KeptSettings:
                             "give another model_dir" % (best, self._model_dir))
 
     def _changes(self, before):
-        """Yields (field, old value, new value); a setting that is not in the file had its
-        default."""
+        """Yields (field, old value, new value) of the settings that differ."""
         for name, field in self._fields.items():
-            default = None if field.default is dataclasses.MISSING else field.default
-            was, now = next((before[key] for key in (name, *field.metadata["aliases"])
-                             if key in before), default), self.values.get(name)
-            if was != now and not (name.endswith("_dir") and was and now
-                                   and os.path.abspath(was) == os.path.abspath(now)):
+            was, now = (_value(values, field) for values in (before, self.values))
+            digests = [values.get("about", {}).get(name) for values in (before, self.values)]
+            if None not in digests:
+                is_same = digests[0] == digests[1]
+                now = "%s with other content" % now if was == now else now
+            else:
+                is_same = was == now or bool(name.endswith("_dir") and was and now and
+                                             os.path.abspath(was) == os.path.abspath(now))
+            if not is_same:
                 yield field, was, now
 
     def _matters(self, field, was):
@@ -119,18 +142,25 @@ class KeptSettings:
         files.write_json(self._path, self.values)
 
 
-def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
-    """Compares with the run in `model_dir`, if there is one.
+def _value(values, field):
+    """A setting among kept ones; one that is missing had its default."""
+    default = None if field.default is dataclasses.MISSING else field.default
+    if field.name == "precision":
+        default = "bf16" if values.get("use_bfloat16") else "fp32"
+    return next((values[key] for key in (field.name, *field.metadata["aliases"])
+                 if key in values), default)
+
+
+def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str) -> None:
+    """Compares with the architecture and the vocabulary next to a checkpoint, if they are there.
 
     Raises:
-      UserError: it has another architecture or vocabulary, or its text was cleaned in another way.
+      UserError: they are others, or text was cleaned in another way; names `flag`.
     """
-    prefix, spiece = checkpoint.newest(model_dir), os.path.join(model_dir, SPIECE_NAME)
-    if not prefix:
-        return
     checkpoint.check_config(prefix, config)
+    spiece = os.path.join(os.path.dirname(prefix), SPIECE_NAME)
     if os.path.exists(spiece):
         if files.sha256(spiece) != tokenizer.sha256:
-            raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
-                            % (spiece, tokenizer.path))
+            raise UserError("%s: %s differs from %s; weights keep their vocabulary"
+                            % (flag, spiece, tokenizer.path))
         Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # raises if they differ

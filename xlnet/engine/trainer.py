@@ -46,9 +46,10 @@ class Job:
       per_step: units in a step.
       examples: name of what a batch consists of.
       epoch_steps: steps of an epoch.
-      banner: function that returns the banner's lines between devices and batch; called after
-        `begin`.
-      begin: called before the first step of this process: writes files into the model directory.
+      banner: function that returns the banner's lines between devices and batch.
+      begin: called on the first host once the checkpoint is restored, so that a run that cannot
+        resume stays as it is: writes its description into the model directory.
+      check_host: called on the other hosts after their first step: compares with that description.
       evaluate: function of the step and the prefix of a checkpoint (None: the initial weights) that
         reports and returns its metrics, the selecting one and the loss among them; None: no
         evaluation during training.
@@ -68,6 +69,7 @@ class Job:
     epoch_steps: float
     banner: Callable[[], dict[str, str]]
     begin: Callable[[], None]
+    check_host: Callable[[], None] = lambda: None
     evaluate: Optional[Callable[[int, Optional[str]], dict[str, Any]]] = None
     answering: Optional[Answering] = None
     evaluates_start: bool = False
@@ -123,8 +125,6 @@ class Trainer(tf.train.SessionRunHook):
                 _log.info("the run in %s was stopped early, at step %d", self._model_dir,
                           self._step)
                 return True
-            if self._devices.is_chief:
-                self._job.begin()
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
             self._train()
@@ -145,7 +145,7 @@ class Trainer(tf.train.SessionRunHook):
         return step
 
     def _train(self):
-        job, settings, first = self._job, self._settings, self._step
+        job, settings, self._first = self._job, self._settings, self._step
         self._progress = Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
             unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
@@ -155,7 +155,7 @@ class Trainer(tf.train.SessionRunHook):
         if job.answering and self._devices.is_chief:
             job.answering.build()
         try:
-            estimator.train(lambda: job.batches(first), max_steps=self._last,
+            estimator.train(lambda: job.batches(self._first), max_steps=self._last,
                             hooks=[self._progress, self])
         finally:
             self._stop.end()
@@ -185,6 +185,8 @@ class Trainer(tf.train.SessionRunHook):
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._step, self._saved))
+        if self._devices.is_chief:
+            self._job.begin()
         if self._job.memories:
             if self._devices.is_chief:
                 self._job.memories.forget()     # a killed run's, newer than its last checkpoint
@@ -198,6 +200,8 @@ class Trainer(tf.train.SessionRunHook):
     def after_run(self, run_context: tf.train.SessionRunContext,
                   run_values: tf.train.SessionRunValues) -> None:
         self._step += 1
+        if self._step == self._first + 1 and not self._devices.is_chief:
+            self._job.check_host()
         self._has_stopped = bool(run_values.results > 0)
         if (self._has_stopped or self._is_evaluated(self._step)
                 or self._step % self._settings.save_steps == 0):
@@ -229,7 +233,8 @@ class Trainer(tf.train.SessionRunHook):
             memories.forget()
 
     def _is_evaluated(self, step):
-        return best_checkpoint.is_due(step, self._settings.eval_steps, self._last)
+        return self._job.evaluate is not None and best_checkpoint.is_due(
+            step, self._settings.eval_steps, self._last)
 
     def _lacks_evaluation(self, step):
         return self._job.evaluate is not None and self._selection.lacks(

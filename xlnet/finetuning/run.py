@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 from typing import Optional
@@ -225,8 +226,11 @@ class Run:
             begin=self._begin, evaluate=self._select if settings.eval_steps else None,
             answering=self._answering if settings.eval_steps else None, saves_start=True)
 
+    @functools.cached_property
+    def _train_records(self):
+        return self._rows.records("train", self._train_rows)
+
     def _begin(self):
-        self._train_records = self._rows.records("train", self._train_rows)
         self._kept.keep(self._config, self._tokenizer)
         files.write_json(os.path.join(self._settings.model_dir, task_json.TASK_NAME),
                          self._description)

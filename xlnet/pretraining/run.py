@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Optional
 
@@ -11,7 +12,7 @@ from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.run_settings import KeptSettings, check_directory
+from xlnet.engine.run_settings import KeptSettings, check_weights
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.pretraining import sources
@@ -24,6 +25,8 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
+
+_log = logging.getLogger(__name__)
 
 
 class Run:
@@ -50,13 +53,8 @@ class Run:
         self._network = network
         self._optimization = optimization
         self._manifest = manifest
+        self._device_settings = device_settings
         self._devices = devices
-        # The architecture is kept in place of the path of its file.
-        self._kept = KeptSettings(
-            settings.model_dir, PRETRAINING_NAME,
-            (settings, network, optimization, device_settings),
-            evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
-            more=config.to_dict())
 
     def prepare(self) -> None:
         """Reads and checks everything; writes nothing.
@@ -64,8 +62,10 @@ class Run:
         Raises:
           UserError: something does not fit.
         """
+        _check_pretrained(self._settings.model_dir, "model_dir")
         self._read()
         self._check()
+        self._kept = self._settings_to_keep()
         self._kept.check(self._config, self._tokenizer)
 
     def evaluate(self) -> dict[str, float]:
@@ -77,12 +77,12 @@ class Run:
         self._settings = settings = dataclasses.replace(
             self._settings, eval_record_info_dir=(
                 self._settings.eval_record_info_dir or self._settings.record_info_dir))
-        prefix = checkpoint.resolve(*(
-            (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint
-            else (settings.model_dir, "model_dir")))
+        path, flag = (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint \
+            else (settings.model_dir, "model_dir")
+        prefix = checkpoint.resolve(path, flag)
+        _check_pretrained(os.path.dirname(prefix), flag)
         self._read()
-        checkpoint.check_config(prefix, self._config)
-        check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
+        check_weights(prefix, self._config, self._tokenizer, flag)
         is_run = "global_step" in checkpoint.names(prefix)
         if not is_run:          # weights alone, such as released ones
             # A model_dir that is not a directory: there is no run to resume.
@@ -107,8 +107,24 @@ class Run:
         self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
-        if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
-            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
+        if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
+            check_weights(checkpoint.resolve(settings.init_checkpoint), self._config,
+                          self._tokenizer, "init_checkpoint")
+        if settings.eval_steps and not settings.eval_record_info_dir:
+            _log.info("note: eval_steps is %d, but nothing is evaluated without "
+                      "--eval_record_info_dir", settings.eval_steps)
+
+    def _settings_to_keep(self):
+        """The `KeptSettings`, with the architecture in place of the path of its file."""
+        settings = self._settings
+        records = {"record_info_dir": self._manifest.digest}
+        if self._held_out:
+            records["eval_record_info_dir"] = self._held_out.digest
+        return KeptSettings(
+            settings.model_dir, PRETRAINING_NAME,
+            (settings, self._network, self._optimization, self._device_settings),
+            evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
+            more=dict(self._config.to_dict(), about=records))
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
@@ -133,8 +149,8 @@ class Run:
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
             banner=self._banner, begin=lambda: self._kept.keep(self._config, self._tokenizer),
-            evaluate=held_out, answering=held_out.answering if held_out else None,
-            evaluates_start=True,
+            check_host=self._kept.check_host, evaluate=held_out,
+            answering=held_out.answering if held_out else None, evaluates_start=True,
             memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
             keeps_journal=True,
             with_perplexity=not settings.next_segment_loss)     # which is part of the loss
@@ -180,5 +196,12 @@ class Run:
             "objective": settings.objective,
             "windows": "%d tokens, %d reused, memory %d, %d predicted" % (
                 manifest.seq_len, manifest.reuse_len, settings.mem_len, settings.num_predict),
-            "settings": " ".join("%s=%s" % item for item in self._kept.values.items()),
+            "settings": " ".join("%s=%s" % item for item in self._kept.values.items()
+                                 if item[0] != "about"),
         }
+
+
+def _check_pretrained(directory, flag):
+    if os.path.exists(os.path.join(directory, "task.json")):
+        raise UserError("%s: %s has a fine-tuned model (task.json), expected a pretrained one"
+                        % (flag, directory))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import dataclasses
 import glob
+import hashlib
 import os
 import re
 import struct
@@ -72,6 +73,12 @@ class LegacyManifest:
     def tokens(self) -> int:
         """Tokens of the text that the windows move over."""
         return self.num_streams * self.windows_per_stream * self.reuse_len
+
+    @property
+    def digest(self) -> str:
+        """Of the sizes of all batches, which are hardly the same for other text."""
+        return hashlib.sha256(b"".join(
+            places.tobytes() for _, places in self.files)).hexdigest()
 
     @property
     def directions(self) -> np.ndarray:

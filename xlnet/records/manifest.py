@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import os
 
 from xlnet import files
@@ -45,6 +47,12 @@ class Manifest:
     made_from: dict              # settings and input, which data_utils.py compares
     streams: tuple
     format_version: int = FORMAT_VERSION
+
+    @property
+    def digest(self) -> str:
+        """Of the streams: the same wherever their directory is."""
+        return hashlib.sha256(json.dumps([self.windows_per_stream, *(
+            stream["sha256"] for stream in self.streams)]).encode()).hexdigest()
 
     def write(self, directory: str) -> None:
         files.write_json(os.path.join(directory, MANIFEST_NAME), dataclasses.asdict(self))

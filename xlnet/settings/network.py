@@ -115,7 +115,8 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
                                 need=Need.ORIGINAL)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
                              minimum=-1, need=Need.ORIGINAL)
-    use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL)
+    use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL,
+                                 resume="any")
     precision: Optional[str] = setting(None, "dtype of the matmuls (mixed precision); fp32 if not "
                                        "given", choices=PRECISIONS, need=Need.SPEED)
     recompute: bool = setting(False, "gradient checkpointing: less memory, a third more time",
