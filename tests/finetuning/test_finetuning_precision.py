@@ -40,9 +40,10 @@ def test_float16_learns_as_float32(place):
     done = place.run("--do_train=True", model_dir=place.path("fp32"), precision="fp16",
                      train_steps=61, allow_changes=True)
     assert done.returncode == 1 and done.errors == [
-        "run_classifier.py: model_dir: the run in %s was begun with other settings, its "
-        "checkpoint has no loss_scale/good_steps; give them again, or another model_dir"
-        % place.path("fp32")]
+        "run_classifier.py: model_dir: the checkpoint in %s has no loss_scale/good_steps: a run "
+        "cannot resume from weights alone, as in best/, nor with --ema_decay or --precision=fp16 "
+        "if it began without; give the settings as they were, or the checkpoint as init_checkpoint "
+        "of another model_dir" % place.path("fp32")]
 
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):

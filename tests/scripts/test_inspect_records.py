@@ -1,9 +1,10 @@
 """xlnet data inspect: what it shows is what is trained on; what it counts is right."""
 
 import dataclasses
-import io
 import os
 import re
+import subprocess
+import sys
 import types
 import unicodedata
 import warnings
@@ -11,11 +12,11 @@ import warnings
 import numpy as np
 import pytest
 from helpers import command, vocabulary
+from helpers.paths import ROOT
 
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
 from xlnet.plots import figures, inspection
-from xlnet.programs import inspect_records
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -147,14 +148,12 @@ def test_marks_are_targets_in_the_factorization_order(place):
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
 
 
-def test_a_terminal_that_lacks_the_characters_gets_their_codes(place, monkeypatch):
-    import sys
-    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    monkeypatch.setattr(sys, "stdout", output)
-    inspect_records.main(inspect_records.InspectionSettings(
-        input=place.path("records"), num_predict=PREDICT, count_windows=4))
-    output.flush()
-    assert rb"\u27e6" in output.buffer.getvalue() and b"forward" in output.buffer.getvalue()
+def test_a_terminal_that_lacks_the_characters_gets_their_codes(place):
+    done = subprocess.run(
+        [sys.executable, "-m", "xlnet", "data", "inspect", "--input=" + place.path("records"),
+         "--num_predict=%d" % PREDICT, "--count_windows=4"], cwd=ROOT, stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONIOENCODING="latin-1"), check=True)
+    assert rb"\u27e6" in done.stdout and b"forward" in done.stdout
 
 
 def test_lines_fit_and_hold_everything(place):

@@ -154,8 +154,8 @@ def test_sentences_are_drawn_evenly_and_few_are_held():
 
 def test_a_sample_of_the_sentences_gives_a_vocabulary_by_seed(tmp_path):
     text = sentences_of(["w%d" % i for i in range(90)], 400, " ")
-    digests = [train(tmp_path, "sample", text, input_sentence_size=100, seed=seed,
-                     vocab_size=50) for seed in (0, 0, 1)]
+    digests = [train(tmp_path, "sample%d" % i, text, input_sentence_size=100, seed=seed,
+                     vocab_size=50) for i, seed in enumerate((0, 0, 1))]
     assert "400 sentences\ntraining on 100 sentences" in digests[0][1]
     assert digests[0][0].sha256 == digests[1][0].sha256 != digests[2][0].sha256
 
