@@ -55,7 +55,7 @@ def test_settings_of_an_earlier_version_resume(program, tmp_path):
 
 
 def test_questions_that_were_evaluated_as_predict_file_resume(tmp_path):
-    check(tmp_path, "run_squad.py", kept=dict(predict_file="dev.json"), dev_file="dev.json")
+    check(tmp_path, "run_squad.py", kept=dict(predict_file="dev.json"), dev_file="./dev.json")
     with pytest.raises(UserError, match="dev_file was None, is dev.json"):
         check(tmp_path, "run_squad.py", kept=dict(predict_file="b.json"), dev_file="dev.json")
 
@@ -83,6 +83,9 @@ def test_records_are_known_by_their_digests(tmp_path):
 
 def test_other_hosts_have_the_settings_of_the_first(tmp_path):
     check(tmp_path, model_dir="mounted/elsewhere", log_steps=7).check_host()
+    with pytest.raises(UserError, match="eval_record_info_dir is held, not e;"):
+        check(tmp_path, kept=dict(eval_record_info_dir="e"), eval_record_info_dir="held",
+              evaluates=False).check_host()
     host = check(tmp_path, save_steps=7)
     with pytest.raises(UserError, match="this host has other settings than the first one: "
                        "save_steps is 7, not 1000; give all hosts the same command"):

@@ -19,7 +19,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 _log = logging.getLogger(__name__)
 
 # Besides those that a run keeps: the learning rate depends on the first, hosts save together.
-_OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps")
+_OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps", "eval_record_info_dir")
 
 
 class KeptSettings:
@@ -65,7 +65,7 @@ class KeptSettings:
         if not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
-        if before.get("predict_file") == self.values.get("dev_file"):   # of earlier versions
+        if _is_same_path(before.get("predict_file"), self.values.get("dev_file")):  # until 0.3
             before.setdefault("dev_file", before.get("predict_file"))
         changes = ["%s was %s, is %s" % (field.name, was, now)
                    for field, was, now in self._changes(before) if self._matters(field, was)]
@@ -112,8 +112,8 @@ class KeptSettings:
                 is_same = digests[0] == digests[1]
                 now = "%s with other content" % now if was == now else now
             else:
-                is_same = was == now or bool(name.endswith("_dir") and was and now and
-                                             os.path.abspath(was) == os.path.abspath(now))
+                is_same = was == now or name.endswith(("_dir", "dev_file")) and _is_same_path(
+                    was, now)
             if not is_same:
                 yield field, was, now
 
@@ -140,6 +140,10 @@ class KeptSettings:
                 {"until": time.strftime("%Y-%m-%d %H:%M:%S"),
                  "until_step": checkpoint.step_of(self._model_dir), "settings": before}]})
         files.write_json(self._path, self.values)
+
+
+def _is_same_path(one, other):
+    return one == other or bool(one and other and os.path.abspath(one) == os.path.abspath(other))
 
 
 def _value(values, field):
