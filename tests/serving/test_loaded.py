@@ -113,8 +113,10 @@ def test_there_has_to_be_a_model(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["task.json", "spiece.model", "spiece.model.json",
-                                  "xlnet_config.json", "model.ckpt-5.data-00000-of-00001"])
+                                  "xlnet_config.json", "model.ckpt-5.data-00000-of-00001",
+                                  "finetuning.json", "huggingface_config.json"])
 def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
+    (model / name).touch()
     (model / name).rename(tmp_path / "elsewhere")
     (model / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="leads to .*elsewhere, outside of"):

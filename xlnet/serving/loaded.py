@@ -40,7 +40,8 @@ _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
 _READ = re.compile("|".join((*map(re.escape, (
     resolved.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
-    PRETRAINING_NAME + ".json", BEST)), r".*\.ckpt.*")))
+    PRETRAINING_NAME + ".json", resolved.RUN_NAME + ".json", resolved.CARRIED_NAME, BEST)),
+    r".*\.ckpt.*")))
 
 
 @dataclasses.dataclass(frozen=True)
