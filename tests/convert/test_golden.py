@@ -13,8 +13,8 @@ from helpers.paths import GOLDEN
 import xlnet
 from xlnet.convert import config_json, conversion, described
 from xlnet.engine import checkpoint, train_step
-from xlnet.models.resolved import CARRIED_NAME
 from xlnet.network import heads, modeling
+from xlnet.settings.network import CARRIED_NAME
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task

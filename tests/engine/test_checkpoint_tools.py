@@ -83,7 +83,7 @@ def test_strip_keeps_weights_step_and_what_lies_beside(run, tmp_path):
 
 
 def test_checkpoints_of_tensorflow_2_and_of_other_names(tmp_path):
-    """They have a text that is no weight; what is written is found under its directory."""
+    """They have a text that is not a weight; what is written is found under its directory."""
     prefix, out = str(tmp_path / "my.ckpt"), str(tmp_path / "out")
     checkpoint.write_arrays(prefix, values(0, **{"_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")}))
     assert [one.name for one in checkpoint_tools.inspect(prefix).weights] == ["model/a", "model/b"]

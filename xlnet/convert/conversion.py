@@ -22,9 +22,9 @@ from xlnet.convert import (
 )
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
-from xlnet.models import task_json
-from xlnet.models.resolved import CARRIED_NAME
-from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
+from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
     if description is None:
         checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
         return
-    files.write_json(os.path.join(directory, task_json.TASK_NAME), description)
+    files.write_json(os.path.join(directory, TASK_NAME), description)
     checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
                             dict(arrays, global_step=np.array(0, np.int64)))
     checkpoint.note_newest(directory)
@@ -216,7 +216,7 @@ def _run_settings(directory) -> Mapping[str, Any]:
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
-    for name in ("pretraining.json", "finetuning.json", task_json.TASK_NAME):
+    for name in (PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", TASK_NAME):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
         found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")

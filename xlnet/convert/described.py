@@ -10,7 +10,7 @@ from xlnet import files
 from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
 from xlnet.models import task_json
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.finetuning import TASK_NAME, ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
@@ -170,7 +170,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     Raises:
       UserError: Hugging Face's library does not have the task type.
     """
-    path = os.path.join(directory, task_json.TASK_NAME)
+    path = os.path.join(directory, TASK_NAME)
     if not os.path.exists(path):
         return None
     stored = files.read_json(path, "task")
@@ -198,6 +198,6 @@ def _older_kind(stored):
 
 def max_seq_length(directory: str) -> Optional[int]:
     """The length of texts of a model directory [tokens]; None without a task."""
-    path = os.path.join(directory, task_json.TASK_NAME)
+    path = os.path.join(directory, TASK_NAME)
     stored = files.read_json(path, "task").get("settings", {}) if os.path.exists(path) else {}
     return stored.get("max_seq_length")

@@ -14,7 +14,8 @@ import numpy as np
 from xlnet import errors, files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.finetuning import TASK_NAME
+from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
@@ -185,7 +186,7 @@ def copy_sidecar_files(prefix: str, directory: str) -> None:
     vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones; the
     output layer and other settings of converted ones."""
     for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME),
-                 PRETRAINING_NAME + ".json", "task.json", "huggingface_config.json"):
+                 PRETRAINING_NAME + ".json", TASK_NAME, CARRIED_NAME):
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):
             files.copy(path, os.path.join(directory, name))

@@ -9,7 +9,8 @@ import os
 from collections.abc import Collection
 
 from xlnet import files
-from xlnet.models.resolved import RUN_NAME, AnySettings, weights_in
+from xlnet.models.resolved import AnySettings, weights_in
+from xlnet.settings.finetuning import FINETUNING_NAME
 from xlnet.settings.training import OptimizationSettings
 
 EPOCHS = 3.0                    # the default length
@@ -23,7 +24,7 @@ def with_length(settings: AnySettings, optimization: OptimizationSettings, given
     """The settings with the length that was given, that of the run that resumes, or 3 epochs."""
     if not settings.do_train or {"epochs", "train_steps"} & set(given):
         return settings, optimization
-    path = os.path.join(settings.model_dir, RUN_NAME + ".json")
+    path = os.path.join(settings.model_dir, FINETUNING_NAME + ".json")
     if weights_in(settings.model_dir) and os.path.exists(path):
         before = files.read_json(path, "model_dir")
     else:

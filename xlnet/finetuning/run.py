@@ -22,7 +22,7 @@ from xlnet.finetuning.rows import Rows
 from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
@@ -64,7 +64,7 @@ class Run:
         self._tokenizer = tokenizer
         self._rows = Rows(settings, task, tokenizer)
         self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
-        self._kept = KeptSettings(settings.model_dir, resolved.RUN_NAME,
+        self._kept = KeptSettings(settings.model_dir, FINETUNING_NAME,
                                   (settings, network, optimization, device_settings),
                                   evaluates=settings.eval_steps != 0,
                                   more={"dev_file": self._dev_file()})
@@ -141,7 +141,7 @@ class Run:
 
     def _check_start(self, start):
         """Compares the labels with those of the initial output layer, if any."""
-        path = os.path.join(resolved.directory_of(start), task_json.TASK_NAME)
+        path = os.path.join(resolved.directory_of(start), TASK_NAME)
         if not self._settings.do_train or not os.path.exists(path):
             return
         stored, wanted = files.read_json(path, "init_checkpoint"), self._description
@@ -232,7 +232,7 @@ class Run:
 
     def _begin(self):
         self._kept.keep(self._config, self._tokenizer)
-        files.write_json(os.path.join(self._settings.model_dir, task_json.TASK_NAME),
+        files.write_json(os.path.join(self._settings.model_dir, TASK_NAME),
                          self._description)
 
     def _batches(self, start):

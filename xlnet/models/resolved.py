@@ -16,18 +16,14 @@ from typing import Any, Optional, TypeVar
 
 from xlnet import files
 from xlnet.errors import MissingFlag, UserError
-from xlnet.settings.fields import check_value
-from xlnet.settings.finetuning import TaskSettings
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.fields import check_value, field_of
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, TaskSettings
+from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
-
-TASK_NAME = "task.json"
-CARRIED_NAME = "huggingface_config.json"    # next to converted weights: what only that library uses
-RUN_NAME = "finetuning"         # .json: all settings of a run
 
 _log = logging.getLogger(__name__)
 
@@ -97,12 +93,11 @@ def clamp_len_of(model_dir: str, init_checkpoint: Optional[str] = None) -> int:
 
 def kept_clamp_len(*directories: str) -> int:
     """The `clamp_len` in the first file with it of those next to weights in these directories."""
-    field, = (each for each in dataclasses.fields(NetworkSettings) if each.name == "clamp_len")
     for path in (os.path.join(directory, name) for directory in directories for name in (
-            TASK_NAME, RUN_NAME + ".json", PRETRAINING_NAME + ".json", CARRIED_NAME)):
+            TASK_NAME, FINETUNING_NAME + ".json", PRETRAINING_NAME + ".json", CARRIED_NAME)):
         kept = files.read_json(path, "settings").get("clamp_len") if os.path.exists(path) else None
         if kept is not None:
-            check_value(field, kept, path)
+            check_value(field_of(NetworkSettings, "clamp_len"), kept, path)
             return kept
     return NetworkSettings.clamp_len
 
@@ -203,8 +198,8 @@ def require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag for settings that have no value."""
     for name in names:
         if not getattr(settings, name):
-            field = next(field for field in dataclasses.fields(settings) if field.name == name)
-            raise MissingFlag("flag --%s is required: %s" % (name, field.metadata["help"]))
+            raise MissingFlag("flag --%s is required: %s" % (
+                name, field_of(settings, name).metadata["help"]))
 
 
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:

@@ -10,8 +10,7 @@ from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import resolved
-from xlnet.models.resolved import TASK_NAME
-from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
@@ -116,7 +115,7 @@ def find_task(settings: FineTuningSettings) -> Task:
 def _held_out_before(settings):
     """What a run of an earlier version held out: a sample that followed its seed, and no questions
     if a file was predicted."""
-    path = os.path.join(settings.model_dir, resolved.RUN_NAME + ".json")
+    path = os.path.join(settings.model_dir, FINETUNING_NAME + ".json")
     run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
     is_none = isinstance(settings, SpanSettings) and run.get("predict_file", "-") != "-"
     return {"dev_seed": run.get("seed", settings.seed),

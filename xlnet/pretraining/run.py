@@ -19,6 +19,7 @@ from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -202,6 +203,6 @@ class Run:
 
 
 def _check_pretrained(directory, flag):
-    if os.path.exists(os.path.join(directory, "task.json")):
+    if os.path.exists(os.path.join(directory, TASK_NAME)):
         raise UserError("%s: %s has a fine-tuned model (task.json), expected a pretrained one"
                         % (flag, directory))

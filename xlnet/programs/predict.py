@@ -42,8 +42,8 @@ def main(settings: PredictionSettings) -> None:
     home = resolved.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
-                        "wrote" % (resolved.TASK_NAME, settings.model_dir))
-    stored = files.read_json(os.path.join(home, resolved.TASK_NAME), "model_dir")
+                        "wrote" % (finetuning.TASK_NAME, settings.model_dir))
+    stored = files.read_json(os.path.join(home, finetuning.TASK_NAME), "model_dir")
     trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]

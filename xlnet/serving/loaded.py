@@ -19,15 +19,17 @@ from xlnet.errors import UserError
 from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving.settings import LoadSettings
-from xlnet.settings.fields import check_value
+from xlnet.settings.fields import check_value, field_of
 from xlnet.settings.finetuning import (
+    FINETUNING_NAME,
+    TASK_NAME,
     ClassifierSettings,
     FineTuningSettings,
     SpanSettings,
     TaggerSettings,
     TaskSettings,
 )
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import BEST
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -39,8 +41,8 @@ MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretra
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
 _READ = re.compile("|".join((*map(re.escape, (
-    resolved.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
-    PRETRAINING_NAME + ".json", resolved.RUN_NAME + ".json", resolved.CARRIED_NAME, BEST)),
+    TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
+    PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", CARRIED_NAME, BEST)),
     r".*\.ckpt.*")))
 
 
@@ -110,7 +112,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     prefix, home, is_tuned = _find(path, use_checkpoint)
     if is_tuned and not os.path.isdir(path):
         path = given["model_dir"] = home
-    task_path = os.path.join(home, task_json.TASK_NAME)
+    task_path = os.path.join(home, TASK_NAME)
     with _as_written(task_path):
         settings = _settings(task_path, given) if is_tuned else TaskSettings(**given)
     settings = _beside(settings, home)
@@ -138,7 +140,7 @@ def _find(path, use_checkpoint):
     prefix = checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
     _check_inside(home, home)
-    return prefix, home, os.path.exists(os.path.join(home, task_json.TASK_NAME))
+    return prefix, home, os.path.exists(os.path.join(home, TASK_NAME))
 
 
 def _check_inside(directory, root):
@@ -177,8 +179,7 @@ def _objective(home):
     """That of the pretraining run in `home`; a released model has the default."""
     path = os.path.join(home, PRETRAINING_NAME + ".json")
     stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}
-    field, = (field for field in dataclasses.fields(PretrainingSettings)
-              if field.name == "objective")
+    field = field_of(PretrainingSettings, "objective")
     kept = stored.get(field.name, field.default)
     check_value(field, kept, path)
     return kept

@@ -98,8 +98,13 @@ def of_model(default: Any, help: str, **limits: Any) -> Any:
 
 def as_in(group: type, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of the arguments of `setting`."""
-    field = {field.name: field for field in dataclasses.fields(group)}[name]
+    field = field_of(group, name)
     return setting(**{"default": default_of(field), **field.metadata, **changes})
+
+
+def field_of(group: Any, name: str) -> "dataclasses.Field[Any]":
+    """The setting `name` of a settings dataclass."""
+    return next(field for field in dataclasses.fields(group) if field.name == name)
 
 
 def default_of(field: "dataclasses.Field[Any]") -> Any:

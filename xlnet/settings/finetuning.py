@@ -9,6 +9,8 @@ from xlnet.settings.fields import Need, Settings, as_in, of_model, setting, shar
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
 
+TASK_NAME = "task.json"     # in a model directory: the task of the model and its settings
+FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
 
 

@@ -19,6 +19,7 @@ from xlnet.settings.fields import (
 )
 
 CONFIG_NAME = "xlnet_config.json"   # the architecture's file in a checkpoint's directory
+CARRIED_NAME = "huggingface_config.json"    # next to converted weights: what only that library uses
 
 
 @dataclasses.dataclass(frozen=True, init=False)

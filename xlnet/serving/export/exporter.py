@@ -19,7 +19,6 @@ from xlnet import files
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
-from xlnet.models.resolved import TASK_NAME
 from xlnet.serving import loaded
 from xlnet.serving.export import readme
 from xlnet.serving.export.signatures import BUILDERS
@@ -27,6 +26,7 @@ from xlnet.serving.server import saved_model
 from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 

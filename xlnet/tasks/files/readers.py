@@ -385,10 +385,10 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
         try:
             for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
                 yield "%s: item %d" % (path, number), value
-        except ValueError as e:
+        except ValueError:
             all_values = parsed("".join(lines.chunks()))    # with NaN, and integers of any size
             if isinstance(all_values, ValueError):
-                raise not_json(path, lines, e) from None
+                raise UserError("%s: %s" % (path, all_values)) from None
             for i in range(number, len(all_values)):
                 yield "%s: item %d" % (path, i + 1), all_values[i]
         return
