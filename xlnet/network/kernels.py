@@ -149,7 +149,11 @@ def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional
     key [B,N,T,K].
     """
     scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
-    scores += shift(tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True))
+    if keys.k_r.shape[0] == 1:      # a matmul does not broadcast: see `ops.repeated`
+        by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])       # [B,N,T,R]
+    else:
+        by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
+    scores += shift(by_distance)
     if segments is not None:
         same, other = (tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
                        for vector in tf.unstack(biases.seg_embed))                   # [B,N,T,1]
