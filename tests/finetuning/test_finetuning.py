@@ -14,8 +14,9 @@ from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
 from xlnet.models import task_model
-from xlnet.network import heads, modeling
-from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.network import heads, kernels, modeling
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.task import Row
@@ -282,6 +283,32 @@ def test_segments_remember_the_ones_before(graph):
         one, other, expected = session.run(sequences + [outputs.sequence])
     np.testing.assert_allclose(one, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["cut", "memory"])
+def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, how):
+    """Also that of the summary, in a batch of one segment."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.network import parameters
+    seeds = []
+
+    def noted(rate, seed, first_row):
+        seeds.append(seed)
+        return kernels.Dropout(rate, seed, first_row)
+    monkeypatch.setattr(parameters, "Dropout", noted)
+    config = XLNetConfig(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=True, n_token=9)
+    settings = ClassifierSettings(task_name="cola", max_seq_length=3, long_document=how)
+    model = task_model.TaskModel(config, GLUE["cola"], NetworkSettings(dropout=.5, dropatt=.5),
+                                 settings, "classification_cola")
+    features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
+                    input_mask=tf.zeros([2, 3]), label_ids=tf.zeros([2], tf.int32))
+    model.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
+    used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
+    with tf.Session() as session:
+        values = [int(value[0]) for value in session.run(used)]
+    assert len(values) >= 6 and len(set(values)) == len(values)
 
 
 def test_balanced_class_weights():

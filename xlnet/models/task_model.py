@@ -111,7 +111,8 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], mask=part[2][:, None] > 0,
-            mems=mems, seed=None if seed is None else fold_in(seed, index))
+            # Folding in 0 is for the summary, see `heads.summarize`.
+            mems=mems, seed=None if seed is None else fold_in(seed, index + 1))
         real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
         real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
