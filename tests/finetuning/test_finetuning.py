@@ -299,7 +299,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     monkeypatch.setattr(parameters, "Dropout", noted)
     config = XLNetConfig(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
                          untie_r=True, n_token=9)
-    settings = ClassifierSettings(task_name="cola", max_seq_length=3, long_document=how)
+    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3, long_document=how)
     model = task_model.TaskModel(config, GLUE["cola"], NetworkSettings(dropout=.5, dropatt=.5),
                                  settings, "classification_cola")
     features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
