@@ -8,7 +8,7 @@ import repository  # finds the library
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
-from xlnet.finetuning.model import TrainedModel
+from xlnet.finetuning.model import TrainingModel
 from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
 from xlnet.network import parameters
@@ -55,7 +55,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     task = Task("custom", ("text",), (), ("label",), labels, (), TASK_TYPES[kind])
     if task.type.configured:
         task = task.type.configured(task, settings)
-    model = TrainedModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
+    model = TrainingModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
                                    task.head.scope()), OPTIMIZATION)
     return _fetches(model, _batch(task, settings, is_fixed))
 

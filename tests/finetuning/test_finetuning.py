@@ -299,7 +299,8 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     monkeypatch.setattr(parameters, "Dropout", noted)
     config = XLNetConfig(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
                          untie_r=True, n_token=9)
-    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3, long_document=how)
+    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3,
+                                  long_document=how)
     model = task_model.TaskModel(config, GLUE["cola"], NetworkSettings(dropout=.5, dropatt=.5),
                                  settings, "classification_cola")
     features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
@@ -329,7 +330,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].head.loss(heads.Layers, tf.constant(logits), features,
+        value = GLUE["cola"].head.loss(heads.HeadBuilder, tf.constant(logits), features,
                                        LossOptions(*options))
         with tf.Session() as session:
             return session.run(value).mean()
@@ -361,7 +362,7 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
 
 
 def test_patience(tmp_path):
-    chosen = best_checkpoint.Selection(str(tmp_path), "accuracy", patience=2)
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "accuracy", patience=2)
     assert chosen.best() is None and not chosen.is_over()
     for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
         assert not chosen.is_over()

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import lock
 from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
-from xlnet.engine.best_checkpoint import Selection
+from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
 from xlnet.engine.predictor import Answering
@@ -92,7 +92,7 @@ class Trainer(tf.train.SessionRunHook):
     """
 
     def __init__(self, job: Job, settings: RunSettings, optimization: OptimizationSettings,
-                 devices: Devices, selection: Selection):
+                 devices: Devices, selection: BestCheckpoint):
         self._job = job
         self._settings = settings
         self._optimization = optimization

@@ -10,14 +10,14 @@ from xlnet.engine import devices, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.models.task_model import TaskModel
-from xlnet.network.noise import fold_in
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.contract import LossOptions
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainedModel:
+class TrainingModel:
     """A `TaskModel` in training.
 
     Args:

@@ -17,7 +17,7 @@ from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
-from xlnet.finetuning.model import TrainedModel
+from xlnet.finetuning.model import TrainingModel
 from xlnet.finetuning.rows import Rows
 from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
@@ -92,7 +92,7 @@ class Run:
         self._read_rows()
         self._model = TaskModel(self._config, self._task, self._network, self._settings,
                                 self._description["head"])
-        self._trained = TrainedModel(self._model, self._optimization, self._class_weights(),
+        self._trained = TrainingModel(self._model, self._optimization, self._class_weights(),
                                      self._devices.xla)
         at_once = self._answered_at_once()
         rows = -(-self._settings.eval_batch_size // at_once)
@@ -191,7 +191,7 @@ class Run:
 
     def _prepare_training(self):
         settings = self._settings
-        self._selection = best_checkpoint.Selection(
+        self._selection = best_checkpoint.BestCheckpoint(
             settings.model_dir, self._task.metrics[0], settings.patience,
             lower_is_better=self._task.lower_is_better)
         self._kept.check(self._config, self._tokenizer)

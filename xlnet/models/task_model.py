@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.network import heads, modeling
-from xlnet.network.noise import fold_in
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
@@ -63,7 +63,7 @@ class TaskModel:
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
     def _logits(self, features, seed, device=None):
-        """(`heads.Layers`, the output layer's logits); seed None: inference."""
+        """(`heads.HeadBuilder`, the output layer's logits); seed None: inference."""
         settings, head, is_training = self.settings, self.task.head, seed is not None
         run = self.network.run_config(
             is_training, device=device,
@@ -72,7 +72,7 @@ class TaskModel:
         return nn, head.logits(nn, features, is_training)
 
     def _layers(self, run, count, features, seed):
-        """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""
+        """The network up to the output layer: `heads.HeadBuilder` of [B*C,T,D]; count: C."""
         config, settings = self.config, self.settings
         ids, segments, padding = (
             tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x      # [B*C,T]
@@ -84,7 +84,7 @@ class TaskModel:
             sequence = modeling.transformer_xl(
                 config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
                 seed=seed).sequence
-        return heads.Layers(run, self.scope, sequence, padding, lambda: heads.summarize(
+        return heads.HeadBuilder(run, self.scope, sequence, padding, lambda: heads.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)
 

@@ -17,9 +17,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
-from xlnet.network.noise import fold_in, hashed
 from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.relative_shift import relative_shift, shift_back, way_back
+from xlnet.network.stateless_random import fold_in, hashed
 
 Pass = Callable[..., Any]       # the elementwise part of a forward or backward pass
 
@@ -142,7 +142,9 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
     inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
     heads = _attend(blocks, run, recompute, inputs, None if mask is None else mask.bias,
                     first_distance, drops)
-    return heads if mask is None or mask.sees is None else heads * tf.cast(mask.sees, heads.dtype)
+    if mask is None or mask.has_visible_key is None:
+        return heads
+    return heads * tf.cast(mask.has_visible_key, heads.dtype)
 
 
 def _towards_same(q, biases, scale):
