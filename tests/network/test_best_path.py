@@ -31,7 +31,7 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
     assert not (may_follow.all() or may_begin.all() or may_end.all())
     constraints = may_follow, may_begin, may_end
     found = HeadBuilder.best_path(tf.constant(logits), tf.constant(is_step), tf.constant(edges),
-                             *constraints)
+                                  *constraints)
     with tf.Session(graph=graph) as session:
         found = session.run(found)
     assert found.shape == (B, T) and found.dtype == np.int32
@@ -43,6 +43,6 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
 def test_where_all_is_allowed_each_step_has_its_own_best(graph):
     logits = np.random.default_rng(1).normal(size=[2, T, L]).astype(np.float32)
     found = HeadBuilder.best_path(tf.constant(logits), tf.fill([2, T], True), tf.fill([2, 2], True),
-                             np.ones([L, L], bool), np.ones(L, bool), np.ones(L, bool))
+                                  np.ones([L, L], bool), np.ones(L, bool), np.ones(L, bool))
     with tf.Session(graph=graph) as session:
         np.testing.assert_array_equal(session.run(found), logits.argmax(axis=2))

@@ -93,7 +93,7 @@ class Run:
         self._model = TaskModel(self._config, self._task, self._network, self._settings,
                                 self._description["head"])
         self._trained = TrainingModel(self._model, self._optimization, self._class_weights(),
-                                     self._devices.xla)
+                                      self._devices.xla)
         at_once = self._answered_at_once()
         rows = -(-self._settings.eval_batch_size // at_once)
         self._answering = Answering(

@@ -28,7 +28,7 @@ _MASK_RATE, _RANDOM_RATE = 0.8, 0.1      # of the masked tokens; the others are 
 # [B,2], or None.
 Predictions = collections.namedtuple("Predictions", "losses new_mems segment_logits")
 
-# The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row: the index
+# The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row: index
 # of batch element 0 in the global batch.
 RandomBits = collections.namedtuple("RandomBits", "seed first_row")
 # For evaluation: no dropout, and the masked tokens depend on the sequence alone.
