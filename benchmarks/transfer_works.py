@@ -11,7 +11,7 @@ from xlnet.engine import train_step
 from xlnet.finetuning.model import TrainingModel
 from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
-from xlnet.network import parameters
+from xlnet.network import kernels_cpu
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -56,7 +56,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     if task.type.configured:
         task = task.type.configured(task, settings)
     model = TrainingModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
-                                   task.head.scope()), OPTIMIZATION)
+                                    task.head.scope()), OPTIMIZATION)
     return _fetches(model, _batch(task, settings, is_fixed))
 
 
@@ -80,7 +80,7 @@ def _batch(task, settings, is_fixed):
 
 
 def _fetches(model, features):
-    with unittest.mock.patch.object(parameters, "device_here", lambda: "gpu"):
+    with unittest.mock.patch.object(kernels_cpu, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
     step = train_step.step_of_graph()
     return [spec.train_op, step.stop, *step.scalars.values()]

@@ -11,7 +11,7 @@ from helpers.golden import assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlnet.network import kernels, kernels_cpu, parameters
+from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
 
 DEVICES = ("cpu", "gpu", "loops")
@@ -262,10 +262,10 @@ def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
     ("cpu", True, 1024, True), ("cpu", True, 1023, False), ("cpu", False, 1024, False),
     ("gpu", True, 1024, False)))
 def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops):
-    chosen = parameters.choose(device, is_training, False, d_inner)
+    chosen = kernels_cpu.choose(device, is_training, False, d_inner)
     chosen.dropout(tf.ones([2, 3]), Dropout(.5, tf.constant([1, 2])))
     assert hasattr(graph, "loops") == in_loops
-    assert parameters.choose("xla", is_training, False, d_inner) is PLAIN
+    assert kernels_cpu.choose("xla", is_training, False, d_inner) is PLAIN
 
 
 @pytest.mark.parametrize("scope, device", (
@@ -273,11 +273,11 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops):
     ("/job:worker/replica:0/task:0/device:GPU:0", "gpu"), ("/device:TPU_REPLICATED_CORE:0", "xla")))
 def test_the_device_is_that_of_the_scope(graph, scope, device):
     with tf.device(scope):
-        assert parameters.device_here() == device
+        assert kernels_cpu.device_here() == device
 
 
 def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
-    monkeypatch.setattr(parameters.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
-    assert parameters.device_here() == "gpu"
+    monkeypatch.setattr(kernels_cpu.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    assert kernels_cpu.device_here() == "gpu"
     with tf.device("/cpu:0"):
-        assert parameters.device_here() == "cpu"
+        assert kernels_cpu.device_here() == "cpu"

@@ -13,7 +13,7 @@ from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.network import heads, kernels, kernels_cpu, modeling, parameters, relative_shift
+from xlnet.network import heads, kernels, kernels_cpu, modeling, relative_shift
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -66,9 +66,9 @@ def check(case, fetches, loss, rtol=1e-5):
 def is_training(request, monkeypatch):
     """The forms in which the network is computed; RUN has no dropout."""
     if request.param == "training in loops":
-        monkeypatch.setattr(parameters, "LOOPS_FROM", 0)
+        monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
     if request.param == "plain":
-        monkeypatch.setattr(parameters, "choose", lambda *args: kernels.PLAIN)
+        monkeypatch.setattr(kernels_cpu, "choose", lambda *args: kernels.PLAIN)
     return request.param != "inference"
 
 
@@ -403,7 +403,7 @@ def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
     run = train_run(recompute=recompute)
     pretraining_step(run)
     assert not hasattr(graph, "loops")
-    monkeypatch.setattr(parameters, "LOOPS_FROM", 0)
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
     in_loops = pretraining_step(run)
     # Forward and backward of activations and probabilities; dropout, whose backward is the same.
     assert len(graph.loops) == 5
@@ -436,7 +436,7 @@ def test_recompute_changes_memory_not_gradients(graph):
 @pytest.mark.parametrize("recompute", (False, True))
 @pytest.mark.slow
 def test_layers_are_built_once_for_training(monkeypatch, recompute):
-    monkeypatch.setattr(parameters, "LOOPS_FROM", 0)
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
 
     def nodes(n_layer):
         """In functions; in the graph."""
@@ -448,10 +448,10 @@ def test_layers_are_built_once_for_training(monkeypatch, recompute):
     assert many - few < few_in_functions
 
 
-@pytest.mark.parametrize("loops_from", (0, parameters.LOOPS_FROM))
+@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
 @pytest.mark.slow
 def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
-    monkeypatch.setattr(parameters, "LOOPS_FROM", loops_from)
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
     plain = pretraining_step(train_run())
     names = sorted(plain)
 
@@ -466,12 +466,12 @@ def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
         np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("loops_from", (0, parameters.LOOPS_FROM))
+@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
 @pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.02)))
 @pytest.mark.slow
 def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, tolerance, loops_from):
     """Weights, loss and gradients stay float32; the gradient keeps its direction."""
-    monkeypatch.setattr(parameters, "LOOPS_FROM", loops_from)
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
     tf.set_random_seed(0)
     exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
     assert all(x.dtype == tf.float32 for x in rounded.values())
@@ -534,10 +534,10 @@ def test_a_summary_of_padding_alone_has_finite_gradients(graph, kind):
 def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
     """Also within functions, where TensorFlow forgets the scope."""
     chosen = []
-    choose = parameters.choose
-    monkeypatch.setattr(parameters, "choose", lambda device, *rest: (
+    choose = kernels_cpu.choose
+    monkeypatch.setattr(kernels_cpu, "choose", lambda device, *rest: (
         chosen.append(device), choose(device, *rest))[1])
-    monkeypatch.setattr(parameters.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    monkeypatch.setattr(kernels_cpu.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
     with tf.device("/cpu:0"):
         pretraining_step(train_run())
     assert len(chosen) > 2 and set(chosen) == {"cpu"}

@@ -76,7 +76,7 @@ class IncrementalNetwork:
         x = h if g is None else tf.concat([h, g], axis=1)                             # [B,T+P,D]
         self._layers, self.attention, clears = [], [], []
         weights_of = layer_weights(net, has_segments=False)
-        sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi", None)
+        sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi")
         for layer in range(config.n_layer):
             weights = weights_of(layer)
             kept = _Kept(*(self._slots("%s_%d" % (name, layer)) for name in _Kept._fields))

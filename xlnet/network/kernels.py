@@ -144,7 +144,13 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
 
 def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional[tf.Tensor],
                     shift: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """The sum of content, position and segment term, scaled: float32 [B,N,T,K].
+    """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
+
+        ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
+
+    that is what key j holds, how far away it is, and whether it is in the same segment
+    (Transformer-XL, section 3.3; paper, section 2.5). The position term is computed for all R
+    distances, then shifted.
 
     Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
     key [B,N,T,K].

@@ -1,5 +1,5 @@
-"""The kernels tuned for a CPU: explicit gradients, scores in blocks that fit the cache, elementwise
-work in loops compiled by XLA.
+"""The choice of a run's kernels, and those that are tuned for a CPU: explicit gradients, scores in
+blocks that fit the cache, elementwise work in loops compiled by XLA.
 
 A GPU uses the same forms with larger blocks and without loops: they keep fewer tensors than
 TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. Shape letters as
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
+from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, PLAIN, Kernels
 from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.relative_shift import relative_shift, shift_back, way_back
 from xlnet.network.stateless_random import fold_in, hashed
@@ -36,9 +36,40 @@ class BlockSize(NamedTuple):
     cells: int = 0
 
 
+LOOPS_FROM = 1024   # d_inner from which loops save more time than compiling them takes
 MOST_BLOCKS = 16    # more would make the graph large and slow to build: blocks grow instead
 CPU_BLOCKS = BlockSize(rows=128)
 GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
+
+
+# ---- the choice ----
+
+def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
+    """The forms for a run.
+
+    Args:
+      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
+      is_training: whether gradients are computed.
+      recompute: whether the backward pass computes attention probabilities again.
+      d_inner: width of the feed-forward layer.
+    """
+    if device == "xla":
+        return PLAIN
+    return tuned(
+        blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
+        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
+        is_training=is_training, recompute=recompute)
+
+
+def device_here() -> str:
+    """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
+    GPU, else "cpu"."""
+    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
+    if found.upper().startswith("TPU"):
+        return "xla"
+    if found:
+        return found.lower()
+    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bool) -> Kernels:

@@ -17,16 +17,10 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import ops
+from xlnet.network import ops, parameters
 from xlnet.network.kernels import Keys, Mask, mask_of
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
-from xlnet.network.parameters import (
-    LayerContext,
-    Weights,
-    get_initializer,
-    get_weight,
-    layer_weights,
-)
+from xlnet.network.parameters import LayerContext, Weights, get_initializer, get_weight
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
@@ -85,21 +79,12 @@ def _positions(length, memory_length):
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----
 
-class Sinusoids(NamedTuple):
-    """Position encodings of the relative distances. sine, cosine: [1,R,D/2], or [B,R,D/2] if each
-    batch element has its own dropout. sign: [B,1,1,1], -1 where the text runs backward, or None."""
-    sine: tf.Tensor
-    cosine: tf.Tensor
-    sign: Optional[tf.Tensor]
+def sinusoids_of(net: LayerContext, batch: Any, length: Any, memory_length: Any,
+                 attn_type: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
+    to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each, [B,R,D/2] with dropout.
 
-
-def sinusoids_of(net: LayerContext, batch: Any, length: Any, memory_length: Any, attn_type: str,
-                 direction: Optional[tf.Tensor]) -> Sinusoids:
-    """Distances from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0.
-
-    Computed in float32: bfloat16 cannot tell large distances apart. Backward text has negated
-    distances; the cosine is even and the sine odd, so only the sine half changes its sign, and
-    position keys are projected once for both directions.
+    Computed in float32: bfloat16 cannot tell large distances apart.
     """
     halves, first, clamp_len = net.config.d_model // 2, memory_length + length, net.run.clamp_len
     frequencies = 1. / 10000. ** (2. * count_to(halves, tf.float32) / net.config.d_model)
@@ -112,21 +97,25 @@ def sinusoids_of(net: LayerContext, batch: Any, length: Any, memory_length: Any,
     if net.run.position_dropout == "row" and net.run.is_training:   # as in the published code
         sine, cosine = (net.dropout(tf.tile(half, [batch, 1, 1]), net.run.dropout)
                         for half in (sine, cosine))
-    sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
-    return Sinusoids(sine, cosine, sign)
+    return sine, cosine
 
 
-def position_keys(net: LayerContext, kernel: tf.Tensor, sinusoids: Sinusoids) -> tf.Tensor:
-    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
+def position_keys(net: LayerContext, kernel: tf.Tensor, sinusoids: tuple[tf.Tensor, tf.Tensor],
+                  sign: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H].
+
+    sign: [B,1,1,1], -1 where the text runs backward. Its distances are negated; the cosine is even
+    and the sine odd, so the sine half changes its sign, and both directions share the projection.
+    """
     sine, cosine = (split_heads(dense(half, part), net.config.n_head)
-                    for half, part in zip(sinusoids[:2], tf.split(kernel, 2, axis=0)))
-    return cosine + (sine if sinusoids.sign is None else sinusoids.sign * sine)
+                    for half, part in zip(sinusoids, tf.split(kernel, 2, axis=0)))
+    return cosine + (sine if sign is None else sign * sine)
 
 
 # ---- a layer of both streams ----
 
 class Stream(NamedTuple):
-    """Inputs of attention for the positions of a stream. mask, segments, first_distance: as in
+    """What the content and the query stream do not share. mask, segments, first_distance: as in
     `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None."""
     mask: Optional[Mask]
     segments: Optional[tf.Tensor]
@@ -134,48 +123,38 @@ class Stream(NamedTuple):
     weights: Optional[tf.Tensor] = None
 
 
-class LayerInputs(NamedTuple):
-    """The inputs of a layer. h: [B,Q,D]. g: [B,P,D] or None. memory: [B,M,D] or None. key_segments:
-    one-hot [B,1,K,S] or None. content: `Stream` of h. query: `Stream` of g, or None."""
-    h: tf.Tensor
-    g: Optional[tf.Tensor]
-    memory: Optional[tf.Tensor]
-    sinusoids: Sinusoids
-    key_segments: Optional[tf.Tensor]
-    content: Stream
-    query: Any
-
-
-def two_streams(net: LayerContext, weights: Weights, inputs: LayerInputs,
-                ends: bool) -> list[tf.Tensor]:
+def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[tf.Tensor],
+                memory: Optional[tf.Tensor], sinusoids: tuple[tf.Tensor, tf.Tensor],
+                sign: Optional[tf.Tensor], key_segments: Optional[tf.Tensor], content: Stream,
+                query: Optional[Stream], ends: bool) -> list[tf.Tensor]:
     """One layer of both streams (paper, equations 1 and 2): the same weights and the same keys, but
     h sees its own token and g does not. Without g it is a layer of Transformer-XL.
 
-    ends: no layer follows, so h is not computed if there is a g.
+    Args:
+      h, g: content stream [B,Q,D], query stream [B,P,D] or None; content and query belong to them.
+      memory: [B,M,D] or None.
+      sinusoids, sign: as in `position_keys`.
+      key_segments: one-hot [B,1,K,S] or None.
+      ends: no layer follows: h is not computed if there is a g, as nothing would read it.
 
     Returns:
       h [B,Q,D] and g [B,P,D] of the next layer, those that exist.
     """
-    h, g = inputs.h, inputs.g
-    keys = keys_of(net, weights, inputs.memory, h, inputs.sinusoids, inputs.key_segments)
-    streams = []
-    if g is None or not ends:
-        streams.append(layer(net, weights, h, keys, inputs.content))    # sees its own token
-    if g is not None:
-        streams.append(layer(net, weights, g, keys, inputs.query))      # does not
-    return streams
-
-
-def keys_of(net: LayerContext, weights: Weights, memory: Optional[tf.Tensor], h: tf.Tensor,
-            sinusoids: Sinusoids, segments: Optional[tf.Tensor] = None) -> Keys:
-    """Keys and values of [memory, h]; no gradient reaches the memory."""
     def project(kernel):
+        """The keys or values of [memory, h]; no gradient reaches the memory."""
         projected = dense(h, kernel)
         if memory is not None:
             projected = tf.concat([dense(tf.stop_gradient(net.cast(memory)), kernel), projected], 1)
         return split_heads(projected, net.config.n_head)                          # [B,N,K,H]
-    return Keys(project(weights.k), project(weights.v), position_keys(net, weights.r, sinusoids),
-                segments)
+
+    keys = Keys(project(weights.k), project(weights.v),
+                position_keys(net, weights.r, sinusoids, sign), key_segments)
+    streams = []
+    if g is None or not ends:
+        streams.append(layer(net, weights, h, keys, content))       # sees its own token
+    if g is not None:
+        streams.append(layer(net, weights, g, keys, query))         # does not
+    return streams
 
 
 def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys,
@@ -253,25 +232,35 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
+
+        # The two streams begin: h from the tokens, g from one learned vector.
         table, h, g = embed(net, input_ids, query)
         h, g = (x if x is None else net.dropout(x, run.dropout) for x in (h, g))
+
+        # What each position may see, and how far away it is: the same in all layers.
         content, query_stream, key_segments = _streams(
             net, _over_keys(mask, length, memory_length, attn_type, run.same_length),
             seg_ids, query, length, memory_length)
         # A target position reads its distances from an index of its own: those to both sides.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(net, batch, length, memory_length,
-                                 "bi" if has_targets else attn_type, direction)
-        weights, new_mems = layer_weights(net, seg_ids is not None), []
+                                 "bi" if has_targets else attn_type)
+        sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
+
+        # The layers. What is remembered is a layer's input: the next sequence sees it there.
+        weights, new_mems = parameters.layer_weights(net, seg_ids is not None), []
         run_layer = _layer_function(config, net.run)
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
             streams = run_layer(
-                None if seed is None else fold_in(seed, -1 - i), first_row, weights(i),
-                LayerInputs(h, g, memory, sinusoids, key_segments, content, query_stream),
+                None if seed is None else fold_in(seed, -1 - i), first_row, weights(i), h, g,
+                memory, sinusoids, sign, key_segments, content, query_stream,
                 i == config.n_layer - 1)
+            # [h, g], or the one that exists: [h] without queries, [g] of the last layer with them.
             h, g = streams[0], None if g is None else streams[-1]
+
+        # The output is the query stream's, or without one the content stream's.
         sequence = tf.cast(net.dropout(streams[-1], run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
@@ -307,20 +296,19 @@ def _streams(net, mask, seg_ids, query, length, memory_length):
         segments, key_segments = (tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
                                   for ids in (seg_ids, key_ids))
     content = Stream(None, segments)
-    if mask is not None:
+    if mask is not None:                # the content stream sees its own token, too
         position, key = _positions(length, memory_length)
         content = Stream(mask_of(mask & tf.not_equal(key, position), may_see_nothing=False),
                          segments)
     if query is None:
         return content, None, key_segments
-    rows = mask
-    if query.positions is not None:
-        rows, segments = (None if x is None else _rows_at(x, query.positions)
-                          for x in (mask, segments if segments is None else segments[:, 0]))
-        segments = None if segments is None else segments[:, None]                    # [B,1,P,S]
-    first_distance = None if query.positions is None else tf.cast(
-        length, query.positions.dtype) - query.positions
-    return content, Stream(None if rows is None else mask_of(rows), segments, first_distance,
+    first_distance = None
+    if query.positions is not None:     # of all rows, those of the target positions
+        first_distance = tf.cast(length, query.positions.dtype) - query.positions
+        mask = None if mask is None else _rows_at(mask, query.positions)
+        if segments is not None:
+            segments = _rows_at(segments[:, 0], query.positions)[:, None]             # [B,1,P,S]
+    return content, Stream(None if mask is None else mask_of(mask), segments, first_distance,
                            query.weights), key_segments
 
 
@@ -332,10 +320,10 @@ def _rows_at(x, positions):
 
 
 def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[..., Any]:
-    """`two_streams` as a function of (seed, first_row, weights, inputs, ends). It reads no
-    variables, so it can be traced once for all layers, and run again in the backward pass."""
-    def one_layer(seed, first_row, weights, inputs, ends):
-        return two_streams(LayerContext(config, run, seed, first_row), weights, inputs, ends)
+    """`two_streams` as a function of (seed, first_row, its arguments from `weights` on). It reads
+    no variables, so it can be traced once for all layers, and run again in the backward pass."""
+    def one_layer(seed, first_row, *inputs):
+        return two_streams(LayerContext(config, run, seed, first_row), *inputs)
     if run.is_training and run.recompute:
         one_layer = functools.partial(ops.recomputed, one_layer)
     # XLA takes all inputs of a function for constants if shapes go from it to its gradient, and so

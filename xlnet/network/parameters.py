@@ -1,5 +1,5 @@
-"""Shared by all parts of the network: the learned weights, under the names of the released
-checkpoints; precision; the kernels; dropout.
+"""The learned weights, under the names of the released checkpoints, and what all layers share:
+precision, dropout, the kernels of the device.
 
 Shape letters as in `modeling`.
 """
@@ -10,20 +10,18 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels, kernels_cpu
+from xlnet.network import kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-LOOPS_FROM = 1024           # d_inner from which loops save more time than compiling them takes
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 class LayerContext:
-    """Sizes, rates, precision, variables, kernels and dropout of a network.
+    """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
 
     Args:
       config: `XLNetConfig`.
@@ -36,13 +34,13 @@ class LayerContext:
                  first_row: Any = None):
         self.config = config
         # Determined here: within the function of a layer the device scope is lost.
-        device = run.device or device_here()
+        device = run.device or kernels_cpu.device_here()
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = choose(device, run.is_training, run.recompute, config.d_inner)
+        self.kernels = kernels_cpu.choose(device, run.is_training, run.recompute, config.d_inner)
         self._dropouts = 0
 
     def variable(self, name: str, shape: Sequence[int],
@@ -59,40 +57,13 @@ class LayerContext:
         return self.kernels.dropout(x, self.next_dropout(rate))
 
     def next_dropout(self, rate: float) -> Dropout:
-        """The next dropout."""
+        """The dropout that comes next. The seed of the n-th one folds in n: the masks of a network
+        depend on the order in which its parts ask for theirs."""
         if not self.run.is_training or not rate:
             return NO_DROPOUT
         assert self.seed is not None, "dropout in training needs a seed"
         self._dropouts += 1
         return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
-
-
-def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> kernels.Kernels:
-    """The forms for a run.
-
-    Args:
-      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
-      is_training: whether gradients are computed.
-      recompute: whether the backward pass computes attention probabilities again.
-      d_inner: width of the feed-forward layer.
-    """
-    if device == "xla":
-        return kernels.PLAIN
-    return kernels_cpu.tuned(
-        blocks=kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS,
-        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
-        is_training=is_training, recompute=recompute)
-
-
-def device_here() -> str:
-    """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
-    GPU, else "cpu"."""
-    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
-    if found.upper().startswith("TPU"):
-        return "xla"
-    if found:
-        return found.lower()
-    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
