@@ -88,7 +88,7 @@ def training_step(work, config, run, inputs, xla):
         memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
                                  trainable=False, use_resource=True)
         inputs = dict(inputs, memory=memory.read_value())
-    loss, gradients, kept = train_step.accumulate(compute, inputs, 1, xla=xla)
+    loss, gradients, kept = train_step.loss_and_gradients(compute, inputs, 1, xla=xla)
     train, _ = optimizer.minimize(
         loss, OptimizationSettings(weight_decay=0.01), step,
         list(zip(gradients, tf.trainable_variables())))

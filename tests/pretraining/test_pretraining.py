@@ -25,7 +25,7 @@ from helpers.pretraining import (
 )
 
 from xlnet.engine import progress, train_step
-from xlnet.engine.trainer import Trainer
+from xlnet.engine.estimator import Estimator
 from xlnet.errors import UserError
 from xlnet.network import stateless_random
 from xlnet.pretraining import objectives
@@ -331,7 +331,8 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False,
                  device="cpu")      # neither a TPU nor GPUs are looked for
     started = []
-    monkeypatch.setattr(Trainer, "_train", lambda self: started.append(self._job))
+    monkeypatch.setattr(Estimator, "train", lambda self, input_fn, max_steps, hooks: started.append(
+        hooks[1]._job))
     done = command.run("train_gpu.py", "--config=%s" % path,
                        *("--%s=%s" % item for item in flags.items()))
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, optimizer
 from xlnet.engine.devices import mean_over_replicas
-from xlnet.engine.estimator import EstimatorSpec
 from xlnet.network import ops, parameters, stateless_random
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
@@ -71,11 +70,11 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
 
 
-def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-               inputs: dict[str, tf.Tensor], micro_batches: int,
-               scale: Optional[optimizer.LossScale] = None, xla: bool = False
-               ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
-    """Gradient accumulation: gradients of the mean loss over micro-batches, computed in turn.
+def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+                       inputs: dict[str, tf.Tensor], micro_batches: int,
+                       scale: Optional[optimizer.LossScale] = None, xla: bool = False
+                       ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+    """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
 
     This is everything that a replica computes on its own, and what XLA compiles.
 
@@ -90,44 +89,41 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
+    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+
     def run(inputs):
-        return _accumulate(compute, inputs, micro_batches, scale)
+        parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
+                 for name, value in inputs.items()}
+
+        def micro_batch(index):
+            part = {name: values[index] for name, values in parts.items()}
+            loss, kept = compute(part, index * rows)
+            return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
+
+        # The first one is outside of the loop: it makes the variables, which a loop cannot.
+        loss, gradients, kept = micro_batch(0)
+        if micro_batches == 1:
+            return loss, gradients, kept
+
+        # The others: losses and gradients are summed, the tensors to keep are collected.
+        arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+                  .write(0, value) for name, value in kept.items()}
+
+        def body(index, loss, gradients, arrays):
+            more_loss, more, kept = micro_batch(index)
+            return (index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
+                    {name: arrays[name].write(index, value) for name, value in kept.items()})
+        _, loss, gradients, arrays = tf.while_loop(
+            lambda index, *_: index < micro_batches, body, [1, loss, gradients, arrays],
+            parallel_iterations=1, maximum_iterations=micro_batches - 1)
+        kept = {name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
+                for name, value in kept.items()}
+        return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
     if not xla:
         return run(inputs)
     compute(inputs, 0)      # makes the variables, which a compiled function cannot; is never run
     return tf2.function(run, jit_compile=True, autograph=False)(inputs)
-
-
-def _accumulate(compute, inputs, micro_batches, scale):
-    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
-    parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
-             for name, value in inputs.items()}
-
-    def one(index):
-        loss, kept = compute({name: part[index] for name, part in parts.items()}, index * rows)
-        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
-
-    loss, gradients, kept = one(0)   # makes the variables too
-    if micro_batches == 1:
-        return loss, gradients, kept
-    return _add_the_rest(one, micro_batches, loss, gradients, kept)
-
-
-def _add_the_rest(one, micro_batches, loss, gradients, kept):
-    arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
-              .write(0, value) for name, value in kept.items()}
-
-    def body(index, loss, gradients, arrays):
-        more_loss, more, kept = one(index)
-        return (index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
-                {name: arrays[name].write(index, value) for name, value in kept.items()})
-    _, loss, gradients, arrays = tf.while_loop(
-        lambda index, *_: index < micro_batches, body, [1, loss, gradients, arrays],
-        parallel_iterations=1, maximum_iterations=micro_batches - 1)
-    kept = {name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
-            for name, value in kept.items()}
-    return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
 class Step(NamedTuple):
@@ -149,43 +145,49 @@ def step_of_graph() -> Step:
     return tf.get_collection(_STEP)[0]
 
 
-def training_spec(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
                   features: dict[str, tf.Tensor], *, config: XLNetConfig,
                   network: NetworkSettings, optimization: OptimizationSettings,
                   settings: RunSettings, xla: bool,
-                  updates: Callable[[dict[str, tf.Tensor]], list[tf.Operation]] = lambda kept: [],
-                  frozen_rows: Callable[[str], int] = lambda name: 0) -> EstimatorSpec:
-    """A training step, on the replica whose graph is being built; `step_of_graph` returns its
-    scalars. The weights start from `settings.init_checkpoint` in a new run.
+                  frozen_rows: Callable[[str], int] = lambda name: 0
+                  ) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
+    """A training step, on the replica whose graph is being built: loss, gradients, update.
+    `step_of_graph` returns its scalars.
 
     Args:
-      compute: as for `accumulate`; the mean of its losses over all replicas is minimized.
+      compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.
       features: dict of tensors [b,...] of this replica.
       config: of the network.
       network: has the precision.
       optimization: of the update.
-      settings: of the run.
+      settings: of the run; in a new one the weights start from its `init_checkpoint`.
       xla: whether the gradients are compiled.
-      updates: function from the tensors that `compute` returns, for all batch elements, to other
-        operations of the step.
       frozen_rows: see `optimizer.AdamW`.
+
+    Returns:
+      The loss of the global batch, the operation of the update, and the tensors that `compute`
+      returned, for all batch elements of this replica.
     """
+    # Loss and gradients of this replica's batch elements.
     scale = optimizer.LossScale() if network.precision == "fp16" else None
-    loss, gradients, kept = accumulate(compute, features, settings.grad_accum_steps, scale, xla)
+    loss, gradients, kept = loss_and_gradients(
+        compute, features, settings.grad_accum_steps, scale, xla)
+
+    # The variables are there now: where they start.
     start_from(settings.init_checkpoint, config, settings.model_dir)
-    stop_asked = _stop_variable()
-    *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
-    train_op, scalars = optimizer.minimize(
-        loss, optimization, tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())), scale, frozen_rows)
-    tf.add_to_collection(_STEP, Step(
-        {"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked))
-    return EstimatorSpec(loss=loss, train_op=tf.group(train_op, *updates(kept)))
 
-
-def _stop_variable():
-    return tf.get_variable(
+    # Means over the replicas of all hosts; with them travels whether one of them is to stop.
+    stop_asked = tf.get_variable(
         "stop_asked_here", [], tf.float32, tf.initializers.zeros(), trainable=False,
         use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES],
         synchronization=tf.VariableSynchronization.ON_READ,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
+
+    # The update: clipping, learning rate, AdamW.
+    update, scalars = optimizer.minimize(
+        loss, optimization, tf.train.get_global_step(),
+        list(zip(gradients, tf.trainable_variables())), scale, frozen_rows)
+    tf.add_to_collection(_STEP, Step(
+        {"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked))
+    return loss, update, kept

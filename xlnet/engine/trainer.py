@@ -1,11 +1,18 @@
-"""The trainer of all runs: saves, evaluates, selects, stops and resumes. Pretraining and
-fine-tuning each give it a `Job`.
+"""The trainer of all runs: saves, evaluates, selects, stops and resumes a `Job`.
+
+The order of events, in `Trainer.train` and the hook that it is:
+
+1. The newest complete checkpoint is found; evaluations that were interrupted are run.
+2. The graph is built, the checkpoint restored (`begin`, `after_create_session`); only then is
+   anything written: the description of the run, and with `saves_start` step 0.
+3. Each step: `before_run`, update, `after_run`. Where one is due, the memories are saved, then the
+   checkpoint, which is evaluated and perhaps the best one; old checkpoints are removed.
+4. The last step, early stopping or a signal on any host: saved as above, then the session ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import os
 import signal
@@ -20,7 +27,7 @@ from xlnet import lock
 from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
-from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.engine.estimator import Estimator
 from xlnet.engine.predictor import Answering
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
@@ -33,50 +40,52 @@ _log = logging.getLogger(__name__)
 LOCK = "training.lock"      # in a model directory: which process trains there
 
 
-@dataclasses.dataclass(frozen=True)
 class Job:
-    """What pretraining or fine-tuning adds to the trainer.
+    """What the trainer runs: pretraining and fine-tuning are classes of this kind.
 
     Attributes:
-      model_fn: the Estimator's; it returns `train_step.training_spec`.
-      batches: function from the index of the first batch, counted over the run, to a
-        `tf.data.Dataset` of this host's batches.
       config: the network's.
+      model: its `model_fn` is the Estimator's, the training step of one replica.
       unit: of the throughput in the progress line.
       per_step: units in a step.
       examples: name of what a batch consists of.
       epoch_steps: steps of an epoch.
-      banner: function that returns the banner's lines between devices and batch.
-      begin: called on the first host once the checkpoint is restored, so that a run that cannot
-        resume stays as it is: writes its description into the model directory.
-      check_host: called on the other hosts after their first step: compares with that description.
-      evaluate: function of the step and the prefix of a checkpoint (None: the initial weights) that
-        reports and returns its metrics, the selecting one and the loss among them; None: no
-        evaluation during training.
-      answering: of `evaluate`; its graph and session are made before training.
-      evaluates_start: whether the initial weights are evaluated.
+      evaluates: whether checkpoints are evaluated during training.
+      evaluates_start: whether the initial weights are.
+      answering: of `evaluate_checkpoint`; its graph and session are made before training.
       saves_start: whether the initial weights are saved, as step 0.
       memories: saved with each checkpoint.
       keeps_journal: see `progress.Progress`.
       with_perplexity: see `progress.Progress`.
     """
-    model_fn: Callable[..., EstimatorSpec]
-    batches: Callable[[int], tf.data.Dataset]
     config: XLNetConfig
-    unit: str
+    model: Any
+    unit = examples = "examples"
     per_step: int
-    examples: str
     epoch_steps: float
-    banner: Callable[[], dict[str, str]]
-    begin: Callable[[], None]
-    check_host: Callable[[], None] = lambda: None
-    evaluate: Optional[Callable[[int, Optional[str]], dict[str, Any]]] = None
+    evaluates = evaluates_start = saves_start = keeps_journal = with_perplexity = False
     answering: Optional[Answering] = None
-    evaluates_start: bool = False
-    saves_start: bool = False
     memories: Optional[MemoryFiles] = None
-    keeps_journal: bool = False
-    with_perplexity: bool = False
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        """This host's batches; start: the index of the first one, counted over the run."""
+        raise NotImplementedError
+
+    def banner(self) -> dict[str, str]:
+        """The banner's lines between devices and batch."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Writes the description of the run into the model directory. Called on the first host
+        once the checkpoint is restored, so that a run that cannot resume stays as it is."""
+
+    def check_host(self) -> None:
+        """Compares with that description. Called on the other hosts after their first step."""
+
+    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        """Reports and returns the metrics of a checkpoint, the selecting one and the loss among
+        them; prefix: None for the initial weights."""
+        raise NotImplementedError
 
 
 class Trainer(tf.train.SessionRunHook):
@@ -128,9 +137,31 @@ class Trainer(tf.train.SessionRunHook):
                 return True
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
-            self._train()
+
+            job, settings, self._first = self._job, self._settings, self._step
+            self._progress = Progress(
+                train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
+                unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
+                banner=self._banner(), with_perplexity=job.with_perplexity,
+                is_chief=self._devices.is_chief)
+            if job.answering and self._devices.is_chief:
+                job.answering.build()
+            estimator = Estimator(job.model.model_fn, self._model_dir, self._devices, settings.seed)
+            try:
+                estimator.train(lambda: job.batches(self._first), max_steps=self._last,
+                                hooks=[self._progress, self])
+            finally:
+                self._stop.end()
             self._place.check()
-            return self._say_end()
+
+            if self._has_stopped or self._stop.is_asked:    # perhaps in the last step
+                _log.info("stopped by %s at step %d, saved; run the same command again to resume",
+                          self._stop.name, self._step)
+                return False
+            if self._selection.is_over():
+                _log.info("stopped at step %d: no better %s in %d evaluations", self._step,
+                          self._selection.metric, self._selection.patience)
+            return True
 
     def _resume(self):
         """Runs interrupted evaluations; returns the step from which the run resumes."""
@@ -145,33 +176,6 @@ class Trainer(tf.train.SessionRunHook):
             else:
                 self._evaluate(saved, prefix)
         return step
-
-    def _train(self):
-        job, settings, self._first = self._job, self._settings, self._step
-        self._progress = Progress(
-            train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
-            unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-            banner=self._banner(), with_perplexity=job.with_perplexity,
-            is_chief=self._devices.is_chief)
-        estimator = Estimator(job.model_fn, self._model_dir, self._devices, settings.seed)
-        if job.answering and self._devices.is_chief:
-            job.answering.build()
-        try:
-            estimator.train(lambda: job.batches(self._first), max_steps=self._last,
-                            hooks=[self._progress, self])
-        finally:
-            self._stop.end()
-
-    def _say_end(self):
-        """Logs why training ended before its last step, if it did; returns as `train`."""
-        if self._has_stopped or self._stop.is_asked:    # perhaps in the last step
-            _log.info("stopped by %s at step %d, saved; run the same command again to resume",
-                      self._stop.name, self._step)
-            return False
-        if self._selection.is_over():
-            _log.info("stopped at step %d: no better %s in %d evaluations", self._step,
-                      self._selection.metric, self._selection.patience)
-        return True
 
     # -- the hook
 
@@ -236,18 +240,18 @@ class Trainer(tf.train.SessionRunHook):
             memories.forget()
 
     def _is_evaluated(self, step):
-        return self._job.evaluate is not None and best_checkpoint.is_due(
+        return self._job.evaluates and best_checkpoint.is_due(
             step, self._settings.eval_steps, self._last)
 
     def _lacks_evaluation(self, step):
-        return self._job.evaluate is not None and self._selection.lacks(
+        return self._job.evaluates and self._selection.lacks(
             step, self._settings.eval_steps, self._last)
 
     def _evaluate(self, step, prefix):
         """Evaluates a checkpoint and keeps it if it is the best so far."""
-        if not (self._job.evaluate and self._devices.is_chief):
+        if not (self._job.evaluates and self._devices.is_chief):
             return
-        result = self._job.evaluate(step, prefix)
+        result = self._job.evaluate_checkpoint(step, prefix)
         self._place.check()
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, BEST))

@@ -35,11 +35,12 @@ class TrainingModel:
         """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
         settings = self.model.settings
         first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
-        return train_step.training_spec(
+        loss, update, _ = train_step.training_step(
             lambda part, row: (self._loss(part, first_row + row), {}),
             train_step.on_device(features), config=self.model.config, network=self.model.network,
             optimization=self.optimization, settings=settings, xla=self.xla,
             frozen_rows=lambda name: frozen_rows(name, self.model.config, settings.freeze_layers))
+        return EstimatorSpec(loss, update)
 
     def _loss(self, features, first_row):
         """The mean loss of rows from index `first_row` of the global batch."""

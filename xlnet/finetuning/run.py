@@ -8,6 +8,8 @@ import logging
 import os
 from typing import Optional
 
+import tensorflow.compat.v1 as tf
+
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
 from xlnet.engine import best_checkpoint, checkpoint
@@ -35,7 +37,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _log = logging.getLogger(__name__)
 
 
-class Run:
+class Run(Job):
     """A fine-tuning run.
 
     The constructor reads nothing; `prepare` reads and checks all input, then `train`, `evaluate`
@@ -57,7 +59,7 @@ class Run:
                  tokenizer: Tokenizer, devices: Devices):
         self._settings = settings
         self._devices = devices
-        self._config = config
+        self.config = self._config = config
         self._network = network
         self._optimization = optimization
         self._task = task
@@ -206,8 +208,12 @@ class Run:
         Returns:
           False if a signal stopped it before.
         """
-        trainer = Trainer(self._job(), self._settings, self._optimization, self._devices,
-                          self._selection)
+        settings = self._settings
+        self.model, self.per_step = self._trained, settings.train_batch_size
+        self.epoch_steps = len(self._train_rows) / settings.train_batch_size
+        if settings.eval_steps:
+            self.evaluates, self.answering = True, self._answering
+        trainer = Trainer(self, settings, self._optimization, self._devices, self._selection)
         with errors.explained(records=lambda: self._train_records.path):
             is_done = trainer.train()
         best = self._selection.best()
@@ -217,32 +223,27 @@ class Run:
                 "a lower learning_rate or more warm-up", best["collapsed"])
         return is_done
 
-    def _job(self):
-        settings = self._settings
-        return Job(
-            model_fn=self._trained.model_fn, batches=self._batches, config=self._config,
-            unit="examples", per_step=settings.train_batch_size, examples="examples",
-            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner,
-            begin=self._begin, evaluate=self._select if settings.eval_steps else None,
-            answering=self._answering if settings.eval_steps else None, saves_start=True)
+    # the parts of a `Job`
+
+    saves_start = True
 
     @functools.cached_property
     def _train_records(self):
         return self._rows.records("train", self._train_rows)
 
-    def _begin(self):
+    def begin(self) -> None:
         self._kept.keep(self._config, self._tokenizer)
         files.write_json(os.path.join(self._settings.model_dir, TASK_NAME),
                          self._description)
 
-    def _batches(self, start):
+    def batches(self, start: int) -> tf.data.Dataset:
         settings, made = self._settings, self._train_records
         return input_pipeline.for_replicas(self._rows.batches(
             made.path, is_training=True, is_fixed=self._devices.xla, num_examples=made.count,
             batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
             start_step=start), self._devices.replicas)
 
-    def _select(self, step, prefix):
+    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
         results = []
@@ -251,7 +252,7 @@ class Run:
             self._evaluation.report(split, "step %d" % step, results[-1], rows)
         return self._evaluation.mean(results)
 
-    def _banner(self):
+    def banner(self) -> dict[str, str]:
         settings, task = self._settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         return {

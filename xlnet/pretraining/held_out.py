@@ -51,7 +51,7 @@ class HeldOut:
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
-        them to TensorBoard. As `trainer.Job.evaluate`."""
+        them to TensorBoard. As `trainer.Job.evaluate_checkpoint`."""
         result = _result([batch for _, batch in self.answering("", prefix)])
         _log.info("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s", step,
                   result["loss"], result["perplexity"], result["bits_per_token"],

@@ -34,11 +34,14 @@ class PretrainingModel:
     xla: bool = False
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
+        """A training step on one replica; features: dict of `input_pipeline.pretraining_batches`,
+        [b,...]."""
+        settings = self.settings
         batch, store = self._batch(features)
-        settings, rows = self.settings, batch["ids"].shape.as_list()[0]
-        first_row = devices.replica_index() * rows
-        # Each target of the global batch has the same weight, in any micro-batch.
+        # The index of the first batch element in the global batch, on which dropout depends.
+        first_row = devices.replica_index() * batch["ids"].shape.as_list()[0]
+        # Losses are divided by the targets of the global batch, on average of a micro-batch. So
+        # each target has the same weight, however many its replica and micro-batch have.
         targets, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
         targets /= settings.grad_accum_steps
 
@@ -50,13 +53,16 @@ class PretrainingModel:
                     tf.nn.sparse_softmax_cross_entropy_with_logits(
                         labels=part["label"], logits=predictions.segment_logits))
             return loss, kept
-        return train_step.training_spec(
+
+        loss, update, kept = train_step.training_step(
             compute, batch, config=self.config, network=self.network, settings=settings,
-            optimization=self.optimization, xla=self.xla,
-            updates=lambda kept: [store.update(kept["memory"])] if store else [])
+            optimization=self.optimization, xla=self.xla)
+        remember = [store.update(kept["memory"])] if store else []
+        return EstimatorSpec(loss, tf.group(update, *remember))
 
     def _batch(self, features):
-        """The features with targets and memories; the `recurrent_memory.Memory`, None without."""
+        """The features with targets, and with the memory of the sequences before; the
+        `recurrent_memory.Memory`, None without."""
         features = train_step.on_device(features)
         batch = dict(features, **objectives.targets(
             self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]))

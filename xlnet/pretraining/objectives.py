@@ -74,43 +74,40 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     Returns:
       `Predictions`.
     """
-    if objective == "masked":
-        features = dict(features, input_ids=_mask(config, features, bits, mask_id))
-    slots, summary, outputs = _SEQUENCES[objective](config, run, features, mems, bits,
-                                                    with_segments)
+    positions, input_ids = features["positions"], features["input_ids"]
+    length = input_ids.shape[1]
+    inputs = dict(seg_ids=features["seg_ids"], direction=features["direction"], mems=mems,
+                  **bits._asdict())
+
+    # The network, and of its output the vectors of the targets, [B,P,D].
+    if objective == "permutation":
+        queried = positions     # by queries, which do not see their own token
+        if with_segments:       # and <cls>, the last token: the content stream ends a layer early
+            last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
+            queried = tf.concat([positions, last], axis=1)
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=input_ids, query=modeling.Query(positions=queried),
+            mask=modeling.permutation_mask(features["rank"], is_target(positions, length)),
+            **inputs)
+        at_targets = outputs.sequence[:, :positions.shape[1]]
+    elif objective == "masked":
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=_mask(config, features, bits, mask_id), **inputs)
+        at_targets = gather_rows(outputs.sequence, positions)
+    else:                       # causal: position i predicts token i + 1
+        outputs = modeling.transformer_xl(config, run, input_ids=input_ids, attn_type="uni",
+                                          **inputs)
+        at_targets = outputs.sequence[:, :-1]
+
+    # The losses: of the targets, and of the segments, from <cls>.
     assert run.precision, "a RunConfig always has a precision"
-    losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
+    losses = heads.lm_loss(at_targets, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:
-        summary = heads.summarize(config, run, summary[:, None], **bits._asdict())
+        summary = heads.summarize(config, run, outputs.sequence[:, -1:], **bits._asdict())
         segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
                                               scope="classification_next_segment").logits
     return Predictions(losses, outputs.new_mems, segment_logits)
-
-
-# Each returns the vectors of the targets [B,P,D] and of <cls> [B,D], and the network's outputs.
-
-def _permutation(config, run, features, mems, bits, with_segments):
-    input_ids, positions = features["input_ids"], features["positions"]
-    length = input_ids.shape[1]
-    queried = positions
-    if with_segments:   # <cls>, the last token, gets a query: the content stream ends a layer early
-        last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
-        queried = tf.concat([positions, last], axis=1)
-    outputs = modeling.transformer_xl(
-        config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], query=modeling.Query(positions=queried),
-        mask=modeling.permutation_mask(features["rank"], is_target(positions, length)),
-        **bits._asdict())
-    return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
-
-
-def _masked(config, run, features, mems, bits, with_segments):
-    positions = features["positions"]
-    outputs = modeling.transformer_xl(
-        config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], **bits._asdict())
-    return gather_rows(outputs.sequence, positions), outputs.sequence[:, -1], outputs
 
 
 def _mask(config, features, bits, mask_id):
@@ -139,13 +136,3 @@ def _mask(config, features, bits, mask_id):
 def is_target(positions: tf.Tensor, length: int) -> tf.Tensor:
     """Marks the targets in the sequence: positions int [B,P] -> bool [B,Q]."""
     return tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
-
-
-def _causal(config, run, features, mems, bits, with_segments):
-    outputs = modeling.transformer_xl(
-        config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], attn_type="uni", **bits._asdict())
-    return outputs.sequence[:, :-1], outputs.sequence[:, -1], outputs
-
-
-_SEQUENCES = {"permutation": _permutation, "masked": _masked, "causal": _causal}

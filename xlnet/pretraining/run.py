@@ -1,4 +1,4 @@
-"""A pretraining run: its data, and its `Job` for the trainer."""
+"""A pretraining run: its data, evaluation, and what it adds to the trainer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import dataclasses
 import logging
 import os
 from typing import Optional
+
+import tensorflow.compat.v1 as tf
 
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
@@ -30,10 +32,11 @@ HELD_OUT_NAME = "held_out.tsv"
 _log = logging.getLogger(__name__)
 
 
-class Pretrainer:
+class Pretrainer(Job):
     """A pretraining run: data, model directory, evaluation.
 
-    The constructor reads nothing; `prepare` reads and checks, `train` writes.
+    The constructor reads nothing; `prepare` reads and checks, `train` writes. After them come, in
+    the order of `trainer`, the parts of a `Job`.
 
     Args:
       settings: of pretraining.
@@ -50,7 +53,7 @@ class Pretrainer:
                  device_settings: DeviceSettings, manifest: sources.AnyManifest,
                  devices: Devices):
         self._settings = settings
-        self._config = config
+        self.config = config
         self._network = network
         self._optimization = optimization
         self._manifest = manifest
@@ -67,7 +70,7 @@ class Pretrainer:
         self._read()
         self._check()
         self._kept = self._settings_to_keep()
-        self._kept.check(self._config, self._tokenizer)
+        self._kept.check(self.config, self._tokenizer)
 
     def evaluate(self) -> dict[str, float]:
         """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
@@ -83,12 +86,12 @@ class Pretrainer:
         prefix = checkpoint.resolve(path, flag)
         _check_pretrained(os.path.dirname(prefix), flag)
         self._read()
-        check_weights(prefix, self._config, self._tokenizer, flag)
+        check_weights(prefix, self.config, self._tokenizer, flag)
         is_run = "global_step" in checkpoint.names(prefix)
         if not is_run:          # weights alone, such as released ones
             # A model_dir that is not a directory: there is no run to resume.
             self._settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
-        evaluator = self._evaluator(self._model(), keeps=False)
+        evaluator = self._evaluator(self._make_model(), keeps=False)
         if evaluator is None:
             raise RuntimeError("no held-out records")
         return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
@@ -109,7 +112,7 @@ class Pretrainer:
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
         if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-            check_weights(checkpoint.resolve(settings.init_checkpoint), self._config,
+            check_weights(checkpoint.resolve(settings.init_checkpoint), self.config,
                           self._tokenizer, "init_checkpoint")
         if settings.eval_steps and not settings.eval_record_info_dir:
             _log.info("note: eval_steps is %d, but nothing is evaluated without "
@@ -125,7 +128,7 @@ class Pretrainer:
             settings.model_dir, PRETRAINING_NAME,
             (settings, self._network, self._optimization, self._device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
-            more=dict(self._config.to_dict(), about=records))
+            more=dict(self.config.to_dict(), about=records))
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
@@ -134,29 +137,22 @@ class Pretrainer:
         Returns:
           False if a signal stopped it.
         """
-        best = BestCheckpoint(self._settings.model_dir, "loss", lower_is_better=True,
-                              table=HELD_OUT_NAME)
-        return Trainer(self._job(), self._settings, self._optimization, self._devices,
-                       best).train()
-
-    def _model(self):
-        return PretrainingModel(self._config, self._network, self._optimization, self._settings,
-                                self._manifest.reuse_len, self._tokenizer, self._devices.xla)
-
-    def _job(self):
         settings, manifest = self._settings, self._manifest
-        model = self._model()
-        held_out = self._evaluator(model)
-        return Job(
-            model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
-            per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
-            epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
-            banner=self._banner, begin=lambda: self._kept.keep(self._config, self._tokenizer),
-            check_host=self._kept.check_host, evaluate=held_out,
-            answering=held_out.answering if held_out else None, evaluates_start=True,
-            memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
-            keeps_journal=True,
-            with_perplexity=not settings.next_segment_loss)     # which is part of the loss
+        self.per_step = settings.train_batch_size * manifest.seq_len
+        self.epoch_steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        self.memories = MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size)
+        self.with_perplexity = not settings.next_segment_loss     # which is part of the loss
+        self.model = self._make_model()
+        self._evaluate = self._evaluator(self.model)
+        if self._evaluate:
+            self.evaluates, self.answering = True, self._evaluate.answering
+        best = BestCheckpoint(settings.model_dir, "loss", lower_is_better=True,
+                              table=HELD_OUT_NAME)
+        return Trainer(self, settings, self._optimization, self._devices, best).train()
+
+    def _make_model(self):
+        return PretrainingModel(self.config, self._network, self._optimization, self._settings,
+                                self._manifest.reuse_len, self._tokenizer, self._devices.xla)
 
     def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
         """The evaluator on held-out records, None without any; keeps: as for `HeldOut`."""
@@ -174,9 +170,12 @@ class Pretrainer:
             max(1, settings.train_batch_size // self._devices.replicas
                 // settings.grad_accum_steps), self._devices, keeps)
 
-    # -- data
+    # -- the parts of a `Job`
 
-    def _batches(self, start):
+    unit, examples = "tokens", "windows"
+    evaluates_start = keeps_journal = True
+
+    def batches(self, start: int) -> tf.data.Dataset:
         settings, devices = self._settings, self._devices
         return input_pipeline.for_replicas(input_pipeline.pretraining_batches(
             settings.record_info_dir, self._manifest, permutation=self._permutation,
@@ -189,7 +188,17 @@ class Pretrainer:
         return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
                     legacy_word_start=self._tokenizer.is_legacy_word_start)
 
-    def _banner(self):
+    def begin(self) -> None:
+        self._kept.keep(self.config, self._tokenizer)
+
+    def check_host(self) -> None:
+        self._kept.check_host()
+
+    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, float]:
+        assert self._evaluate, "`evaluates` is False"
+        return self._evaluate(step, prefix)
+
+    def banner(self) -> dict[str, str]:
         settings, manifest = self._settings, self._manifest
         return {
             "precision": self._devices.precision_in_words(self._network),
