@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import lock
+from xlnet import files, lock
 from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.devices import Devices
@@ -57,7 +57,6 @@ class Job:
       evaluates_start: whether the initial weights are evaluated.
       saves_start: whether the initial weights are saved, as step 0.
       memories: saved with each checkpoint.
-      keeps_journal: see `progress.Progress`.
       with_perplexity: see `progress.Progress`.
     """
     model_fn: Callable[..., EstimatorSpec]
@@ -75,7 +74,6 @@ class Job:
     evaluates_start: bool = False
     saves_start: bool = False
     memories: Optional[MemoryFiles] = None
-    keeps_journal: bool = False
     with_perplexity: bool = False
 
 
@@ -118,16 +116,20 @@ class Trainer(tf.train.SessionRunHook):
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
+            if self._devices.is_chief:
+                for directory in ("", BEST):    # of killed runs
+                    files.sweep(os.path.join(self._model_dir, directory, ""))
             self._step = self._resume()
-            if self._step >= self._last:
-                _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
+            if self._step >= self._last or self._selection.is_over():
+                if self._devices.is_chief:      # a run may have been killed before it did so
+                    checkpoint.keep_some(self._model_dir, self._settings.max_save)
+                    if self._job.memories:
+                        self._job.memories.forget()
+                _log.info(*("the run in %s has all of its %d steps", self._model_dir, self._last)
+                          if self._step >= self._last else
+                          ("the run in %s was stopped early, at step %d", self._model_dir,
+                           self._step))
                 return True
-            if self._selection.is_over():
-                _log.info("the run in %s was stopped early, at step %d", self._model_dir,
-                          self._step)
-                return True
-            if not self._step and self._job.evaluates_start:
-                self._evaluate(0, None)
             self._train()
             self._place.check()
             return self._say_end()
@@ -150,9 +152,8 @@ class Trainer(tf.train.SessionRunHook):
         job, settings, self._first = self._job, self._settings, self._step
         self._progress = Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
-            unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-            banner=self._banner(), with_perplexity=job.with_perplexity,
-            is_chief=self._devices.is_chief)
+            unit=job.unit, model_dir=self._model_dir, banner=self._banner(),
+            with_perplexity=job.with_perplexity, is_chief=self._devices.is_chief)
         estimator = Estimator(job.model_fn, self._model_dir, self._devices, settings.seed)
         if job.answering and self._devices.is_chief:
             job.answering.build()
@@ -195,6 +196,8 @@ class Trainer(tf.train.SessionRunHook):
             self._job.memories.load(session, self._step)
         if self._job.saves_start and not self._step:
             self._save(session)
+        if self._job.evaluates_start and not self._step:    # below the banner
+            self._evaluate(0, None)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))

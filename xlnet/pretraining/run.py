@@ -25,7 +25,7 @@ from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
-HELD_OUT_NAME = "held_out.tsv"
+HELD_OUT_NAME = "held_out.csv"
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +153,6 @@ class Run:
             check_host=self._kept.check_host, evaluate=held_out,
             answering=held_out.answering if held_out else None, evaluates_start=True,
             memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
-            keeps_journal=True,
             with_perplexity=not settings.next_segment_loss)     # which is part of the loss
 
     def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
@@ -168,7 +167,7 @@ class Run:
                 **self._reading(), seed=0, epochs=1, rows=rows)
         settings = self._settings
         return HeldOut(
-            model, make_batches, manifest.num_streams,
+            model, make_batches, manifest.num_streams, manifest.windows_per_stream,
             max(1, settings.train_batch_size // self._devices.replicas
                 // settings.grad_accum_steps), self._devices, keeps)
 
