@@ -12,6 +12,7 @@ import pytest
 from helpers import command
 from helpers.paths import ROOT
 
+import xlnet
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.fields import setting_type
@@ -141,8 +142,10 @@ def test_a_full_standard_output_is_named(program):
 
 def test_a_name_that_is_not_utf8_is_refused():
     line = command.refused("train_gpu.py", "--record_info_dir=r", "--model_dir=m\udcff")
-    assert line == "train_gpu.py: model_dir=m\\udcff: a byte is not UTF-8; give the file or " \
-        "directory another name"
+    assert line == "train_gpu.py: model_dir: m\\udcff has a byte that is not UTF-8; give the " \
+        "file or directory another name"
+    with pytest.raises(UserError, match="^path: m\udcff has a byte that is not UTF-8"):
+        xlnet.load("m\udcff")
 
 
 @pytest.mark.slow

@@ -280,11 +280,9 @@ def _expand(name):
 
 
 def _check_encoding():
-    """TensorFlow and SentencePiece take only names in UTF-8."""
     for argument in sys.argv[1:]:
-        if any("\udc80" <= character <= "\udcff" for character in argument):
-            raise UserError("%s: a byte is not UTF-8; give the file or directory another name"
-                            % argument.lstrip("-"))
+        name, has_value, value = argument.lstrip("-").partition("=")
+        files.require_utf8(value if has_value else name, name if has_value else "argument")
 
 
 def _check_aliases(fields):

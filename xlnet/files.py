@@ -261,6 +261,14 @@ def require_writable(directory: str, what: str) -> None:
                         "directory, or change the rights" % (what, directory))
 
 
+def require_utf8(path: str, what: str) -> None:
+    """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
+    do not take."""
+    if any("\udc80" <= character <= "\udcff" for character in path):
+        raise UserError("%s: %s has a byte that is not UTF-8; give the file or directory another "
+                        "name" % (what, path))
+
+
 def require_no_pattern(path: str, what: str) -> None:
     """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
     if set(path) & set("*?["):
