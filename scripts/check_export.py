@@ -1,43 +1,76 @@
 """Asks an exported model what it was asked when it was exported, and compares the answers.
 
-    python check_export.py MODEL [TOLERANCE]
+    python check_export.py MODEL [TOLERANCE] [--url=http://HOST:PORT/v1/models/NAME]
 
 MODEL is a directory with `saved_model.pb`; TOLERANCE, 1e-5 if not given, how far numbers may be
-apart. For any process that is to serve the model: this program needs TensorFlow alone, of any
-version, and tensorflow-text for raw text, and can be copied anywhere.
+apart. With a URL a server of the model is asked, which needs Python alone. Without one this program
+runs the model itself: it needs TensorFlow, of any version, and tensorflow-text for raw text. It can
+be copied anywhere.
 """
 
 import json
 import os
 import sys
+import urllib.error
+import urllib.request
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def main(model, tolerance="1e-5"):
+def main(model, tolerance="1e-5", url=None):
+    try:
+        tolerance = float(tolerance)
+    except ValueError:
+        raise SystemExit("check_export.py: the tolerance is '%s', expected a number"
+                         % tolerance) from None
     path = os.path.join(model, "assets.extra", "examples.json")
     if not os.path.exists(path):
         raise SystemExit("check_export.py: no %s; expected a directory that xlnet export "
                          "wrote, with its version: exported/1" % path)
     with open(path, encoding="utf-8") as f:
         examples = json.load(f)
+    is_same = True
+    for name, outputs in (served(url, examples) if url else computed(model, examples)):
+        for key, expected in examples[name]["outputs"].items():
+            fits, words = compared(outputs[key], expected["value"], tolerance)
+            print("%s: %s: %s%s" % (name, key, words, "" if fits else ": WRONG"))
+            is_same &= fits
+    return 0 if is_same else 1
+
+
+def served(url, examples):
+    """Yields (signature, its outputs by name) as a server answers."""
+    for name, example in examples.items():
+        asked = json.dumps({"signature_name": name, "inputs": {
+            key: value["value"] for key, value in example["inputs"].items()}}).encode()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(
+                    url + ":predict", asked, {"Content-Type": "application/json"})) as answer:
+                outputs = json.load(answer)["outputs"]
+        except urllib.error.HTTPError as e:
+            raise SystemExit("check_export.py: %s answers %s: %s" % (
+                url, e, e.read(300).decode(errors="replace").strip())) from None
+        except (OSError, ValueError, KeyError) as e:
+            raise SystemExit("check_export.py: %s: no answer of a server of models: %s"
+                             % (url, e)) from None
+        if not isinstance(outputs, dict):       # TensorFlow Serving, of one output
+            outputs = {key: outputs for key in example["outputs"]}
+        yield name, outputs
+
+
+def computed(model, examples):
+    """Yields (signature, its outputs by name) as the model computes them here."""
     import tensorflow as tf
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     print("TensorFlow %s%s" % (tf.__version__, text_operations(model, examples)))
-    is_same = True
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         loaded = tf.compat.v1.saved_model.load(session, ["serve"], model)
         for name, example in examples.items():
             signature = loaded.signature_def[name]
-            found = session.run(
+            yield name, session.run(
                 {key: info.name for key, info in signature.outputs.items()},
                 {signature.inputs[key].name: value["value"]
                  for key, value in example["inputs"].items()})
-            for key, expected in example["outputs"].items():
-                fits, words = compared(found[key], expected["value"], float(tolerance))
-                print("%s: %s: %s%s" % (name, key, words, "" if fits else ": WRONG"))
-                is_same &= fits
-    return 0 if is_same else 1
 
 
 def text_operations(model, examples):
@@ -54,19 +87,33 @@ def text_operations(model, examples):
 
 
 def compared(found, expected, tolerance):
-    """Whether an array is as expected, and how, in words."""
-    import numpy as np
-    if found.dtype.kind == "f":
-        apart = float(np.max(np.abs(found - np.array(expected, found.dtype)), initial=0))
+    """Whether an array, or a list, is as expected, and how, in words."""
+    plain = decoded(found.tolist() if hasattr(found, "tolist") else found)
+    numbers, wanted = list(flat(plain)), list(flat(expected))
+    if len(numbers) == len(wanted) and any(isinstance(each, float) for each in wanted):
+        apart = max((abs(a - b) for a, b in zip(numbers, wanted)), default=0.)
         return apart <= tolerance, "%.2g apart" % apart
-    plain = np.vectorize(lambda value: value.decode() if isinstance(value, bytes) else value,
-                         otypes=[object])(found).tolist()
     return plain == expected, "the same" if plain == expected else "%r, expected %r" % (
         plain, expected)
 
 
+def decoded(value):
+    if isinstance(value, list):
+        return [decoded(each) for each in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def flat(value):
+    for each in value if isinstance(value, list) else ():
+        yield from flat(each)
+    if not isinstance(value, list):
+        yield value
+
+
 if __name__ == "__main__":
-    if not 2 <= len(sys.argv) <= 3 or sys.argv[1].startswith("-"):
+    urls = [word[len("--url="):] for word in sys.argv[1:] if word.startswith("--url=")]
+    words = [word for word in sys.argv[1:] if not word.startswith("--url=")]
+    if not 1 <= len(words) <= 2 or words[0].startswith("-"):
         print(__doc__)
-        sys.exit(0 if sys.argv[1:] in (["-h"], ["--help"]) else 1)
-    sys.exit(main(*sys.argv[1:]))
+        sys.exit(0 if words in (["-h"], ["--help"]) else 1)
+    sys.exit(main(*words, url=urls[-1].rstrip("/") if urls else None))

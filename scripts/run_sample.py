@@ -108,8 +108,8 @@ def test_accuracy(predictions, labels):
 
 def report(path, rows, seconds):
     """Prints the closing table and writes it to results.json."""
-    with open(path("pretrained", "held_out.tsv"), encoding="utf-8") as f:
-        evaluations = dict(line.rstrip("\n").split("\t") for line in f)
+    with open(path("pretrained", "held_out.csv"), encoding="utf-8") as f:
+        evaluations = dict(line.rstrip("\n").split(",") for line in f)
     text = path("text", "pretrain", "%s.txt")
     table = [("held-out perplexity, unigram frequencies", "%.1f" % unigram_perplexity(
         path("spiece.model"), text % "train", text % "heldout"))]

@@ -12,6 +12,7 @@ import pytest
 from helpers import command
 from helpers.paths import ROOT
 
+import xlnet
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.fields import setting_type
@@ -87,6 +88,78 @@ def test_ctrl_c_ends_with_one_line(program):
     process = start(program + ["--seconds=60"])
     assert process.stdout.readline() == "1 shown\n"      # flushed at once
     time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == "note: shown too\nprogram.py: stopped\n"
+    assert process.returncode == 130
+
+
+@pytest.mark.slow
+def test_several_programs_in_a_process(tmp_path):
+    """As in the cells of a notebook: after an end of any kind, and with the flags of each anew."""
+    path = tmp_path / "twice.py"
+    path.write_text("""import sys
+from xlnet.__main__ import main
+for words in (["predict", "--model_dir=model", "--input=missing.csv"], ["predict", "--helpfull"],
+              ["predict", "--model_dir=model", "--inptu=x"], ["predict", "--input=missing.csv"],
+              ["fill", "--help"], ["data", "verify", "--input=records"]):
+    sys.argv = ["xlnet", *words]
+    try:
+        main()
+    except SystemExit as e:
+        print(e.code, file=sys.stderr)
+""")
+    done = start([sys.executable, str(path)], cwd=tmp_path)
+    lines = done.communicate()[1].splitlines()
+    assert [line for line in lines if line.isdecimal()] == ["1", "2", "2", "1"], lines
+    assert len(lines) == 8 and "twice" not in "".join(lines)
+    assert "--model_dir is required" in lines[4]        # not that of the call before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"))
+def test_a_program_started_without_streams(program, tmp_path, closed):
+    """Its output goes nowhere, not into a file that takes the number of a missing stream."""
+    text = (tmp_path / "program.py").read_text()
+    (tmp_path / "program.py").write_text(text.replace(
+        "    time.sleep", "    kept = open('kept', 'w')\n    kept.write('x')\n    kept.flush()\n"
+        "    import os; [os.write(number, b'y') for number in (1, 2)]\n    time.sleep"))
+    done = start(["bash", "-c", "%s %s" % (" ".join(program), closed)], cwd=tmp_path)
+    stdout, stderr = done.communicate()
+    assert done.returncode == 0 and "Traceback" not in stdout + stderr, stderr
+    assert (tmp_path / "kept").read_text() == "x"
+    if "2>" in closed:
+        assert "note" not in stdout
+
+
+@pytest.mark.slow
+def test_a_full_standard_output_is_named(program):
+    process = start(["bash", "-c", " ".join(program) + " > /dev/full"])
+    assert process.communicate()[1].splitlines() == [
+        "program.py: standard output: no space left on the disk; free some and start again, or "
+        "give a directory elsewhere"]
+    assert process.returncode == 1
+
+
+def test_a_name_that_is_not_utf8_is_refused():
+    line = command.refused("train_gpu.py", "--record_info_dir=r", "--model_dir=m\udcff")
+    assert line == "train_gpu.py: model_dir: m\\udcff has a byte that is not UTF-8; give the " \
+        "file or directory another name"
+    with pytest.raises(UserError, match="^path: m\udcff has a byte that is not UTF-8"):
+        xlnet.load("m\udcff")
+
+
+@pytest.mark.slow
+def test_ctrl_c_twice_is_one_line(program, tmp_path):
+    """The second one comes while the first one ends the program."""
+    text = (tmp_path / "program.py").read_text()
+    (tmp_path / "program.py").write_text(text.replace(
+        "    time.sleep(settings.seconds)", "    try:\n        time.sleep(settings.seconds)\n"
+        "    finally:\n        print('ending', flush=True)\n        time.sleep(60)"))
+    process = start(program + ["--seconds=60"])
+    assert process.stdout.readline() == "1 shown\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "ending\n"
     process.send_signal(signal.SIGINT)
     assert process.communicate()[1] == "note: shown too\nprogram.py: stopped\n"
     assert process.returncode == 130

@@ -1,10 +1,13 @@
 """What is raised by others, in one line: where, why, what to do."""
 
 import errno
+import subprocess
+import sys
 from concurrent.futures import process
 
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.paths import ROOT
 
 from xlnet import errors, files
 from xlnet.errors import UserError
@@ -54,6 +57,8 @@ def of_graph(error, node, reason):
     (OSError(errno.EFBIG, "File too large", "/m/x"), "/m/x: file too large: the limit of file"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
+    (ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
+     "out of memory while libraries are loaded: libtensorflow_cc.so.2: failed to map segment"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
     (process.BrokenProcessPool("A process in the process pool was terminated abruptly while the "
                                "future was running or pending."),
@@ -103,6 +108,35 @@ def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
         raise error
     fault = "file x cannot be read: Read less bytes than requested"
     assert (str(raised.value), raised.value.fault) == (fault + "; copy it again", fault)
+
+
+def test_numpy_and_safetensors_name_the_file_and_the_reason(tmp_path):
+    """Beyond the limit of file size, as on a full disk: NumPy's error has no number."""
+    program = """import resource, sys
+import numpy as np
+from xlnet import errors, files
+from xlnet.convert import safetensors
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+values = np.arange(10000, dtype=np.float32)
+for name, write in (("a.safetensors", lambda path: safetensors.write(path, {"x": values})),
+                    ("b.npy", None)):
+    path = sys.argv[1] + "/" + name
+    try:
+        with errors.explained():
+            if write:
+                write(path)
+            else:
+                with files.replacing(path) as temporary, open(temporary, "wb") as f:
+                    np.save(f, values)
+    except errors.UserError as e:
+        print(e)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, text=True,
+                          capture_output=True, check=True)
+    a, b = done.stdout.splitlines()
+    assert a.startswith("%s/a.safetensors: file too large: " % tmp_path)
+    assert b.startswith("%s/b.npy: " % tmp_path) and "None" not in b
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_write_names_its_file(tmp_path):

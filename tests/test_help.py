@@ -1,6 +1,8 @@
 """What --help shows: ten flags first, the others by need, all with --helpfull; examples."""
 
 import dataclasses
+import json
+import pathlib
 import shlex
 import sys
 
@@ -9,7 +11,11 @@ import pytest
 from helpers.paths import ROOT
 
 from xlnet import cli, help
-from xlnet.settings.fields import REQUIRED, Need, check_limits, default_of, setting, setting_type
+from xlnet.models import resolved
+from xlnet.settings.fields import REQUIRED, Need, default_of, setting
+from xlnet.settings.finetuning import TaskSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
 
 PROGRAMS = [program for file in programs.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]
@@ -56,20 +62,38 @@ def test_help_and_helpfull(program, monkeypatch, capsys):
 
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program.examples],
                          ids=lambda program: program.path)
-def test_the_flags_of_examples_are_those_of_the_program(program, monkeypatch, capsys):
+def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
+    """By everything before the program itself: flags, presets, the checks of all settings."""
     text = shown(program, "--help", monkeypatch, capsys).split("Examples:\n")[1]
     commands = shlex.split(text.replace("\\\n", ""))
     assert commands.count(program.command.split()[0]) == len(program.examples)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "pretraining.json").write_text(json.dumps({
+        field.name: default_of(field) for group in (PretrainingSettings, NetworkSettings)
+        for field in dataclasses.fields(group)
+        if default_of(field) is not REQUIRED} | {"record_info_dir": "records", "about": {}}))
+    (tmp_path / "pretrained").mkdir()
+    monkeypatch.chdir(tmp_path)
     for example in program.examples:
-        for word in shlex.split(example):
-            name, _, value = word.partition("=")
-            assert name.startswith("--"), word
-            if name == "--config":
-                assert (ROOT / value).is_file()
-                continue
-            field = program.settings[name[2:]]
-            if setting_type(field) is not bool:
-                check_limits(field, setting_type(field)(value))
+        started = []
+        monkeypatch.setattr(sys, "argv", [program.path, *shlex.split(example)])
+        cli.run(lambda *settings: started.append(settings), *program.groups,
+                no_longer_needed=program.no_longer_needed, **program.how)
+        (settings,), error = started, capsys.readouterr().err
+        assert "note" not in error, error
+        if isinstance(settings[0], TaskSettings) and settings[0].do_train:
+            made_for(settings[0])
+
+
+def made_for(settings):
+    """Resolves the settings where the files next to the initial checkpoint exist."""
+    for name in ("spiece.model", "xlnet_config.json", "xlnet_model.ckpt.index"):
+        directory = pathlib.Path(resolved.directory_of(settings.init_checkpoint))
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_text("{}")
+    found = resolved.resolve(settings, ["task_name"])
+    assert found.output_dir == settings.output_dir or found.output_dir == "model/records"
 
 
 def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
 
+import collections
 import json
 import re
 import shutil
@@ -11,7 +12,11 @@ from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
-from xlnet.engine import checkpoint
+from xlnet.batches import input_pipeline
+from xlnet.batches.permutation import Permutation
+from xlnet.engine import checkpoint, progress
+from xlnet.records.manifest import Manifest
+from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -33,13 +38,46 @@ def test_what_it_prints(place, trained):
 
 
 def test_held_out_before_and_after(place, trained):
-    lines = (place / "whole" / "held_out.tsv").read_text().split("\n")
-    assert [line.split("\t")[0] for line in lines] == ["step", "0", "4", ""]
+    lines = (place / "whole" / "held_out.csv").read_text().split("\n")
+    assert [line.split(",")[0] for line in lines] == ["step", "0", "4", ""]
     found = re.findall(r"held out: step (\d)  loss (\S+)  ppl (\S+)", trained.stdout)
     assert [step for step, _, _ in found] == ["0", "4"]
     for (_, loss, perplexity), line in zip(found, lines[1:]):
-        assert abs(float(line.split("\t")[1]) - float(loss)) < 1e-4
+        assert abs(float(line.split(",")[1]) - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
+    # Below the banner, and before the first step.
+    first = [line.split()[0] for line in trained.stdout.splitlines()]
+    assert first.index("parameters") < first.index("held") < first.index("step")
+
+
+def test_the_perplexity_of_a_unigram_model_is_shown_once(place, trained):
+    """That of the best one: the targets' own frequencies."""
+    manifest = Manifest.read(str(place / "heldout"))
+    tokenizer = Tokenizer(str(place / "heldout" / "spiece.model"))
+    batches = input_pipeline.pretraining_batches(
+        str(place / "heldout"), manifest, batch_size=1, seed=0, epochs=1,
+        permutation=Permutation(16, 5, 16, 6, 1),
+        special_ids=[tokenizer.sep_id, tokenizer.cls_id])
+    counts = collections.Counter()
+    for batch in batches.as_numpy_iterator():
+        rows, targets = np.nonzero(batch["weights"])
+        counts.update(batch["input_ids"][rows, batch["positions"][rows, targets]].tolist())
+    total = sum(counts.values())
+    perplexity = np.exp(-sum(n / total * np.log(n / total) for n in counts.values()))
+    shown, = re.findall(r"held out: a unigram model of the same targets has ppl (\S+)",
+                        trained.stdout)
+    assert abs(float(shown) - perplexity) < 0.01
+
+
+def test_a_long_evaluation_shows_its_progress(place, trained, monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", -1)
+    done = train(place, "whole", do_eval=True, record_info_dir=place / "heldout", num_predict=None,
+                 perm_size=None, mem_len=None, model_config_path=None, train_batch_size=2)
+    assert done.returncode == 0, done.stderr
+    manifest = Manifest.read(str(place / "heldout"))
+    total = manifest.num_streams * manifest.windows_per_stream
+    found = re.findall(r"^held out  (\d+)/%d windows  left 0:00:" % total, done.stdout, re.M)
+    assert len(found) > 1 and int(found[-1]) == total
 
 
 def held_out(text):

@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import gc
+import io
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -17,7 +19,7 @@ from xlnet import commands, errors, files, help, presets
 from xlnet.errors import UserError, did_you_mean, visible
 from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
-FLAGS = flags.FLAGS
+FLAGS = flags.FlagValues()      # of the latest call of `run`: a notebook calls several programs
 _log = logging.getLogger(__name__)
 
 # New objects between garbage collections. Python's own 700 search TensorFlow's modules and graphs,
@@ -68,11 +70,13 @@ _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
     str: flags.DEFINE_string}
+_STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
 def run(main: Callable[..., object], *groups: type,
         no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: Optional[str] = "",
-        first: Sequence[str] = (), examples: Sequence[str] = ()) -> None:
+        first: Sequence[str] = (), examples: Sequence[str] = (), positional: str = "",
+        elsewhere: Sequence[type] = ()) -> None:
     """Parses the command line into settings, calls `main(*settings)` and exits.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
@@ -86,21 +90,27 @@ def run(main: Callable[..., object], *groups: type,
       first: in a program with many flags, the names that `--help` explains; `--helpfull` explains
         all, by need. Empty: both explain all.
       examples: command lines at the end of the help, without the program's name.
+      positional: name of the setting that has the arguments without a flag, joined by commas; "":
+        there are none.
+      elsewhere: groups of other programs, whose settings may be in a preset and are not used: a
+        program that reads what a run keeps.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
     """
+    global FLAGS
+    FLAGS = flags.FlagValues()
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _open_streams()
     try:
         with _showing_log(program) as console, errors.explained():
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
             else:
-                _run(main, groups, no_longer_needed, console)
+                _run(main, groups, no_longer_needed, console, positional,
+                     settings_of(elsewhere))
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -115,7 +125,38 @@ def run(main: Callable[..., object], *groups: type,
             os._exit(1)
         _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)    # another one: at once, without a traceback
         _end(program, "stopped", 130)
+
+
+def _open_streams():
+    """Opens the null device in place of streams that are closed (`>&-`): the next file would get
+    their number, and whatever is written to them."""
+    for number, name in _STREAMS:
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)        # another file has the number already
+                number = os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, "w", closefd=False))
+    if sys.stdout and sys.stdout is sys.__stdout__:     # not one of a test or a notebook
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
+            encoding=sys.stdout.encoding, line_buffering=sys.stdout.line_buffering)
+    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class _Output(io.FileIO):
+    """Standard output, which a failure to write names: errors have no file of their own there."""
+
+    def write(self, data):
+        try:
+            return super().write(data)
+        except OSError as e:
+            e.filename = "standard output"
+            raise
 
 
 def _end(program, message, status):
@@ -128,7 +169,7 @@ def _say_end(program, message):
           file=sys.stderr, flush=True)
 
 
-def _run(main, groups, no_longer_needed, console):
+def _run(main, groups, no_longer_needed, console, positional, elsewhere):
     fields = settings_of(groups)
     try:
         stray = FLAGS(sys.argv)[1:]
@@ -140,11 +181,14 @@ def _run(main, groups, no_longer_needed, console):
             raise
         raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
                           % (e.flagname, ours)) from None
-    if stray:
+    if stray and positional and not given(positional):
+        FLAGS[positional].value = ",".join(stray)
+    elif stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+    _check_encoding()
     _check_aliases(fields)
     _expand("config")
-    _take_preset(fields, no_longer_needed)
+    _take_preset(fields, no_longer_needed, elsewhere)
     for name in filter(_PATHS.fullmatch, fields):
         _expand(name)
     _require(fields)
@@ -215,15 +259,15 @@ def _define(groups, no_longer_needed):
         default: Any = None if default_of(field) is REQUIRED else field.default
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
-            flags.DEFINE_enum(name, default, limits["choices"], meaning)
+            flags.DEFINE_enum(name, default, limits["choices"], meaning, flag_values=FLAGS)
         else:
-            _DEFINE[setting_type(field)](name, default, meaning, **bound)
+            _DEFINE[setting_type(field)](name, default, meaning, flag_values=FLAGS, **bound)
         for alias in limits["aliases"]:
-            flags.DEFINE_alias(alias, name)
+            flags.DEFINE_alias(alias, name, flag_values=FLAGS)
     for name, why in no_longer_needed.items():
-        flags.DEFINE_string(name, None, "not used: " + why)
+        flags.DEFINE_string(name, None, "not used: " + why, flag_values=FLAGS)
         FLAGS[name].boolean = name in _SWITCHES
-    flags.DEFINE_string("config", None, _CONFIG_HELP)
+    flags.DEFINE_string("config", None, _CONFIG_HELP, flag_values=FLAGS)
 
 
 def _expand(name):
@@ -235,6 +279,12 @@ def _expand(name):
             os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 
 
+def _check_encoding():
+    for argument in sys.argv[1:]:
+        name, has_value, value = argument.lstrip("-").partition("=")
+        files.require_utf8(value if has_value else name, name if has_value else "argument")
+
+
 def _check_aliases(fields):
     """Raises UserError for a setting given by two of its names."""
     for name, field in fields.items():
@@ -244,7 +294,7 @@ def _check_aliases(fields):
                             % " and ".join([name, *names]))
 
 
-def _take_preset(fields, no_longer_needed):
+def _take_preset(fields, no_longer_needed, elsewhere):
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are on the command line."""
     if not FLAGS.config:
@@ -263,6 +313,8 @@ def _take_preset(fields, no_longer_needed):
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])
+            continue
+        if name not in fields and name in elsewhere:
             continue
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"

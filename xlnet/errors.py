@@ -107,6 +107,9 @@ _CASES = (
     Case(("NotFoundError",), r"Key (?P<key>\S+) not found in checkpoint",
          "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
          "{key}; give them again, or another model_dir"),
+    Case(("ImportError",), r"(?i)(failed to map segment|cannot allocate memory)",
+         "out of memory while libraries are loaded: {reason}; raise the limit (ulimit -v), or take "
+         "a machine with more"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("BrokenProcessPool",), "",
          "a worker process was killed, perhaps for want of memory; {fewer}"),

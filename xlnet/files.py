@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any, Optional, Union
 
 from xlnet import encodings
-from xlnet.errors import UserError
+from xlnet.errors import UserError, did_you_mean
 
 
 def make_directory(path: str) -> None:
@@ -72,8 +72,8 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
         yield temporary
         (put if is_lasting else os.replace)(temporary, path)
     except OSError as e:
-        if e.filename is None:      # a failed write
-            e.filename = path
+        if e.filename is None:      # a failed write; NumPy's has no number, and only a text
+            raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
         raise
     finally:
         if os.path.exists(temporary):
@@ -91,15 +91,39 @@ def new_directory(path: str) -> Iterator[str]:
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError("%s is there already, expected a new or an empty directory" % path)
     path = os.path.realpath(path)       # a link would not be replaced by a directory
+    sweep(path)
     temporary = "%s.partial-%d" % (path, os.getpid())
-    if os.path.exists(temporary):       # of a killed run with the same process id: 1 in containers
-        shutil.rmtree(temporary)
     os.makedirs(temporary)
     try:
         yield temporary
         put(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sweep(start: str) -> None:
+    """Removes the temporary files and directories of `replacing` and `new_directory` whose names
+    begin with `start`, and whose process has ended.
+
+    It knows the processes of this host only: call it where no other host writes.
+    """
+    for path in glob.glob(glob.escape(start) + "*.partial-*"):
+        number = path.rpartition("-")[2]
+        if number.isdecimal() and not _is_alive(int(number)):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def _is_alive(process):
+    """Whether another process has this number; that of a killed run may be our own: 1 in
+    containers."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return process != os.getpid()
 
 
 def write_text(path: str, text: str) -> None:
@@ -143,7 +167,8 @@ def read_json(path: str, what: str) -> dict[str, Any]:
         try:
             value = parse_json(f.read())
         except ValueError as e:
-            raise UserError("%s %s: not valid JSON: %s" % (what, path, e)) from None
+            raise UserError("%s %s: not valid JSON: %s; correct it, or write it again with the "
+                            "program that made it" % (what, path, e)) from None
     if not isinstance(value, dict):
         raise UserError("%s %s: expected a JSON object, found %s"
                         % (what, path, type(value).__name__))
@@ -187,6 +212,27 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: no such file: %s" % (what, path))
 
 
+def require_directory(path: str, what: str) -> None:
+    """Raises UserError unless `path` is a directory; names one of a similar name."""
+    if os.path.isdir(path) or is_remote(path):
+        return
+    if os.path.exists(path):
+        raise UserError("%s: %s is a file, expected a directory" % (what, path))
+    raise UserError("%s: no such directory: %s%s" % (what, path, similar(path)))
+
+
+def similar(path: str) -> str:
+    """`"; did you mean 'x'?"` for a path of which a part does not exist, or an empty string."""
+    path, rest = path.rstrip("/"), ""
+    while path and not os.path.exists(os.path.dirname(path) or "."):
+        path, rest = os.path.dirname(path), os.path.join(os.path.basename(path), rest).rstrip("/")
+    parent = os.path.dirname(path)
+    with contextlib.suppress(OSError):
+        return did_you_mean(os.path.join(path, rest).rstrip("/"), (
+            os.path.join(parent, name, rest).rstrip("/") for name in os.listdir(parent or ".")))
+    return ""
+
+
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
     directory that is, for the error: "the model's"."""
@@ -213,6 +259,14 @@ def require_writable(directory: str, what: str) -> None:
     if not os.path.isdir(there) or not os.access(there, os.W_OK):
         raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
                         "directory, or change the rights" % (what, directory))
+
+
+def require_utf8(path: str, what: str) -> None:
+    """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
+    do not take."""
+    if any("\udc80" <= character <= "\udcff" for character in path):
+        raise UserError("%s: %s has a byte that is not UTF-8; give the file or directory another "
+                        "name" % (what, path))
 
 
 def require_no_pattern(path: str, what: str) -> None:

@@ -19,6 +19,7 @@ class Program(NamedTuple):
 
     path: in the repository. command: as it is typed.
     groups: classes of settings. no_longer_needed: the authors' flags that have lost their meaning.
+    how: the other arguments of `cli.run`.
     """
     path: str
     command: str
@@ -27,6 +28,7 @@ class Program(NamedTuple):
     no_longer_needed: Mapping[str, str]
     examples: Sequence[str]
     first: Sequence[str]
+    how: Mapping[str, object] = {}
 
     @property
     def settings(self) -> "dict[str, dataclasses.Field]":
@@ -79,9 +81,9 @@ def _programs(path, command, folder, start):
     """The program that `start` runs."""
     found = []
 
-    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=()):
+    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=(), **how):
         found.append(Program(path, command, about, groups, dict(no_longer_needed), examples,
-                             first))
+                             first, how))
 
     with _in_the_place_of_the_command_line(run, folder):
         start()

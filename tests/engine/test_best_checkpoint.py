@@ -96,7 +96,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
     again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     assert again.evaluations == chosen.evaluations
     assert (tmp_path / "scores.tsv").read_text().split("\n")[:2] == [
-        "step\tscore", "1\t%.6f" % metric[0]]
+        "step,score", "1,%.6f" % metric[0]]
     again.go_back_to(2)
     assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
 

@@ -321,7 +321,7 @@ def test_devices_evaluate_alike(runs, other):
 
 def held_out(place, name):
     """The table of a run's evaluations: step, loss and what follows from it."""
-    return np.loadtxt(place / name / "held_out.tsv", skiprows=1)
+    return np.loadtxt(place / name / "held_out.csv", delimiter=",", skiprows=1)
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     assert done.returncode == 0, done.stderr
     assert re.search("^steps +(36|40) to 60", done.stdout, re.MULTILINE)
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
-    held_out = [np.loadtxt(place / folder / "held_out.tsv", skiprows=1)
+    held_out = [np.loadtxt(place / folder / "held_out.csv", delimiter=",", skiprows=1)
                 for folder in (name, "whole")]
     assert held_out[0][:, 0].tolist() == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -84,10 +85,38 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M) == [
         "2", "4", "4", "5", "6", "6"]       # two made up, the banner, two steps, the last
-    for name in ("held_out.tsv", "evaluations.json"):
+    for name in ("held_out.csv", "evaluations.json"):
         assert (place / "killed" / name).read_text() == (place / "whole" / name).read_text()
     assert (curve(place, "killed") == curve(place, "whole")).all()
     assert_same(weights(place, "killed/best"), weights(place, "whole/best"))
+
+
+def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monkeypatch):
+    """Killed in its last evaluation: a checkpoint beyond max_save; temporary files of any age."""
+    few, evaluate = dict(run, max_save=1), HeldOut.__call__
+
+    def killed(self, step, prefix):
+        if step == 6:
+            raise Killed()
+        return evaluate(self, step, prefix)
+    with monkeypatch.context() as patched:
+        patched.setattr(HeldOut, "__call__", killed)
+        with pytest.raises(Killed):
+            train(place, "left", **few)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for number in (dead.pid, os.getpid(), 1):
+        (place / "left" / ("task.json.partial-%d" % number)).write_text("{")
+        (place / "left" / "best" / ("x.partial-%d" % number)).mkdir()
+    (place / "left" / "unfinished").mkdir()
+    (place / "left" / "memory-5-0.npy").write_text("")
+    done = train(place, "left", **few)
+    assert done.returncode == 0 and "has all of its 6 steps" in done.stdout, done.stderr
+    left = {str(path.relative_to(place / "left")) for path in (place / "left").rglob("*")}
+    assert {name for name in left if "partial" in name} == {"task.json.partial-1",
+                                                            "best/x.partial-1"}
+    assert {name for name in left if name.startswith(("model.ckpt", "memory", "unfinished"))} == {
+        "model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "memory-6-0.npy"}
 
 
 def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
@@ -152,7 +181,7 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
     assert re.findall(r"^(?:held out: step|step) +(\d)", done.stdout, re.M) == ["0", "1", "2", "3"]
     done = train(place, "cut", **dict(run, max_save=1))
     assert re.findall(r"^held out: step (\d)", done.stdout, re.M) == ["2", "4", "6"]
-    for name in ("held_out.tsv", "evaluations.json"):
+    for name in ("held_out.csv", "evaluations.json"):
         assert (place / "cut" / name).read_text() == (place / "whole" / name).read_text()
     assert [path.name for path in (place / "cut").glob("model.ckpt-*.index")] == [
         "model.ckpt-6.index"]

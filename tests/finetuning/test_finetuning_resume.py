@@ -34,6 +34,10 @@ def check_same(place, name):
     kept, expected = ((place.directory / model / "evaluations.json").read_text()
                       for model in (name, "whole"))
     assert kept == expected
+    rows = [(place.directory / model / "training.csv").read_text().splitlines()
+            for model in (name, "whole")]
+    assert rows[0][0] == rows[1][0] and [row.split(",")[0] for row in rows[1][1:]] == ["5"]
+    assert rows[0][-1].startswith("5,")
 
 
 @pytest.mark.parametrize("told", (1, 5))

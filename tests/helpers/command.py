@@ -6,8 +6,6 @@ import io
 import runpy
 import sys
 
-from absl.flags import FLAGS
-
 from helpers.paths import ROOT
 from xlnet import commands
 
@@ -49,8 +47,6 @@ def run(program, *arguments, **values):
         status = e.code or 0
     finally:
         sys.argv = before
-        for flag in list(FLAGS.flags_by_module_dict().get("xlnet.cli", ())):
-            delattr(FLAGS, flag.name)     # the next run defines its own
     return Done(status, stdout.getvalue(), stderr.getvalue())
 
 

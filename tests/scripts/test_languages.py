@@ -206,8 +206,8 @@ def test_chinese_from_text_to_classes(chinese):
         ff_activation="gelu", untie_r=True, train_batch_size=4, mem_len=32, perm_size=32,
         num_predict=16, dropout=0, dropatt=0, learning_rate=5e-3, train_steps=60, save_steps=60,
         log_steps=20)
-    rows = [line.split("\t") for line in
-            (pretrained / "held_out.tsv").read_text().strip().split("\n")]
+    rows = [line.split(",") for line in
+            (pretrained / "held_out.csv").read_text().strip().split("\n")]
     losses = [float(row[1]) for row in rows[1:]]
     assert abs(losses[0] - np.log(3000)) < 0.2 and losses[-1] < losses[0] - 1
     fine_tune(out, pretrained)

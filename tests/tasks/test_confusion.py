@@ -1,12 +1,16 @@
 """What was confused with what: counts, text, a picture of bounded size, labels in any script."""
 
+import os
 import struct
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
+from helpers.paths import ROOT
 
-from xlnet import fonts
+from xlnet import figure, fonts
 from xlnet.tasks.metrics import confusion
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
@@ -87,7 +91,9 @@ def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_labels_in_any_script_are_drawn_without_a_warning(tmp_path, monkeypatch, is_installed):
+def test_labels_in_any_script_are_drawn_without_a_warning(
+        tmp_path, monkeypatch, caplog, is_installed):
+    caplog.set_level("INFO", "xlnet")
     if not is_installed:
         monkeypatch.setattr(fonts, "_installed", lambda: [])
     names = ("财经", "体育", "$x^", "a very long name of a label that would push the picture aside")
@@ -95,7 +101,30 @@ def test_labels_in_any_script_are_drawn_without_a_warning(tmp_path, monkeypatch,
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         confusion.draw(tmp_path / "c.png", names, *found)
-        ticks, _ = confusion._ticks(names, range(4))
-    assert ticks[2:] == ["$x^", "a very long name of a l…"]
-    assert is_installed or ticks[:2] == ["#0", "#1"]
     assert max(size_of(tmp_path / "c.png")) < 1500
+    shown = figure.Names.of(names, range(4))
+    assert shown.shown[2:] == list(names[2:])
+    if not is_installed:
+        assert shown.shown[:2] == ["#0", "#1"]
+        assert caplog.messages == ["note: no installed font shows 2 label(s) of the figure: "
+                                   "#0 is 财经, #1 is 体育"]
+
+
+@pytest.mark.parametrize("backend", ("module://matplotlib_inline.backend_inline", "unknown"))
+def test_the_backend_of_a_notebook_does_not_matter(tmp_path, backend):
+    """Jupyter sets it for every program that a cell starts; matplotlib refuses it on import."""
+    program = ("import numpy as np, os, sys; from xlnet.tasks.metrics import confusion\n"
+               "confusion.draw(sys.argv[1], ['a', 'b'], np.array([0, 1]), np.array([0, 1]))\n"
+               "assert 'matplotlib.pyplot' not in sys.modules and os.environ['MPLBACKEND']")
+    path = tmp_path / "c.png"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, cwd=ROOT,
+                   env=dict(os.environ, MPLBACKEND=backend))
+    assert path.exists()
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_note(tmp_path, caplog):
+    (tmp_path / "c.png").mkdir()
+    confusion.draw(tmp_path / "c.png", ("yes", "no"), np.array([0, 1]), np.array([0, 1]))
+    assert caplog.messages == ["note: %s/c.png is not plotted: IsADirectoryError: Is a directory"
+                               % tmp_path]
+    assert [path.name for path in tmp_path.iterdir()] == ["c.png"]

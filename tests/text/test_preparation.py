@@ -295,6 +295,27 @@ def test_text_edited_while_a_run_is_unfinished_is_read_again(editable, small_pie
     assert_as_made_at_once(settings)
 
 
+def test_what_a_run_killed_after_its_manifest_left_is_removed(settings, monkeypatch):
+    directory = settings.save_dir
+    remove = shutil.rmtree
+
+    def killed(path, **how):
+        if path == preparation.unfinished_folder(directory):
+            raise KeyboardInterrupt
+        remove(path, **how)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(settings)
+    assert os.path.isdir(preparation.unfinished_folder(directory))
+    before = content(directory)
+    assert preparation.make_records(settings).seconds is None
+    assert not os.path.exists(preparation.unfinished_folder(directory))
+    Manifest.read(directory).verify(directory)
+    assert {name: value for name, value in before.items() if "unfinished" not in name} == content(
+        directory)
+
+
 @pytest.mark.parametrize("values", [{"seed": 5}, {"num_task": 2}])
 def test_streams_lost_while_a_job_published_are_written_again(settings, monkeypatch, values):
     """Killed at its third file, perhaps in the place of other records."""

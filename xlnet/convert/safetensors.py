@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -104,7 +105,10 @@ def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -
     """
     narrow = {name: _narrow(name, array, dtype) for name, array in arrays.items()}
     with files.replacing(path) as temporary:
-        save_file(narrow, temporary, {"format": "pt"})
+        try:
+            save_file(narrow, temporary, {"format": "pt"})
+        except SafetensorError as e:        # of the system: "I/O error: No space left on device"
+            raise OSError(errno.EIO, " ".join(str(e).split()), path) from e
 
 
 def _narrow(name: str, array: np.ndarray, dtype: str) -> np.ndarray:

@@ -34,7 +34,7 @@ class BestCheckpoint:
       metric: name of the metric that selects. Ties go to the lower loss, then to the earlier step.
       patience: evaluations without improvement after which training stops; 0: never.
       lower_is_better: whether a lower `metric` is better.
-      table: name of an additional file with the tab-separated columns step and metric.
+      table: name of an additional file with the comma-separated columns step and metric.
     """
 
     def __init__(self, model_dir: str, metric: str, patience: int = 0, *,
@@ -75,8 +75,8 @@ class BestCheckpoint:
             export(prefix, os.path.join(self._model_dir, BEST))
             is_exported = True
         if self._table:
-            files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
-                "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
+            files.write_text(self._table, "step,%s\n" % self.metric + "".join(
+                "%d,%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
         return is_exported
 

@@ -209,6 +209,7 @@ def keep_some(directory: str, max_save: int,
       is_needed: function of the step, True for checkpoints that stay in any case.
     """
     prefixes = all_prefixes(directory)
+    shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
             _remove(prefix)

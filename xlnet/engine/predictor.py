@@ -6,8 +6,6 @@ Shape letters: m examples, B batch.
 from __future__ import annotations
 
 import concurrent.futures
-import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
@@ -20,10 +18,6 @@ from xlnet.engine import devices, progress
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import is_end_of_data
-
-_log = logging.getLogger(__name__)
-
-_SECONDS_BETWEEN_LINES = 15
 
 
 class Answering:
@@ -65,17 +59,13 @@ class Answering:
         Returns:
           The outputs of `answers`: dict of arrays [m,...], in the order of the file.
         """
-        parts, done, began, said = [], 0, time.time(), time.time()
+        parts, remaining = [], progress.Remaining(name, made.count, "rows")
         with errors.explained(records=made.path):
             for _, batch in self(made.path, prefix):
                 parts.append(_real_rows(batch))
-                done += len(parts[-1]["loss"])
-                if time.time() - said > _SECONDS_BETWEEN_LINES:
-                    said = time.time()
-                    _log.info("%s  %d/%d rows  left %s", name, done, made.count, progress.clock(
-                        (said - began) / done * (made.count - done)))
-        if done != made.count:
-            raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
+                remaining.add(len(parts[-1]["loss"]))
+        if remaining.done != made.count:
+            raise RuntimeError("%s: %d answers to %d rows" % (name, remaining.done, made.count))
         return in_order(parts)
 
     def __call__(self, path: str, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:

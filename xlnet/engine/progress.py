@@ -22,6 +22,7 @@ from xlnet.errors import UserError
 _log = logging.getLogger(__name__)
 
 CSV_NAME = "training.csv"
+_SECONDS_BETWEEN_LINES = 15
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
 
@@ -69,7 +70,7 @@ def _board(model_dir):
 
 class Progress(tf.train.SessionRunHook):
     """Prints a banner when the graph is built, then a line every `log_steps` steps, whose numbers
-    are also added to the journal. Raises a `UserError` if the loss or the gradient is not finite.
+    are also added to a `Journal`. Raises a `UserError` if the loss or the gradient is not finite.
 
     Args:
       train_steps: the last step.
@@ -78,16 +79,14 @@ class Progress(tf.train.SessionRunHook):
       unit: their name, "tokens" or "examples".
       model_dir: of the run.
       banner: dict of the lines of the banner, without the parameters.
-      keeps_journal: whether there is a `Journal`.
       with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
       is_chief: other hosts only check that numbers are finite.
     """
 
     def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
-                 model_dir: str, banner: dict[str, Any], keeps_journal: bool = False,
-                 with_perplexity: bool = False, is_chief: bool = True):
+                 model_dir: str, banner: dict[str, Any], with_perplexity: bool = False,
+                 is_chief: bool = True):
         self._model_dir = model_dir
-        self._keeps_journal = keeps_journal
         self._journal: Optional[Journal] = None
         self._train_steps = train_steps
         self._log_steps = log_steps
@@ -106,14 +105,16 @@ class Progress(tf.train.SessionRunHook):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         step = int(session.run(tf.train.get_global_step()))
         self._start(step)
-        self._first_step_began: Optional[float] = time.time()
-        if self._keeps_journal and self._is_chief:
+        self._is_first_step = True
+        if self._is_chief:
             self._journal = Journal(self._model_dir, step)
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
+        if self._is_first_step:     # an evaluation may have come before it
+            self._since = time.time()
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: tf.train.SessionRunContext,
@@ -125,9 +126,9 @@ class Progress(tf.train.SessionRunHook):
         self._losses.append(values["loss"])
         if not self._is_chief:
             return
-        if self._first_step_began is not None:
-            _log.info("first step after %.1f s", time.time() - self._first_step_began)
-            self._first_step_began = None
+        if self._is_first_step:
+            _log.info("first step after %.1f s", time.time() - self._since)
+            self._is_first_step = False
         if step % self._log_steps == 0 or step >= self._train_steps:
             self._report(step, values)
             self._start(step)
@@ -160,6 +161,29 @@ class Progress(tf.train.SessionRunHook):
         if self._journal:
             self._journal.add(step, dict(values, loss=loss, per_second=self._per_step / pace,
                                          memory_gib=memory_gib()))
+
+
+class Remaining:
+    """Logs every 15 s how much of some work is done, and how long the rest takes.
+
+    Args:
+      name: of the work.
+      total: of the items.
+      unit: of the items.
+    """
+
+    def __init__(self, name: str, total: int, unit: str):
+        self.done = 0
+        self._name, self._total, self._unit = name, total, unit
+        self._began = self._said = time.time()
+
+    def add(self, count: int) -> None:
+        """So many more items are done."""
+        self.done += count
+        if time.time() - self._said > _SECONDS_BETWEEN_LINES:
+            self._said = time.time()
+            _log.info("%s  %d/%d %s  left %s", self._name, self.done, self._total, self._unit,
+                      clock((self._said - self._began) / self.done * (self._total - self.done)))
 
 
 def memory_gib() -> float:

@@ -23,7 +23,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import lock
+from xlnet import files, lock
 from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
@@ -55,7 +55,6 @@ class Job:
       answering: of `evaluate_checkpoint`; its graph and session are made before training.
       saves_start: whether the initial weights are saved, as step 0.
       memories: saved with each checkpoint.
-      keeps_journal: see `progress.Progress`.
       with_perplexity: see `progress.Progress`.
     """
     config: XLNetConfig
@@ -63,7 +62,7 @@ class Job:
     unit = examples = "examples"
     per_step: int
     epoch_steps: float
-    evaluates = evaluates_start = saves_start = keeps_journal = with_perplexity = False
+    evaluates = evaluates_start = saves_start = with_perplexity = False
     answering: Optional[Answering] = None
     memories: Optional[MemoryFiles] = None
 
@@ -127,13 +126,19 @@ class Trainer(tf.train.SessionRunHook):
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
+            if self._devices.is_chief:
+                for directory in ("", BEST):    # of killed runs
+                    files.sweep(os.path.join(self._model_dir, directory, ""))
             self._step = self._resume()
-            if self._step >= self._last:
-                _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
-                return True
-            if self._selection.is_over():
-                _log.info("the run in %s was stopped early, at step %d", self._model_dir,
-                          self._step)
+            if self._step >= self._last or self._selection.is_over():
+                if self._devices.is_chief:      # a run may have been killed before it did so
+                    checkpoint.keep_some(self._model_dir, self._settings.max_save)
+                    if self._job.memories:
+                        self._job.memories.forget()
+                _log.info(*("the run in %s has all of its %d steps", self._model_dir, self._last)
+                          if self._step >= self._last else
+                          ("the run in %s was stopped early, at step %d", self._model_dir,
+                           self._step))
                 return True
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
@@ -141,9 +146,8 @@ class Trainer(tf.train.SessionRunHook):
             job, settings, self._first = self._job, self._settings, self._step
             self._progress = Progress(
                 train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
-                unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-                banner=self._banner(), with_perplexity=job.with_perplexity,
-                is_chief=self._devices.is_chief)
+                unit=job.unit, model_dir=self._model_dir, banner=self._banner(),
+                with_perplexity=job.with_perplexity, is_chief=self._devices.is_chief)
             if job.answering and self._devices.is_chief:
                 job.answering.build()
             estimator = Estimator(job.model.model_fn, self._model_dir, self._devices, settings.seed)
@@ -199,6 +203,8 @@ class Trainer(tf.train.SessionRunHook):
             self._job.memories.load(session, self._step)
         if self._job.saves_start and not self._step:
             self._save(session)
+        if self._job.evaluates_start and not self._step:    # below the banner
+            self._evaluate(0, None)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))

@@ -97,7 +97,10 @@ class Rows:
         if made.path not in self._warned:
             self._warned.add(made.path)
             for warning in made.seen.warnings():
-                _log.warning("note: %s: %s", split, warning)
+                what = warning.partition(" % ")[2]
+                if what not in self._warned:    # of the first file; the vocabulary is the same
+                    self._warned.add(what)
+                    _log.warning("note: %s: %s", split, warning)
         return made
 
     def batches(self, path: str, is_training: bool = False, is_fixed: bool = False,

@@ -268,7 +268,8 @@ class Run(Job):
 
     def _epochs_in_words(self):
         settings = self._settings
-        epochs = self._optimization.train_steps * settings.train_batch_size / len(self._train_rows)
+        epochs = settings.epochs or (
+            self._optimization.train_steps * settings.train_batch_size / len(self._train_rows))
         return "%s; evaluated every %s, saved every %s, the last %s kept" % (
             "{:,.1f}".format(epochs).replace(".0", ""),
             "{:,} steps".format(settings.eval_steps) if settings.eval_steps else "0 steps: never",

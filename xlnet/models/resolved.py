@@ -54,13 +54,22 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
     if settings.init_checkpoint:
+        _require_checkpoint(settings.init_checkpoint)
         settings = _with_own_files(settings, directory_of(settings.init_checkpoint))
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
-    if settings.do_train:
-        require(settings, "output_dir")
+    if settings.do_train and not settings.output_dir:
+        settings = dataclasses.replace(settings,
+                                       output_dir=os.path.join(settings.model_dir, "records"))
     return settings
+
+
+def _require_checkpoint(path):
+    """Raises UserError if there is no such checkpoint, before files next to it are missed."""
+    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
+    if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
+        raise UserError("init_checkpoint: no checkpoint %s%s" % (path, files.similar(directory)))
 
 
 def home_of(model_dir: str) -> Optional[str]:

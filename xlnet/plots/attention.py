@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import pathlib
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import files, fonts
-from xlnet.plots import figures
+from xlnet import figure, files, fonts
 
 if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
 
 _PAGE = pathlib.Path(__file__).with_name("attention.html")
 _CELL = 0.14        # size of a token in a panel [inches]
+_TITLE = 0.42       # height of a panel's title, with the space above it [inches]
+_LINES = "#c9c9c9"
 _COLORS = {"content": "Blues", "query": "Oranges"}
 
 
@@ -26,52 +28,50 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     Args:
       heads: numbers of the heads, from 1 on.
     """
-    from matplotlib.figure import Figure
     rows = [(stream, index) for stream in attention.streams
             for index in range(len(attention.layers))]
-    names = _names(attention)
-    families, _ = fonts.choose("".join(names))
+    found = figure.Names.of(attention.pieces, attention.ids)
+    names = found.shown if attention.places is None else [
+        "%s %d" % named for named in zip(found.shown, attention.places)]
     margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
     panel = max(_CELL * len(names), 1.1)
     width = margin + len(heads) * (panel + 0.12) + 0.5
-    height = 0.6 + len(rows) * (panel + 0.3) + margin
-    figure = Figure(figsize=(width, height), dpi=130)
-    figure.text(0.5, 1 - 0.12 / height, "Attention weights", ha="center", va="top",
-                fontsize=10, weight="bold")
+    below = 0.25 * bool(found.unshown)
+    height = 0.6 + len(rows) * (panel + _TITLE) + margin + below
+    drawn = figure.new(width, height, dpi=130)
+    drawn.text(0.5, 1 - 0.12 / height, "Attention weights", ha="center", va="top",
+               fontsize=10, weight="bold")
+    small: Any = dict(fontsize=6, color=figure.NOTES)
     if attention.places is not None:
-        figure.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
-                    ha="center", va="top", fontsize=6, color=figures.NOTES)
-    small: Any = dict(fontsize=6, color=figures.NOTES)
+        drawn.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
+                   ha="center", va="top", **small)
+    if found.unshown:
+        drawn.text(0.5, 0.06 / height, textwrap.fill(found.note("piece"), int(18 * width)),
+                   ha="center", va="bottom", **small)
     for y, (stream, index) in enumerate(rows):
         values = attention.streams[stream][index, np.array(heads) - 1]
-        bottom = 1 - (0.72 + y * (panel + 0.3) + panel) / height
+        bottom = 1 - (0.84 + y * (panel + _TITLE) + panel) / height
         lefts = (margin + np.arange(len(heads) + 1) * (panel + 0.12)) / width
         for x, head in enumerate(heads):
-            axes = figure.add_axes((lefts[x], bottom, panel / width, panel / height))
+            axes = drawn.add_axes((lefts[x], bottom, panel / width, panel / height))
             image = axes.imshow(values[x], cmap=_COLORS[stream], vmin=0, aspect="auto",
                                 vmax=max(values.max(), 1e-9), interpolation="nearest")
-            axes.set_title("%s, layer %d, head %d" % (stream, attention.layers[index], head)
-                           if not x else "head %d" % head, fontsize=7, pad=3,
-                           loc="left" if not x else "center")
-            ticks: Any = dict(fontsize=5.5, family=families, parse_math=False)
+            axes.set_title("%s stream\nlayer %d, head %d" % (
+                stream, attention.layers[index], head), fontsize=7, pad=3)
+            ticks: Any = dict(fontsize=6, family=found.families, parse_math=False)
             axes.set_yticks(range(len(names)), names if not x else [], **ticks)
             axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
                             **ticks)
             axes.set_ylabel("" if x else "query", **small)
             axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)
-            axes.spines[:].set_color(figures.LINES)
-        scale = figure.colorbar(image, cax=figure.add_axes(
+            axes.spines[:].set_color(_LINES)
+        scale = drawn.colorbar(image, cax=drawn.add_axes(
             (lefts[-1], bottom, 0.08 / width, panel / height)))
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
-    figures.save(figure, path)
-
-
-def _names(attention):
-    if attention.places is None:
-        return list(attention.pieces)
-    return ["%s %d" % named for named in zip(attention.pieces, attention.places)]
+    figure.save(drawn, path)
+    found.log("piece")
 
 
 def write_page(path: str, attention: Attention, title: str) -> None:

@@ -1,26 +1,27 @@
 """Figures (PNG): the masks of both streams.
 
-matplotlib is imported late, with a backend that needs no screen. Shape letters as in `inspection`.
+Shape letters as in `inspection`.
 """
 
 from __future__ import annotations
 
 import collections
-from typing import Any
 
 import numpy as np
 
-from xlnet import files, fonts
+from xlnet import figure, fonts
+from xlnet.figure import NOTES
 from xlnet.plots.inspection import Excerpt, places_in_order, visibility
 
 _Stream = collections.namedtuple("_Stream", "name color")
 
 QUERY = _Stream("Query stream", "#e0812b")
 STREAMS = (_Stream("Content stream", "#4c78a8"), QUERY)
-MEMORY, HIDDEN, LINES = "#9aa5ad", "#ececec", "#c9c9c9"
-NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
+MEMORY, HIDDEN = "#9aa5ad", "#ececec"
+CONTEXT, FADED = "#8a8a8a", "#c4c4c4"
 _CELL = 0.32        # [inches]
 _CAPTION = 11       # readable at half of the size, too [points]
+_TICKS = 10.5       # [points]
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
@@ -33,23 +34,26 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     Returns:
       Set of `(id, piece)` that no installed font can show; the figure has their ids.
     """
-    from matplotlib.figure import Figure
-    title, families, names, unshown = _shown(excerpt)
+    found = figure.Names.of(excerpt.pieces, excerpt.ids, excerpt.title)
+    families, names = found.families, found.shown
+    title = excerpt.title if set(excerpt.title) <= fonts.choose(excerpt.title)[1] else \
+        "A text of %d pieces" % len(names)
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
     labels = ["%s  %s" % (name, place or "–") for name, place in zip(names, places)]
-    margin = 0.8 + 0.085 * max(map(fonts.drawn_length, names))      # for names and titles [inches]
+    margin = 1.1 + 0.1 * max(map(fonts.drawn_length, names))      # for names and titles [inches]
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
-    figure = Figure(figsize=(2 * width, 2 * height + 2.3), dpi=110, layout="constrained")
-    figure.suptitle("%s\n%s" % (title, _in_words(names, places, 2 * width)), fontsize=12,
-                    family=families, parse_math=False)
-    grid = figure.add_gridspec(3, 2, height_ratios=(height, height, 1.6))
+    drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
+    drawn.get_layout_engine().set(hspace=0.03)
+    drawn.suptitle("%s\n%s" % (title, _in_words(names, places, 2 * width)), fontsize=12,
+                   family=families, parse_math=False)
+    grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
     orders = (("as the model reads", np.arange(len(names))),
               ("in factorization order", np.argsort(places, kind="stable")))
     streams = zip(STREAMS, visibility(excerpt.rank, excerpt.is_target, memory_length))
     for column, (stream, seen) in enumerate(streams):
         for row, (name, order) in enumerate(orders):
-            axes = figure.add_subplot(grid[row, column])
+            axes = drawn.add_subplot(grid[row, column])
             axes.set_title("%s, %s" % (stream.name, name), fontsize=11, weight="bold", pad=12)
             _panel(axes, seen, order, stream, excerpt.is_target, memory_length)
             _label(axes, [labels[i] for i in order], memory_length, families)
@@ -57,9 +61,11 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
                 color = "black" if excerpt.is_target[i] else CONTEXT
                 x.set_color(color)
                 y.set_color(FADED if stream is QUERY and not excerpt.is_target[i] else color)
-    _masks_legend(figure.add_subplot(grid[2, :]), memory_length, unshown)
-    save(figure, path)
-    return unshown
+    _masks_legend(drawn.add_subplot(grid[2, :]), memory_length)
+    drawn.supxlabel("\n".join(_notes(excerpt.is_target, found)), fontsize=_CAPTION, color=NOTES)
+    figure.save(drawn, path)
+    found.log("piece")
+    return found.unshown
 
 
 def _in_words(names, places, width):
@@ -92,18 +98,18 @@ def _panel(axes, seen, order, stream, is_target, memory_length):
 
 def _label(axes, labels, memory_length, families):
     """Writes the pieces and their positions in the order above the columns and left of the rows."""
-    names = dict(fontsize=8.5, family=families, parse_math=False)
+    names = dict(fontsize=_TICKS, family=families, parse_math=False)
     ticks = 0.5 + np.arange(len(labels))
     axes.set_yticks(ticks, labels, **names)
     axes.set_xticks(memory_length + ticks, labels, rotation=90, **names)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     if memory_length:
-        axes.text(memory_length / 2, -0.3, "memory", ha="center", va="bottom", fontsize=8.5,
+        axes.text(memory_length / 2, -0.3, "memory", ha="center", va="bottom", fontsize=_TICKS,
                   color=NOTES, rotation=90 if memory_length < 3 else 0)
 
 
-def _masks_legend(axes, memory_length, unshown):
+def _masks_legend(axes, memory_length):
     from matplotlib.patches import Patch
     entries = [Patch(facecolor=stream.color, label="query sees key, %s" % stream.name.lower())
                for stream in STREAMS]
@@ -111,33 +117,16 @@ def _masks_legend(axes, memory_length, unshown):
         entries.append(Patch(facecolor=MEMORY, label="query sees the memory"))
     entries += [Patch(facecolor=HIDDEN, label="masked"),
                 Patch(facecolor="white", edgecolor="black", label="the token itself")]
-    axes.legend(handles=entries, loc="upper center", ncol=3, frameon=False, fontsize=_CAPTION)
-    notes = ["rows are queries; numbers are positions in the factorization order, – is seen by all",
-             "black: predicted, by a query that must not see the token itself",
-             "grey: only context, without a query"]
-    if unshown:
-        notes.append("#N: piece N, for whose characters no font is installed here")
-    axes.text(0.5, 0, "\n".join(notes), ha="center", va="bottom", fontsize=_CAPTION, color=NOTES,
-              transform=axes.transAxes)
+    axes.legend(handles=entries, loc="center", ncol=3, frameon=False, fontsize=_CAPTION)
     axes.axis("off")
 
 
-def save(figure: Any, path: str) -> None:
-    """Writes a figure as a PNG, complete or not at all."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    with files.replacing(path) as temporary:
-        FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
-
-
-def _shown(excerpt):
-    """(title, font families, names of the tokens, `(id, piece)` that no font can show)."""
-    families, shown = fonts.choose(excerpt.title + "".join(excerpt.pieces))
-    names, unshown = [], set()
-    for piece, id in zip(excerpt.pieces, excerpt.ids):
-        if set(piece) <= shown:
-            names.append(piece)
-        else:
-            names.append("#%d" % id)
-            unshown.add((int(id), piece))
-    title = excerpt.title if set(excerpt.title) <= shown else "A text of %d pieces" % len(names)
-    return title, families, names, unshown
+def _notes(is_target, names):
+    """Explains the marks that these panels have."""
+    notes = ["rows are queries; numbers are positions in the factorization order"
+             + ", – is seen by all" * (not is_target.all())]
+    if is_target.any():
+        notes.append("black: predicted, by a query that must not see the token itself")
+    if not is_target.all():
+        notes.append("grey: only context, without a query in the query stream")
+    return notes + [names.note("piece")] * bool(names.unshown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -33,6 +33,7 @@ class HeldOut:
       make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
         epoch.
       num_streams: text streams of the records.
+      windows_per_stream: sequences of each.
       rows: the largest batch size on one device.
       devices: those of training.
       keeps: whether to add results to TensorBoard's files in the model directory.
@@ -40,8 +41,10 @@ class HeldOut:
 
     def __init__(self, model: PretrainingModel,
                  make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
-                 rows: int, devices: Devices, keeps: bool = True):
+                 windows_per_stream: int, rows: int, devices: Devices, keeps: bool = True):
         self._model = model
+        self._windows = num_streams * windows_per_stream
+        self._unigram: Optional[float] = None       # its perplexity, once it is known
         self._keeps = keeps
         used = devices.here(_largest_divisor(num_streams, devices.per_host))
         each = _largest_divisor(num_streams // used.per_host, rows)
@@ -52,7 +55,14 @@ class HeldOut:
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
         them to TensorBoard. As `trainer.Job.evaluate_checkpoint`."""
-        result = _result([batch for _, batch in self.answering("", prefix)])
+        batches, remaining = [], progress.Remaining("held out", self._windows, "windows")
+        for _, batch in self.answering("", prefix):
+            batches.append(batch)
+            remaining.add(len(batch["weights"]))
+        result = _result(batches)
+        if self._unigram is None:       # the targets are the same each time
+            self._unigram = unigram_perplexity(batches)
+            _log.info("held out: a unigram model of the same targets has ppl %.2f", self._unigram)
         _log.info("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s", step,
                   result["loss"], result["perplexity"], result["bits_per_token"],
                   "  next segment %.4f" % result["next_segment_accuracy"]
@@ -72,6 +82,18 @@ def _of_device(make_batches, each, number, count, path):
 
 def _largest_divisor(number, limit):
     return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
+
+
+def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
+    """The perplexity of the best model that ignores the context: the frequencies of the targets.
+
+    Args:
+      batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted.
+    """
+    found = np.concatenate([batch["ids"][batch["weights"] > 0] for batch in batches])
+    _, counts = np.unique(found, return_counts=True)
+    fractions = counts / counts.sum()
+    return math.exp(-np.sum(fractions * np.log(fractions)))
 
 
 def _result(batches):

@@ -98,8 +98,9 @@ class PretrainingModel:
           features: as for `model_fn`.
 
         Returns:
-          Dict: losses, weights float32 [b,P]. With next-segment prediction also label and
-          continues, int [b]: whether segment B continues A, and the prediction.
+          Dict: losses, weights float32 [b,P]; ids of the targets, int32 [b,P]. With next-segment
+          prediction also label and continues, int [b]: whether segment B continues A, and the
+          prediction.
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features)
@@ -107,7 +108,7 @@ class PretrainingModel:
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
-        outputs = dict(losses=losses, weights=batch["weights"])
+        outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])
         if self.settings.next_segment_loss:
             outputs.update(label=batch["label"],
                            continues=tf.argmax(predictions.segment_logits, axis=1))

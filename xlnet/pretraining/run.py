@@ -27,7 +27,7 @@ from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
-HELD_OUT_NAME = "held_out.tsv"
+HELD_OUT_NAME = "held_out.csv"
 
 _log = logging.getLogger(__name__)
 
@@ -166,14 +166,14 @@ class Pretrainer(Job):
                 **self._reading(), seed=0, epochs=1, rows=rows)
         settings = self._settings
         return HeldOut(
-            model, make_batches, manifest.num_streams,
+            model, make_batches, manifest.num_streams, manifest.windows_per_stream,
             max(1, settings.train_batch_size // self._devices.replicas
                 // settings.grad_accum_steps), self._devices, keeps)
 
     # -- the parts of a `Job`
 
     unit, examples = "tokens", "windows"
-    evaluates_start = keeps_journal = True
+    evaluates_start = True
 
     def batches(self, start: int) -> tf.data.Dataset:
         settings, devices = self._settings, self._devices

@@ -44,8 +44,9 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManife
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
         if files.sha256(spiece_model_file) != manifest.sp_model_sha256:
-            raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s"
-                            % (spiece_model_file, directory))
+            raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s, "
+                            "which were made with %s (%s pieces); leave the flag out" % (
+                                spiece_model_file, directory, *_vocabulary(directory, manifest)))
     return manifest
 
 
@@ -84,9 +85,21 @@ def held_out_manifest(settings: PretrainingSettings,
                              if legacy.is_in(directory) else None)
     if isinstance(held_out, legacy.LegacyManifest):
         held_out.check_targets(settings.num_predict)
-    for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
+    if held_out.sp_model_sha256 != manifest.sp_model_sha256:
+        own = _vocabulary(settings.record_info_dir, manifest)
+        raise UserError("eval_record_info_dir: the records in %s were made with another vocabulary,"
+                        " %s (%s pieces), than those in %s, %s (%s pieces); make them again with "
+                        "--sp_path=%s" % (directory, *_vocabulary(directory, held_out),
+                                          settings.record_info_dir, *own, own[0]))
+    for name in ("seq_len", "reuse_len", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (
                 name, getattr(held_out, name), directory, getattr(manifest, name),
                 settings.record_info_dir))
     return held_out
+
+
+def _vocabulary(directory, manifest):
+    """(path, size) of the vocabulary that records were made with."""
+    return (os.path.normpath(os.path.join(directory, manifest.sp_model)),
+            "{:,}".format(manifest.vocab_size))

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Optional, cast
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
@@ -142,10 +145,8 @@ def _excerpt(settings, read, tokenizer, permutation):
 
 def _draw_masks(settings, excerpt):
     from xlnet.plots import figures
-    unshown = figures.draw_masks(settings.output, excerpt, settings.picture_memory)
+    figures.draw_masks(settings.output, excerpt, settings.picture_memory)
     print("masks: %s" % settings.output)
-    for id, piece in sorted(unshown):
-        print("  #%d is %s" % (id, piece))
 
 
 def columns() -> int:
@@ -154,7 +155,10 @@ def columns() -> int:
 
 
 def run() -> None:
-    cli.run(main, InspectionSettings, about=__doc__, no_longer_needed=NO_LONGER_NEEDED, examples=(
+    cli.run(main, InspectionSettings, about=__doc__, no_longer_needed=NO_LONGER_NEEDED, elsewhere=(
+        PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
+        DeviceSettings), examples=(
+        "--config=model/pretraining.json --num_windows=2",
         "--input=records --num_predict=85 --num_windows=2",
         "--input=records --num_predict=85 --output=masks.png --sentence='A name "
         "is bound in a block.'"))

@@ -20,7 +20,8 @@ class PredictionSettings(Settings):
     """Which model, which file."""
     model_dir: str = required("directory of the fine-tuned model")
     input: str = required("files to predict, in the form of the training data, with or without "
-                          "labels: paths and patterns with commas between; -: standard input")
+                          "labels: paths and patterns with commas between; -: standard input",
+                          aliases=("predict_file",))
     output: str = setting("-", "file for the predictions, for those of several files a directory "
                           "(a name that ends in /); -: standard output", is_result=True)
     encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")

@@ -68,10 +68,15 @@ class Manifest:
         if files.is_remote(directory):
             raise UserError("record_info_dir: %s is remote, and records are read from a disk; copy "
                             "the directory to one" % directory)
+        files.require_directory(directory, "record_info_dir")
         if not os.path.exists(path):
+            below = [os.path.join(directory, name) for name in sorted(os.listdir(directory))
+                     if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))]
             raise UserError("record_info_dir: no %s in %s, nor record_info-*.json of the original "
-                            "implementation; make the records with data_utils.py"
-                            % (MANIFEST_NAME, directory))
+                            "implementation; %s" % (
+                                MANIFEST_NAME, directory, "did you mean %s?" % " or ".join(
+                                    "'%s'" % each for each in below[:3]) if below else
+                                "make the records with data_utils.py"))
         values = files.read_json(path, "manifest")
         if values.get("format_version") not in READABLE_VERSIONS:
             raise UserError("%s: format_version is %r, this program reads %d to %d; regenerate "

@@ -21,6 +21,7 @@ class Attention(NamedTuple):
 
     Attributes:
       pieces: T of them.
+      ids: theirs, T of them.
       layers: k of them, counted from 1.
       streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
         where a row may not see.
@@ -31,6 +32,7 @@ class Attention(NamedTuple):
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
+    ids: Sequence[int]
 
 
 def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Sequence[int],
@@ -66,7 +68,7 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
     if not model.is_causal:
         streams["query"] = np.where(query, 0, found[:, :, len(ids):])
     return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams,
-                     None if order == "none" else rank + 1)
+                     None if order == "none" else rank + 1, list(ids))
 
 
 def _rank(count, order, seed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Optional, Union
 
-from xlnet import quiet
+from xlnet import files, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
@@ -64,4 +64,5 @@ def _plain(name, path):
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, str) and (name == "path" or path is not None):
         raise UserError("%s is %r, expected a path" % (name, path))
+    files.require_utf8(path or "", name)
     return path

@@ -106,6 +106,11 @@ class Model:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """A model is neither pickled nor copied: it lives in its process."""
+        raise UserError("a model cannot be pickled or copied: pass its path '%s' and load it in "
+                        "each process" % os.path.dirname(self._loaded.prefix))
+
     def __repr__(self) -> str:
         tuned = self._loaded.tuned
         what = "pretrained" if tuned is None else "%s, %s(): %s" % (
@@ -472,6 +477,7 @@ class Model:
     def _open(self) -> session.Restored:
         if self._restored is None:
             raise UserError("the model is closed")
+        self._restored.check_process()
         return self._restored
 
     def _note_cut(self, records):

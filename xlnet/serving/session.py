@@ -6,6 +6,7 @@ Shape letters: B batch, T tokens of a record, C choices.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -89,6 +90,7 @@ class Restored:
         self._graph = tf.Graph()
         self.session = tf.Session(graph=self._graph, config=connect(device).session_config())
         self.is_closed = False
+        self._process = os.getpid()
         self._parts: dict[str, Part] = {}
         self._lock = threading.Lock()
 
@@ -120,7 +122,9 @@ class Restored:
 
     @contextlib.contextmanager
     def while_open(self) -> Iterator[None]:
-        """Raises UserError in place of the failure when another thread closes the session."""
+        """Raises UserError in place of the failure when another thread closes the session, and in
+        a fork of the process."""
+        self.check_process()
         try:
             yield
         except Exception:
@@ -128,10 +132,17 @@ class Restored:
                 raise UserError("the model is closed") from None
             raise
 
+    def check_process(self) -> None:
+        """Raises UserError in a fork: it lacks TensorFlow's threads, for which it would wait."""
+        if os.getpid() != self._process:
+            raise UserError("the model was loaded in process %d and cannot be used in its fork %d: "
+                            "load it in each process" % (self._process, os.getpid()))
+
     def close(self) -> None:
-        """Frees the session; no part can be used any more."""
+        """Frees the session; no part can be used any more. In a fork it frees nothing."""
         self.is_closed = True
-        self.session.close()
+        if os.getpid() == self._process:
+            self.session.close()
 
 
 def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:

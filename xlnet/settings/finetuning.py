@@ -30,8 +30,8 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                       resume="evaluation")
     test_file: Optional[str] = setting(None, "files of the test split instead of those in data_dir",
                                        need=Need.TEXT, resume="any")
-    output_dir: str = setting("", "directory that keeps tokenized records; required to train, else "
-                              "they are temporary if it is not given", need=Need.RECORDS,
+    output_dir: str = setting("", "directory that keeps tokenized records; if not given, records "
+                              "in model_dir to train, else a temporary one", need=Need.RECORDS,
                               resume="any")
     spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
                                    help="SentencePiece model; if not given, that of model_dir or "

@@ -101,6 +101,10 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     began = time.time()
     job = plan_job(settings)
     if is_finished(job, lambda: _content_of_all(job, progress)):
+        left = unfinished_folder(job.directory)
+        if os.path.isdir(left):         # killed between manifest and end; or another run works here
+            with contextlib.suppress(UserError), _alone(job):
+                shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
     with _alone(job):
         _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there

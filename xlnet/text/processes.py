@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -40,11 +41,23 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     try:
         with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
                               "same command again to resume"):
-            futures = {pool.submit(_do, index): index for index in indices}
+            with _uninterrupted():      # inherited: Ctrl-C must not end a worker that still imports
+                futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        with _uninterrupted():          # workers that start need this process until they ended
+            pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _uninterrupted():
+    """Delays Ctrl-C to the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _do(index):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import collections
 import os
+import textwrap
 from collections.abc import Sequence
+from typing import Any, Union
 
 import numpy as np
 
-from xlnet import files, fonts
+from xlnet import figure, fonts
 
 SHOWN = 40         # maximum number of labels in a matrix; of more, the most confused are shown
 _LONGEST = 24      # maximum length of a label in the plot [characters]
@@ -58,39 +60,42 @@ def most_confused(labels: np.ndarray, predictions: np.ndarray, num_labels: int) 
     return np.sort(np.argsort(-errors, kind="stable")[:SHOWN])
 
 
-def draw(path: str, names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> None:
+def draw(path: Union[str, os.PathLike[str]], names: Sequence[str], labels: np.ndarray,
+         predictions: np.ndarray) -> None:
     """Writes the matrix of the most confused labels as a PNG; colours are fractions of all examples
-    of the true label, with those predicted as a label that is not shown."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+    of the true label, with those predicted as a label that is not shown. A figure that cannot be
+    plotted is a note."""
+    with figure.optional(path):
+        _draw(path, names, labels, predictions)
+
+
+def _draw(path, names, labels, predictions):
+    from sklearn.metrics import confusion_matrix
     ids = most_confused(labels, predictions, len(names))
-    ticks, families = _ticks(names, ids)
+    cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
+           for id in ids]
+    found = figure.Names.of(cut, ids)
     is_shown = np.isin(labels, ids) & np.isin(predictions, ids)
     matrix = confusion_matrix(np.asarray(labels)[is_shown], np.asarray(predictions)[is_shown],
                               labels=ids) if is_shown.any() else np.zeros([len(ids)] * 2, int)
     totals = np.bincount(labels, minlength=len(names))[ids]
-    figure = Figure(figsize=(3 + 0.45 * len(ids), 2.5 + 0.4 * len(ids)), layout="constrained")
-    axes = figure.add_subplot()
-    shown = ConfusionMatrixDisplay(matrix / np.maximum(totals, 1)[:, None], display_labels=ticks)
-    shown.plot(ax=axes, cmap="Blues", colorbar=False, include_values=len(ids) <= _COUNTED,
-               im_kw={"vmin": 0, "vmax": 1})
-    figure.colorbar(shown.im_, label="fraction of the true label's examples")
-    style = {"family": families, "parse_math": False}
-    axes.set_xticks(range(len(ids)), ticks, rotation=90 if len(ids) > 5 else 0, **style)
-    axes.set_yticks(range(len(ids)), ticks, **style)
+    drawn = figure.new(3 + 0.45 * len(ids), 2.5 + 0.4 * len(ids), layout="constrained")
+    axes = drawn.add_subplot()
+    fractions = matrix / np.maximum(totals, 1)[:, None]
+    image = axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
+    drawn.colorbar(image, label="fraction of the true label's examples")
+    style: Any = {"family": found.families, "parse_math": False}
+    is_upright = max(map(fonts.drawn_length, found.shown)) > 5 or len(ids) > 5
+    axes.set_xticks(range(len(ids)), found.shown, rotation=90 if is_upright else 0, **style)
+    axes.set_yticks(range(len(ids)), found.shown, **style)
     axes.set(xlabel="predicted", ylabel="true")
     if len(ids) < len(names):
         axes.set_title("the %d most confused of %s labels" % (len(ids), "{:,}".format(len(names))))
-    for place, number in np.ndenumerate(matrix if shown.text_ is not None else []):
-        shown.text_[place].set(text=number, fontsize=8)
-    with files.replacing(os.fspath(path)) as temporary:
-        FigureCanvasAgg(figure).print_png(temporary)
-
-
-def _ticks(names, ids):
-    """Names for the plot, #id where no font is installed, and the font families."""
-    cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
-           for id in ids]
-    families, shown = fonts.choose("".join(cut))
-    return [name if set(name) <= shown else "#%d" % id for name, id in zip(cut, ids)], families
+    for (row, column), number in np.ndenumerate(matrix if len(ids) <= _COUNTED else []):
+        axes.text(column, row, number, ha="center", va="center", fontsize=8,
+                  color="white" if fractions[row, column] > 0.5 else "black")
+    if found.unshown:
+        drawn.supxlabel(textwrap.fill(found.note("label"), int(10 * drawn.get_figwidth())),
+                        fontsize=8, color=figure.NOTES)
+        found.log("label")
+    figure.save(drawn, path)

@@ -1,0 +1,91 @@
+"""Learning curves of runs: the losses of training and the evaluations, by step."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xlnet import figure, files
+from xlnet.engine.best_checkpoint import EVALUATIONS_NAME
+from xlnet.engine.progress import CSV_NAME
+from xlnet.errors import UserError
+
+_COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
+
+
+class Curves(NamedTuple):
+    """The curves of a run, lists of (step, value).
+
+    Attributes:
+      name: of the run.
+      loss: mean of the steps since the row before, of `training.csv`.
+      held_out: loss of each evaluation.
+      metric: name of the metric that selects the best checkpoint; "loss": there is no other.
+      evaluated: its values.
+    """
+    name: str
+    loss: list[tuple[int, float]]
+    held_out: list[tuple[int, float]]
+    metric: str
+    evaluated: list[tuple[int, float]]
+
+
+def read(model_dir: str, flag: str) -> Curves:
+    """The curves of the run in a model directory.
+
+    Raises:
+      UserError: there is no run, or its files have no curve; `flag` gave the directory.
+    """
+    files.require_directory(model_dir, flag)
+    journal, kept = (os.path.join(model_dir, name) for name in (CSV_NAME, EVALUATIONS_NAME))
+    loss, evaluations, metric = [], [], "loss"
+    try:
+        if os.path.exists(journal):
+            with open(journal, newline="", encoding="utf-8", errors="replace") as f:
+                loss = [(int(row["step"]), float(row["loss"])) for row in csv.DictReader(f)]
+        if os.path.exists(kept):
+            with open(kept, encoding="utf-8") as f:
+                found = json.load(f)
+            metric, evaluations = found["metric"], found["evaluations"]
+        held_out = [(one["step"], float(one["loss"])) for one in evaluations if "loss" in one]
+        evaluated = [(one["step"], float(one[metric])) for one in evaluations]
+    except (ValueError, KeyError, TypeError) as e:
+        raise UserError("%s: %s or %s is damaged: %s: %s" % (
+            flag, journal, EVALUATIONS_NAME, type(e).__name__, e)) from None
+    if not loss and not evaluations:
+        raise UserError("%s: %s has neither %s nor %s: no run has begun there" % (
+            flag, model_dir, CSV_NAME, EVALUATIONS_NAME))
+    return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
+
+
+def plot(path: str, runs: Sequence[Curves]) -> None:
+    """Writes a PNG: the losses of all runs, and a panel for each other metric of an evaluation."""
+    metrics = list(dict.fromkeys(run.metric for run in runs
+                                 if run.metric != "loss" and run.evaluated))
+    names = figure.Names.of([run.name for run in runs], range(1, len(runs) + 1))
+    drawn = figure.new(8, 3.6 + 2.6 * len(metrics), dpi=110, layout="constrained")
+    panels = drawn.subplots(1 + len(metrics), 1, sharex=True, squeeze=False)[:, 0]
+    for number, run in enumerate(runs):
+        color, label = _COLORS[number % len(_COLORS)], names.shown[number]
+        if run.loss:
+            panels[0].plot(*zip(*run.loss), color=color, linewidth=1.2, alpha=0.6,
+                           label="%s, training" % label)
+        if run.held_out:
+            panels[0].plot(*zip(*run.held_out), color=color, linestyle="--", marker="o",
+                           markersize=4, label="%s, evaluation" % label)
+        if run.metric != "loss" and run.evaluated:
+            panels[1 + metrics.index(run.metric)].plot(
+                *zip(*run.evaluated), color=color, marker="o", markersize=4, label=label)
+    for panel, title in zip(panels, ("loss", *metrics)):
+        panel.set_ylabel(title)
+        panel.grid(color="#dddddd", linewidth=0.6)
+        if panel.has_data():
+            panel.legend(fontsize=8, frameon=False, prop={"family": names.families, "size": 8})
+    panels[-1].set_xlabel("step")
+    if names.unshown:
+        drawn.supxlabel(names.note("run"), fontsize=8, color=figure.NOTES)
+        names.log("run")
+    figure.save(drawn, path)

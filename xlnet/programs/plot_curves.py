@@ -1,0 +1,39 @@
+"""Plots the learning curves of runs: training losses and evaluations, by step."""
+
+import dataclasses
+
+from xlnet import cli, quiet
+from xlnet.errors import UserError
+from xlnet.settings.fields import Settings, required, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class CurveSettings(Settings):
+    """xlnet plot curves: of which runs, to which file."""
+    model_dir: str = required("model directories of the runs, with commas; or without the flag, "
+                              "with spaces")
+    output: str = setting("curves.png", "image to write, .png", aliases=("png",))
+
+    def check(self) -> None:
+        super().check()
+        if not self.output.endswith(".png"):
+            raise UserError("output: %s, expected a name that ends in .png" % self.output)
+
+
+def main(settings: CurveSettings) -> None:
+    quiet.import_tensorflow()
+    from xlnet.plots import curves
+    runs = [curves.read(directory.strip(), "model_dir")
+            for directory in settings.model_dir.split(",")]
+    curves.plot(settings.output, runs)
+    for run in runs:
+        for what, points in (("training loss", run.loss), ("evaluated " + run.metric,
+                                                           run.evaluated)):
+            if points:
+                print("%s: %s %.4f at step %d" % (run.name, what, points[-1][1], points[-1][0]))
+    print("written: %s" % settings.output)
+
+
+def run() -> None:
+    cli.run(main, CurveSettings, about=__doc__, positional="model_dir", examples=(
+        "model other_model --output=curves.png",))
