@@ -13,7 +13,7 @@ from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.network import heads, kernels, kernels_cpu, modeling, relative_shift
+from xlnet.network import heads, kernels, kernels_cpu, modeling
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -200,8 +200,8 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
     rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
     whole = tf.constant(x)
     some = tf.constant(rows)
-    y = relative_shift.relative_shift(whole, keys)
-    z = relative_shift.relative_shift(some, keys, tf.constant(length - positions))
+    y = kernels.relative_shift(whole, keys)
+    z = kernels.relative_shift(some, keys, tf.constant(length - positions))
     with tf.Session() as session:
         y, z = session.run([y, z])
     np.testing.assert_array_equal(y, expected)

@@ -143,6 +143,12 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     Streams follow the order of the text, so a round takes them at equal distances: every step sees
     all parts of the text, whose files may differ. With both `directions`, half of an even batch is
     backward in every round.
+
+    Eight streams of both directions, forward (even) and backward (odd) of four parts of the text,
+    in batches of four:
+
+        round 0:  0 1 | 6 7         batch elements 0 and 1 read the first half of the text,
+        round 1:  2 3 | 4 5         2 and 3 the second, which begins at another of its parts
     """
     together = directions if batch_size % directions == 0 else 1
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)

@@ -14,10 +14,9 @@ import numpy as np
 from xlnet import errors, files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST
+from xlnet.settings.training import BEST, TASK_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)

@@ -59,25 +59,35 @@ class Estimator:
         """
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
-        with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
-                multi_host.together(self._devices.hosts) as watches:
-            self._train(input_fn, [*watches, *hooks,
-                                   tf.train.StopAtStepHook(last_step=max_steps)])
-
-    def _train(self, input_fn, hooks):
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        with tf.Graph().as_default(), strategy.scope():
+
+        def on_cpu(context):
+            with tf.device("/cpu:0"):
+                return input_fn()
+
+        def step(features):
+            """The loss, float32 [], once the step is done."""
+            spec = self._model_fn(features)
+            with tf.control_dependencies([spec.train_op]):
+                return tf.identity(spec.loss)
+
+        with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
+                multi_host.together(self._devices.hosts) as watches, \
+                tf.Graph().as_default(), strategy.scope():
+            # The graph: on each replica a step on its part of the host's next batch.
             tf.set_random_seed(self._seed)
-            iterator = strategy.make_input_fn_iterator(lambda _: _on_cpu(input_fn))
+            iterator = strategy.make_input_fn_iterator(on_cpu)
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
             tf.train.create_global_step()
-            loss = strategy.run(self._step, args=(iterator.get_next(),))
+            loss = strategy.run(step, args=(iterator.get_next(),))
             # Sharded: each host has a part of the saver on devices of its own.
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
-            # Unlike `MonitoredSession`, this session is not created again after a host is lost:
-            # interrupted sums over hosts do not recover until the program is restarted.
+
+            # The steps. Unlike `MonitoredSession`, this session is not created again after a host
+            # is lost: interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
-                    hooks=hooks, master=_master(strategy), checkpoint_dir=self._model_dir,
+                    hooks=[*watches, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
+                    master=_master(strategy), checkpoint_dir=self._model_dir,
                     config=strategy.update_config_proto(
                         self._devices.session_config(is_training=True))) as session:
                 while not session.should_stop():
@@ -89,22 +99,11 @@ class Estimator:
                         # The session would end without an error at one of this class.
                         raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
 
-    def _step(self, features):
-        """The loss, float32 [], once the step is done."""
-        spec = self._model_fn(features)
-        with tf.control_dependencies([spec.train_op]):
-            return tf.identity(spec.loss)
-
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
     """Whether a data set has no more batches. Failures to write or read a file, such as "File too
     large" of a checkpoint, are of the same class."""
     return "End of sequence" in error.message
-
-
-def _on_cpu(input_fn):
-    with tf.device("/cpu:0"):
-        return input_fn()
 
 
 def _master(strategy: Any) -> str:

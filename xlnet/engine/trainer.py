@@ -19,7 +19,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -28,12 +28,14 @@ from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator
-from xlnet.engine.predictor import Answering
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.errors import UserError
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
+
+if TYPE_CHECKING:
+    from xlnet.engine.predictor import Answering
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +128,9 @@ class Trainer(tf.train.SessionRunHook):
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
+            # What earlier runs left: unfinished files, the step, evaluations that are missing.
             if self._devices.is_chief:
-                for directory in ("", BEST):    # of killed runs
+                for directory in ("", BEST):
                     files.sweep(os.path.join(self._model_dir, directory, ""))
             self._step = self._resume()
             if self._step >= self._last or self._selection.is_over():
@@ -143,6 +146,7 @@ class Trainer(tf.train.SessionRunHook):
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
 
+            # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step
             self._progress = Progress(
                 train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
@@ -158,6 +162,7 @@ class Trainer(tf.train.SessionRunHook):
                 self._stop.end()
             self._place.check()
 
+            # Why there are no more steps, if it is not the last one.
             if self._has_stopped or self._stop.is_asked:    # perhaps in the last step
                 _log.info("stopped by %s at step %d, saved; run the same command again to resume",
                           self._stop.name, self._step)

@@ -15,10 +15,9 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores
+from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores, take
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, layer_weights
-from xlnet.network.relative_shift import take
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.ops import dense, shape_of
-from xlnet.network.relative_shift import relative_shift
+from xlnet.network.ops import count_to, dense, shape_of
 from xlnet.network.stateless_random import bits16
 
 LAYER_NORM_EPSILON = 1e-12
@@ -175,6 +174,76 @@ def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
         return tf.nn.softmax(scores)
     probabilities = tf.nn.softmax(scores + mask.bias)
     return probabilities if mask.has_visible_key is None else probabilities * mask.has_visible_key
+
+
+# ---- from scores by distance to scores by key, and back (Transformer-XL, appendix B) ----
+
+def relative_shift(x: tf.Tensor, num_keys: int,
+                   first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """Takes, for query i and key j, the score at their distance (Transformer-XL, appendix B).
+
+    Args:
+      x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
+      num_keys: K.
+      first_distance: int [B,T], the index of the distance between each query and the first key.
+        None: the queries are the complete sequence, query i has Q - i.
+
+    Returns:
+      [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from
+      position i.
+
+    For the complete sequence: in memory, the next row is R cells further and its first wanted
+    column one to the left. After dropping the first Q cells, every row is R - 1 cells long and
+    starts at its first wanted column. With Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c
+    d e | f g h` -> `c d | f g`.
+    """
+    if first_distance is not None:
+        return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
+    batch, heads, length, distances = shape_of(x)
+    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
+    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
+
+
+def shift_back(y: tf.Tensor, distances: int,
+               back: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
+
+    back: the result of `way_back`; None: the queries are the complete sequence.
+
+    With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
+    """
+    if back is not None:
+        return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
+    batch, heads, length, num_keys = shape_of(y)
+    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
+    x = tf.reshape(x, [batch, heads, length * (distances - 1)])
+    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])                                  # [B,N,Q*R]
+    return tf.reshape(x, [batch, heads, length, distances])
+
+
+def way_back(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
+    """int [B,T,R]: the key that read each distance; K, a zero, where none did.
+
+    With first_distance 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
+    """
+    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
+    beyond = tf.cast(num_keys, index.dtype)
+    return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
+
+
+def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
+
+    All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by
+    the number of slices, not by their size.
+    """
+    batch, heads, length, width = shape_of(x)
+    count = shape_of(index)[-1]
+    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
+    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)     # [B*P]
+    indices = index + tf.reshape(begins, [batch, length, 1])                        # [B,P,K]
+    y = tf.reshape(tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads])
+    return tf.transpose(y, [0, 3, 1, 2])
 
 
 # ---- feed-forward layer, layer norm ----

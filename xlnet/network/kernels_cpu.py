@@ -16,9 +16,17 @@ from typing import Any, NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, PLAIN, Kernels
+from xlnet.network.kernels import (
+    ACTIVATIONS,
+    LAYER_NORM_EPSILON,
+    NO_DROPOUT,
+    PLAIN,
+    Kernels,
+    relative_shift,
+    shift_back,
+    way_back,
+)
 from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
-from xlnet.network.relative_shift import relative_shift, shift_back, way_back
 from xlnet.network.stateless_random import fold_in, hashed
 
 Pass = Callable[..., Any]       # the elementwise part of a forward or backward pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -18,14 +18,15 @@ from xlnet.engine.run_settings import KeptSettings, check_weights
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.pretraining import sources
-from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import TASK_NAME, OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
+
+if TYPE_CHECKING:
+    from xlnet.pretraining.held_out import HeldOut
 
 HELD_OUT_NAME = "held_out.csv"
 
@@ -159,6 +160,7 @@ class Pretrainer(Job):
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
         if not directory or not manifest:
             return None
+        from xlnet.pretraining.held_out import HeldOut  # not for runs without held-out records
 
         def make_batches(batch_size, rows):
             return input_pipeline.pretraining_batches(

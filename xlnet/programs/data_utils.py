@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable
 
 from xlnet import cli, files, presets
 from xlnet.errors import UserError
-from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.data import GONE, RECORD_SETTINGS, CorpusSettings
 from xlnet.settings.fields import check_value
 from xlnet.settings.pretraining import PretrainingSettings
 
@@ -32,10 +32,6 @@ NO_LONGER_NEEDED = {
     **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),
     "pass_id": "num_passes makes all passes in one run",
 }
-
-
-# What train_gpu.py checks against the records.
-OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 
 def main(settings: CorpusSettings) -> None:
@@ -54,10 +50,10 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
         return settings
     preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
     fields = cli.settings_of((CorpusSettings, PretrainingSettings))
-    for name in (*OF_RECORDS, "train_batch_size"):
+    for name in (*RECORD_SETTINGS, "train_batch_size"):
         if name in preset:
             check_value(fields[name], preset[name], "for_config " + path)
-    found = {name: preset[name] for name in OF_RECORDS if name in preset}
+    found = {name: preset[name] for name in RECORD_SETTINGS if name in preset}
     for name, value in found.items():
         if cli.given(name) and getattr(settings, name) != value:
             raise UserError("%s is %s, but %s trains on records of %s"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
-from xlnet.programs.data_utils import OF_RECORDS
+from xlnet.settings.data import RECORD_SETTINGS
 from xlnet.settings.devices import GONE, DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
@@ -68,7 +68,7 @@ def main(settings: PretrainingSettings, architecture: Settings,
 
 
 # Settings that a held-out loss depends on.
-OF_LOSS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
+LOSS_SETTINGS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
            "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
 
 
@@ -82,7 +82,7 @@ def as_trained(settings: PretrainingSettings, network: NetworkSettings
     path = next(filter(os.path.exists, (
         os.path.join(home, PRETRAINING_NAME + ".json") for home in homes)), None)
     kept = files.read_json(path, "settings") if path else {}
-    found = {name: kept[name] for name in OF_LOSS if name in kept and not cli.given(name)}
+    found = {name: kept[name] for name in LOSS_SETTINGS if name in kept and not cli.given(name)}
     if found:
         print("as trained: %s" % " ".join("%s=%s" % item for item in found.items()))
     clamp = {"clamp_len": found.pop("clamp_len")} if "clamp_len" in found else {}
@@ -108,7 +108,7 @@ def with_directories(settings: PretrainingSettings,
 
 def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest") -> None:
     """Raises UserError for a flag that contradicts the records."""
-    for name in OF_RECORDS:
+    for name in RECORD_SETTINGS:
         wanted, found = getattr(settings, name), getattr(manifest, name)
         if wanted is not None and wanted != found:
             raise UserError("%s: the flag says %s, the records in %s were made with %s"

@@ -10,6 +10,8 @@ from xlnet.settings.fields import Need, Settings, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining sequence
+# Settings of records that train_gpu.py compares with its flags.
+RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 # Flags of earlier versions in all programs that read text.
 GONE = {"heldout_percent": "--heldout_share is its hundredth part"}

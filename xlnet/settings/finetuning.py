@@ -7,10 +7,10 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings, TextSettings
 from xlnet.settings.fields import Need, Settings, as_in, of_model, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
 
-TASK_NAME = "task.json"     # in a model directory: the task of the model and its settings
-FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
+FINETUNING_NAME = "finetuning"      # .json in a model directory: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
 
 

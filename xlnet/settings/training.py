@@ -8,6 +8,7 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, rate, required, setting, share
 
 BEST = "best"       # the directory of the best checkpoint in a model directory
+TASK_NAME = "task.json"     # there: the task of a fine-tuned model and its settings
 
 
 @dataclasses.dataclass(frozen=True)

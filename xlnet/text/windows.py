@@ -1,5 +1,14 @@
 """Tokens to streams of windows: how many, in which direction, where they begin, what follows.
 
+A window, which becomes a sequence of pretraining, of Q tokens:
+
+    | reused: reuse_len | segment A | <sep> | segment B | <sep> | <cls> |
+    | segment id 0      | 0         | 0     | 1         | 1     | 2     |
+
+The reused part continues that of the window before, A continues the reused part; memories hold what
+was reused. B continues A, or is text from elsewhere (label 0). A window of a backward stream is the
+same with the text reversed; <sep> and <cls> stay at the end.
+
 Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
 upper bits say where sentences and documents begin.
 
