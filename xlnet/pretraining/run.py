@@ -69,8 +69,29 @@ class Pretrainer(Job):
         """
         _check_pretrained(self._settings.model_dir, "model_dir")
         self._read()
-        self._check()
-        self._kept = self._settings_to_keep()
+        settings = self._settings
+
+        # Does the batch fit the text streams and the devices, the vocabulary the objective?
+        input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
+        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        if settings.objective == "masked" and self._tokenizer.mask_id is None:
+            raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
+        if settings.eval_steps and not settings.eval_record_info_dir:
+            _log.info("note: eval_steps is %d, but nothing is evaluated without "
+                      "--eval_record_info_dir", settings.eval_steps)
+
+        # Do the initial weights fit, or the settings of the run that is resumed?
+        if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
+            check_weights(checkpoint.resolve(settings.init_checkpoint), self.config,
+                          self._tokenizer, "init_checkpoint")
+        records = {"record_info_dir": self._manifest.digest}
+        if self._held_out:
+            records["eval_record_info_dir"] = self._held_out.digest
+        self._kept = KeptSettings(      # the architecture in place of the path of its file
+            settings.model_dir, PRETRAINING_NAME,
+            (settings, self._network, self._optimization, self._device_settings),
+            evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
+            more=dict(self.config.to_dict(), about=records))
         self._kept.check(self.config, self._tokenizer)
 
     def evaluate(self) -> dict[str, float]:
@@ -105,31 +126,6 @@ class Pretrainer(Job):
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
-
-    def _check(self):
-        settings = self._settings
-        input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
-        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-        if settings.objective == "masked" and self._tokenizer.mask_id is None:
-            raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
-        if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-            check_weights(checkpoint.resolve(settings.init_checkpoint), self.config,
-                          self._tokenizer, "init_checkpoint")
-        if settings.eval_steps and not settings.eval_record_info_dir:
-            _log.info("note: eval_steps is %d, but nothing is evaluated without "
-                      "--eval_record_info_dir", settings.eval_steps)
-
-    def _settings_to_keep(self):
-        """The `KeptSettings`, with the architecture in place of the path of its file."""
-        settings = self._settings
-        records = {"record_info_dir": self._manifest.digest}
-        if self._held_out:
-            records["eval_record_info_dir"] = self._held_out.digest
-        return KeptSettings(
-            settings.model_dir, PRETRAINING_NAME,
-            (settings, self._network, self._optimization, self._device_settings),
-            evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
-            more=dict(self.config.to_dict(), about=records))
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,

@@ -52,6 +52,7 @@ def main(settings: PretrainingSettings, architecture: Settings,
     from xlnet.engine.devices import connect
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
+    # Settings that are not flags: of the checkpoint that is evaluated, of records, of a model.
     if settings.do_eval:
         settings, network = as_trained(settings, network)
     settings = with_directories(settings, sources.find_records)
@@ -59,17 +60,18 @@ def main(settings: PretrainingSettings, architecture: Settings,
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    run = Pretrainer(settings, config, network, optimization, device, manifest, devices)
+
+    pretrainer = Pretrainer(settings, config, network, optimization, device, manifest, devices)
     if settings.do_eval:
-        run.evaluate()
+        pretrainer.evaluate()
         return
-    run.prepare()
-    run.train()
+    pretrainer.prepare()        # reads and checks everything; from here on files are written
+    pretrainer.train()
 
 
 # Settings that a held-out loss depends on.
 LOSS_SETTINGS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
-           "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
+                 "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
 
 
 def as_trained(settings: PretrainingSettings, network: NetworkSettings
