@@ -87,7 +87,8 @@ class AdamW(tf.train.Optimizer):
 
     def _create_slots(self, var_list):
         slots = [("m", self._name), ("v", self._name)]
-        slots += [(AVERAGE, AVERAGE)] * bool(self._average_decay)
+        if self._average_decay:
+            slots.append((AVERAGE, AVERAGE))
         for variable in var_list:
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
@@ -242,32 +243,32 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     """
     pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
     gradients, variables = [list(part) for part in zip(*pairs)]
+
+    # Clipping, of the gradients without the loss scale.
     if loss_scale:
         gradients = [gradient / loss_scale.value for gradient in gradients]
-    clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
+    gradients, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
-    optimizer, clipped, rate = _optimizer(
-        settings, step, clipped, variables, updates=loss_scale.updates if loss_scale else step,
-        is_valid=is_valid, frozen_rows=frozen_rows)
-    train_op = optimizer.apply_gradients(zip(clipped, variables), global_step=step)
-    if loss_scale:
-        train_op = tf.group(train_op, loss_scale.update(is_valid))
-    return train_op, {"learning_rate": rate, "gradient_norm": norm,
-                      "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.)}
 
-
-def _optimizer(settings, step, gradients, variables, updates, **more):
-    """The optimizer of the settings, the gradients for it, the learning rate."""
+    # Layer-wise decay, of learning rates; the original's, of gradients, leaves out the embedding.
     names = [base_name(variable) for variable in variables]
     layers = [layer for layer in map(layer_of, names) if layer is not None]
     n_layer = 1 + max(layers, default=-1)       # lower layers may be frozen, and so not in the list
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
-    if legacy:      # decays gradients, and leaves out the embedding
+    if legacy:
         gradients = [g if layer_of(name) is None else g * share(name)
                      for g, name in zip(gradients, names)]
         share = lambda name: 1.
+
+    # The update.
     rate = learning_rate(settings, step)
-    return AdamW(rate, updates, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
-                 share=share, bias_correction=not (legacy and settings.weight_decay),
-                 average_decay=settings.ema_decay, **more), gradients, rate
+    adam = AdamW(rate, loss_scale.updates if loss_scale else step, epsilon=settings.adam_epsilon,
+                 weight_decay=settings.weight_decay, share=share,
+                 bias_correction=not (legacy and settings.weight_decay),
+                 average_decay=settings.ema_decay, is_valid=is_valid, frozen_rows=frozen_rows)
+    train_op = adam.apply_gradients(zip(gradients, variables), global_step=step)
+    if loss_scale:
+        train_op = tf.group(train_op, loss_scale.update(is_valid))
+    return train_op, {"learning_rate": rate, "gradient_norm": norm,
+                      "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.)}

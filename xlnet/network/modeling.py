@@ -152,7 +152,7 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
     streams = []
     if g is None or not ends:
         streams.append(layer(net, weights, h, keys, content))       # sees its own token
-    if g is not None:
+    if g is not None and query is not None:
         streams.append(layer(net, weights, g, keys, query))         # does not
     return streams
 

@@ -152,8 +152,9 @@ def _attention_biases(net, has_segments):
             return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
         return [net.variable(name, heads)[:, None]] * config.n_layer
 
-    terms = [of_layers(name) for name in ["r_w_bias", "r_r_bias"] + ["r_s_bias"] * has_segments]
-    if has_segments:
-        terms.append(tf.unstack(
-            net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None]))
-    return [Biases(*of_layer) for of_layer in zip(*terms)]
+    r_w, r_r = of_layers("r_w_bias"), of_layers("r_r_bias")
+    if not has_segments:
+        return [Biases(*of_layer) for of_layer in zip(r_w, r_r)]
+    r_s = of_layers("r_s_bias")
+    segments = tf.unstack(net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None])
+    return [Biases(*of_layer) for of_layer in zip(r_w, r_r, r_s, segments)]

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
@@ -80,15 +81,22 @@ def as_trained(settings: PretrainingSettings, network: NetworkSettings
     says, unless flags were given."""
     from xlnet.models.resolved import directory_of
     directory = directory_of(settings.init_checkpoint or settings.model_dir)
-    homes = (directory, os.path.dirname(os.path.abspath(directory)))      # that of DIRECTORY/best
-    path = next(filter(os.path.exists, (
-        os.path.join(home, PRETRAINING_NAME + ".json") for home in homes)), None)
+    parent = os.path.dirname(os.path.abspath(directory))      # that of DIRECTORY/best
+    path = _first_there(PRETRAINING_NAME + ".json", (directory, parent))
     kept = files.read_json(path, "settings") if path else {}
     found = {name: kept[name] for name in LOSS_SETTINGS if name in kept and not cli.given(name)}
     if found:
         print("as trained: %s" % " ".join("%s=%s" % item for item in found.items()))
     clamp = {"clamp_len": found.pop("clamp_len")} if "clamp_len" in found else {}
     return dataclasses.replace(settings, **found), dataclasses.replace(network, **clamp)
+
+
+def _first_there(name: str, directories: Sequence[str]) -> Optional[str]:
+    """The path of the first file of this name in one of the directories."""
+    for directory in directories:
+        if os.path.exists(os.path.join(directory, name)):
+            return os.path.join(directory, name)
+    return None
 
 
 def with_directories(settings: PretrainingSettings,
@@ -127,8 +135,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     homes = [settings.model_dir]
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, directory_of(settings.init_checkpoint))
-    path = settings.model_config_path or next(filter(os.path.exists, (
-        os.path.join(home, CONFIG_NAME) for home in homes)), None)
+    path = settings.model_config_path or _first_there(CONFIG_NAME, homes)
     size = {"n_token": manifest.vocab_size}
     if path:
         values = size | files.read_json(presets.find(path, "model_config_path", presets.MODEL),
