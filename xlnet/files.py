@@ -7,6 +7,7 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -120,8 +121,18 @@ def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> Non
 
 
 def write_json(path: str, value: object, is_lasting: bool = True) -> None:
-    """Writes `value` as indented JSON, as `write_lines` does."""
-    write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"], is_lasting)
+    """Writes `value` as indented JSON, as `write_lines` does. NaN, which JSON does not have, is
+    null."""
+    text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_lines(path, [text + "\n"], is_lasting)
+
+
+def _without_nan(value):
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_json(text: Union[str, bytes]) -> Any:

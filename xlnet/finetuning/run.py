@@ -297,11 +297,17 @@ class Run:
                 result = evaluation.score(answers[-1], rows)
                 evaluation.report(split, "step %d" % step, result, rows)
                 results.append(dict(step=step, **result))
-            best = evaluation.keep_results(split, rows, baseline, results)
-            evaluation.keep_tables(split, rows, answers[results.index(best)].values)
+            best = self._best_of(results)
+            evaluation.keep_results(split, rows, baseline, results, best)
+            evaluation.keep_tables(split, rows, answers[results.index(best or results[-1])].values)
             by_split.append(results)
-        means = list(map(evaluation.mean, zip(*by_split)))
-        self._best = checkpoints[means.index(evaluation.best(means))]
+        best = self._best_of([dict(evaluation.mean(of_splits), step=of_splits[0]["step"])
+                              for of_splits in zip(*by_split)])
+        self._best = next((one for one in checkpoints if best and one[0] == best["step"]), None)
+
+    def _best_of(self, results):
+        task = self._task
+        return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
 
     # -- prediction
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -242,7 +243,7 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
     """Returns the mean of each measure over the queries, a dict of name to float.
 
-    A query without a relevant document counts as 0.
+    A query without a relevant document counts as 0; NaN if no query has one.
 
     Args:
       names: "map", "ndcg@k" and the other `MEASURES`.
@@ -252,7 +253,10 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     """
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
-    highest = highest or np.concatenate([relevance, *judged.missing]).max()
+    found = np.concatenate([relevance, *judged.missing]).max()
+    if not found:
+        return dict.fromkeys(names, math.nan)
+    highest = highest or found
     ranked = [(relevance[best_first(values, query)], missing)
               for query, missing in zip(judged.queries, judged.missing)]
     return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
