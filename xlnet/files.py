@@ -218,12 +218,17 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
 
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
+    if not is_writable(directory):
+        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
+                        "directory, or change the rights" % (what, directory))
+
+
+def is_writable(directory: str) -> bool:
+    """Whether files can be made in `directory`, which need not exist."""
     there = os.path.abspath(directory)
     while not os.path.exists(there):
         there = os.path.dirname(there)
-    if not os.path.isdir(there) or not os.access(there, os.W_OK):
-        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
-                        "directory, or change the rights" % (what, directory))
+    return os.path.isdir(there) and os.access(there, os.W_OK)
 
 
 def require_no_pattern(path: str, what: str) -> None:
@@ -260,6 +265,16 @@ def sha256(path: str) -> str:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file, or of all files in a directory with their names."""
+    if not os.path.isdir(path):
+        return sha256(path)
+    found = sorted(os.path.join(directory, name) for directory, _, names in os.walk(path)
+                   for name in names)
+    return hashlib.sha256("".join("%s %s\n" % (sha256(each), os.path.relpath(each, path))
+                                  for each in found).encode()).hexdigest()
 
 
 # Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems. tf.io.gfile would import

@@ -13,7 +13,7 @@ from xlnet.engine import best_checkpoint
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
 from xlnet.tasks.output.evaluation import Evaluation
-from xlnet.tasks.types import ranking
+from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.registry import TASK_TYPES
@@ -106,17 +106,17 @@ def test_entities(found, true, expected):
     assert "nan" not in table       # 0, as in seqeval's report
 
 
-@pytest.mark.parametrize("names", [ranking.RankingScorer.default_metrics + ("mrr@10", "p@1")])
-def test_a_ranking_without_a_relevant_document_has_no_measure(names):
-    nothing, missing = np.zeros(0), np.ones(1)
-    queries = [np.array([0, 1]), np.array([2])]
-
-    def measured(relevance, missed=(nothing, nothing)):
-        return ranking.evaluate(names, np.array([.3, .2, .1]), ranking.Judged(
-            np.array(relevance, np.float32), queries, missed))
-    assert all(map(math.isnan, measured([0, 0, 0]).values()))
-    assert measured([0, 0, 0], (missing, nothing))["map"] == 0
-    assert measured([0, 1, 0])["mrr@10"] == .25      # the other query is 0, as in trec_eval
+@pytest.mark.parametrize("relevance, missed, mrr", [
+    ((0, 0, 0), None, math.nan), ((0, 0, 0), (1.,), 0), ((0, 1, 0), None, .25)])
+def test_a_ranking_without_a_relevant_document_has_no_measure(relevance, missed, mrr, tmp_path):
+    """One query without one counts as 0, as in trec_eval; one that the run missed is relevant."""
+    task = custom.with_metric(known.TASKS["ranking"], "mrr@10,p@1")
+    rows = [Row(str(i), (("q", "d"),), each, "ab"[i // 2], missed if i == 0 else None)
+            for i, each in enumerate(relevance)]
+    found = Evaluation(task, str(tmp_path), .5).score(
+        Predictions(np.array([.3, .2, .1]), np.ones(3)), rows)
+    assert found["mrr@10"] == pytest.approx(mrr, nan_ok=True)
+    assert math.isnan(found["p@1"]) == math.isnan(mrr) and np.isfinite(found["loss"])
 
 
 def test_macro_f1_is_the_macro_average_of_the_table():

@@ -242,6 +242,11 @@ def names(prefix: str) -> list[str]:
     return [name for name, type in types.items() if type != tf.string]
 
 
+def shapes(prefix: str) -> dict[str, list[int]]:
+    """The shapes of the variables in a checkpoint, by name."""
+    return _read(prefix, lambda reader: reader.get_variable_to_shape_map())
+
+
 def weights(prefix: str) -> dict[str, str]:
     """The weights for inference: dict from the name of a weight to the variable to read.
 
@@ -304,8 +309,8 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
       UserError: nothing matches, a shape differs, or weights are not float32.
     """
     check_type(prefix)
-    shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
-    stored = {name: shapes[place] for name, place in places_of(shapes).items()}
+    found = shapes(prefix)
+    stored = {name: found[place] for name, place in places_of(found).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:

@@ -138,8 +138,10 @@ def check(settings: FineTuningSettings) -> None:
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
     predicts = settings.do_predict and not settings.predict_output      # into a directory
-    written = {"model_dir": settings.do_train or settings.do_eval
-               or predicts and not settings.predict_dir,
-               "predict_dir": predicts and settings.predict_dir, "output_dir": settings.output_dir}
+    if predicts and not settings.predict_dir and not files.is_writable(settings.model_dir):
+        raise UserError("model_dir: %s cannot be written to; give --predict_output=FILE or "
+                        "--predict_dir=DIRECTORY for the predictions" % settings.model_dir)
+    written = {"model_dir": settings.do_train, "predict_dir": predicts and settings.predict_dir,
+               "output_dir": settings.output_dir}
     for name in filter(written.get, written):
         files.require_writable(getattr(settings, name), name)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine.devices import cores
 from xlnet.errors import UserError
@@ -44,12 +45,19 @@ class Rows:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
-        task = self._task
-        if split in ("train", "dev") and split not in splits_of(task):
+        if split in ("train", "dev") and split not in splits_of(self._task):
             return False        # not an unknown name: the task has no such file
-        names = [task.files.get(part) or task.files["train"] for part in expand_split(task, split)]
-        return all(os.path.exists(path) for each in names for path in readers.each_path(
-            readers.find_file(self._settings.data_dir, each)))
+        return all(map(os.path.exists, self.paths(split)))
+
+    def paths(self, split: str) -> list[str]:
+        """The files of a split, or directories of files; of a held-out one the train file."""
+        named = self._task.files
+        return [path for part in expand_split(self._task, split) for path in readers.each_path(
+            readers.find_file(self._settings.data_dir, named.get(part) or named["train"]))]
+
+    def digests(self, split: str) -> list[str]:
+        """The content of the files of a split."""
+        return list(map(files.digest_of, self.paths(split)))
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a

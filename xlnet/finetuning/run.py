@@ -23,14 +23,15 @@ from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings
-from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tasks.types.task import Task
-from xlnet.tokenization.tokenizer import Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -64,16 +65,7 @@ class Run:
         self._tokenizer = tokenizer
         self._rows = Rows(settings, task, tokenizer)
         self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
-        self._kept = KeptSettings(settings.model_dir, FINETUNING_NAME,
-                                  (settings, network, optimization, device_settings),
-                                  evaluates=settings.eval_steps != 0,
-                                  more={"dev_file": self._dev_file()})
-
-    def _dev_file(self):
-        """The setting; or `predict_file`, if that is evaluated: a run has it on resume, too."""
-        named, predicted = self._settings.dev_file, self._settings.predict_file
-        is_evaluated = predicted and os.path.abspath(predicted) == self._task.files.get("dev")
-        return predicted if is_evaluated and not named else named
+        self._device_settings = device_settings
 
     # -- before anything is written
 
@@ -86,8 +78,7 @@ class Run:
         self._check_settings()
         self._description = dict(
             task_json.describe(self._settings, self._task, self._tokenizer,
-                               self._network.clamp_len),
-            dev_share=self._task.dev_share, dev_seed=self._task.dev_seed)
+                               self._network.clamp_len), dev_share=self._task.dev_share)
         self._check_model_dir()
         self._read_rows()
         self._model = TaskModel(self._config, self._task, self._network, self._settings,
@@ -100,10 +91,21 @@ class Run:
             self._model.answers, [lambda path: self._rows.batches(
                 path, is_fixed=self._devices.xla, batch_size=rows)], self._devices,
             at_once=at_once)
-        self._evaluation = Evaluation(self._task, self._settings.model_dir,
+        self._evaluation = Evaluation(self._task, self._results_dir(),
                                       self._settings.predict_threshold)
         if self._settings.do_train:
             self._prepare_training()
+
+    def _results_dir(self):
+        """The directory of evaluations: that of the model, or of predictions if that may only be
+        read, or None."""
+        settings = self._settings
+        if files.is_writable(settings.model_dir):
+            return settings.model_dir
+        if settings.do_eval and not settings.predict_dir:
+            _log.info("note: model_dir: %s cannot be written to: the evaluation is shown alone; "
+                      "give --predict_dir=DIRECTORY for its files", settings.model_dir)
+        return settings.predict_dir
 
     def _answered_at_once(self):
         """The number of parts of a batch that are predicted in parallel: 1 with a memory, and with
@@ -167,6 +169,8 @@ class Run:
         """Reads all rows; from then on the settings have lengths in steps."""
         settings, rows = self._settings, self._rows
         if settings.do_train:
+            self._description["train_sha256"] = rows.digests("train")
+            self._kept = self._settings_to_keep()
             self._train_rows = rows.to_train()
             if not rows.can_evaluate():
                 _log.warning("note: there is no file %s to evaluate on while training",
@@ -181,6 +185,23 @@ class Run:
             rows.of_split(settings.eval_split, need_labels=True)
         if settings.do_predict:
             rows.to_predict()
+
+    def _settings_to_keep(self):
+        """The `KeptSettings`. Those that the model keeps have its values, and the vocabulary and
+        the architecture are its copies, so that a resumed run has the same."""
+        settings, rows = self._settings, self._rows
+        contents = {"train": self._description["train_sha256"],
+                    "metric": list(map(split_metrics.digest_of, self._task.metrics))}
+        if settings.eval_steps != 0 and rows.has(settings.eval_split):
+            contents["dev"] = rows.digests(settings.eval_split)
+        kept = {name: value for name, value in self._description["settings"].items()
+                if hasattr(settings, name)}
+        return KeptSettings(
+            settings.model_dir, FINETUNING_NAME,
+            (settings, self._network, self._optimization, self._device_settings),
+            evaluates=settings.eval_steps != 0, contents=contents, more=dict(
+                kept, spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
+                model_config_path=os.path.join(settings.model_dir, CONFIG_NAME)))
 
     def _class_weights(self):
         settings = self._settings
@@ -284,8 +305,8 @@ class Run:
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint.
 
-        Writes them to `eval_results_<split>.json` in the model directory, with tables of errors as
-        text and as a plot.
+        Writes them to `eval_results_<split>.json` in the model directory, or in `predict_dir` if
+        that may only be read, with tables of errors as text and as a plot.
         """
         evaluation, checkpoints = self._evaluation, self._checkpoints()
         by_split = []

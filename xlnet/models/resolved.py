@@ -23,7 +23,12 @@ from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
+from xlnet.tokenization.tokenizer import (
+    SPIECE_NAME,
+    Tokenizer,
+    check_vocabulary,
+    descriptions_beside,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -207,6 +212,8 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
                           descriptions=descriptions_beside(settings.model_dir,
                                                            settings.init_checkpoint))
+    for path in filter(None, (settings.model_dir, settings.init_checkpoint)):
+        check_vocabulary(directory_of(path), tokenizer)
     if tokenizer.vocab_size != config.n_token:
         raise UserError("n_token is %d in %s, but %s has %d pieces" % (
             config.n_token, settings.model_config_path, settings.spiece_model_file,

@@ -10,7 +10,7 @@ from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import resolved
-from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings, SpanSettings
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
@@ -45,7 +45,7 @@ _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
 # The weights do not depend on these: the network has no absolute positions, so it takes any length
 # and any number of windows. `resolved` compares the settings.
-_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "dev_seed")
+_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "train_sha256")
 
 
 def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
@@ -76,6 +76,12 @@ def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
                  and not (name == "kind" and name not in stored)]   # older versions
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
+    for _, prefix in prefixes[-1:]:
+        outputs = checkpoint.shapes(prefix).get("model/%s/logit/bias" % wanted["head"])
+        if outputs and wanted["labels"] and outputs != [len(wanted["labels"])]:
+            raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d "
+                            "outputs" % (path, len(wanted["labels"]), wanted["head"], prefix,
+                                         outputs[0]))
     share = wanted.get("dev_share", 0.0)
     if (settings.do_train or share) and stored.get("dev_share", share) != share \
             and not settings.allow_changes:
@@ -107,16 +113,19 @@ def find_task(settings: FineTuningSettings) -> Task:
     if not settings.do_train and custom.find_type(settings).has_labels \
             and not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
         raise UserError("model_dir: %s has is_regression True, not False" % path)
-    if "dev_seed" not in stored:
-        stored.update(_held_out_before(settings))
+    if settings.dev_share is None and _is_train_file(settings, stored):
+        settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
     return custom.get_task(settings, stored)
 
 
-def _held_out_before(settings):
-    """What a run of an earlier version held out: a sample that followed its seed, and no questions
-    if a file was predicted."""
+def _is_train_file(settings, stored):
+    """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
+    been added, or by its content."""
+    if settings.do_train or not os.path.isfile(settings.data_dir):
+        return False
     path = os.path.join(settings.model_dir, FINETUNING_NAME + ".json")
     run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
-    is_none = isinstance(settings, SpanSettings) and run.get("predict_file", "-") != "-"
-    return {"dev_seed": run.get("seed", settings.seed),
-            "dev_share": 0.0 if is_none else run.get("dev_share")}
+    named = [run[name] for name in ("data_dir", "train_file") if run.get(name)]
+    return any(os.path.exists(one) and os.path.samefile(one, settings.data_dir)
+               for one in named) or stored.get("train_sha256") == [
+                   files.digest_of(settings.data_dir)]

@@ -23,7 +23,7 @@ from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
 
@@ -118,14 +118,14 @@ class Run:
     def _settings_to_keep(self):
         """The `KeptSettings`, with the architecture in place of the path of its file."""
         settings = self._settings
-        records = {"record_info_dir": self._manifest.digest}
+        contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
-            records["eval_record_info_dir"] = self._held_out.digest
+            contents["eval_record_info_dir"] = self._held_out.digest
         return KeptSettings(
             settings.model_dir, PRETRAINING_NAME,
             (settings, self._network, self._optimization, self._device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
-            more=dict(self._config.to_dict(), about=records))
+            more=self._config.to_dict(), contents=contents)
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,

@@ -22,12 +22,13 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                               need=Need.TASK, resume="any")
     data_dir: str = setting("", "directory of the task's files; custom: train, dev (or validation) "
                             "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
-                            need=Need.TEXT)
+                            need=Need.TEXT, resume="any")
     train_file: Optional[str] = setting(None, "files to train on instead of those in data_dir: "
-                                        "comma-separated paths or glob patterns", need=Need.TEXT)
+                                        "comma-separated paths or glob patterns", need=Need.TEXT,
+                                        resume="any")
     dev_file: Optional[str] = setting(None, "files to evaluate on instead of those in data_dir",
                                       aliases=("validation_file", "eval_file"), need=Need.TEXT,
-                                      resume="evaluation")
+                                      resume="any")
     test_file: Optional[str] = setting(None, "files of the test split instead of those in data_dir",
                                        need=Need.TEXT, resume="any")
     output_dir: str = setting("", "directory that keeps tokenized records; required to train, else "

@@ -147,8 +147,6 @@ _WHY_UNDEFINED = {
 
 def why_undefined(name: str) -> str:
     """Why the metric `name` is NaN, in words."""
-    if name == "map" or "@" in name:        # of rankings
-        return "no query has a relevant document"
     return _WHY_UNDEFINED.get(name, "it is NaN")
 
 
@@ -157,6 +155,13 @@ def why_undefined(name: str) -> str:
 def is_own(name: str) -> bool:
     """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss`."""
     return ":" in name
+
+
+def digest_of(name: str) -> str:
+    """A metric's name, of a user's function in a file with the file's content in place of its
+    path."""
+    path, _, function = name.rpartition(":")
+    return "%s:%s" % (files.sha256(path), function) if path.endswith(".py") else name
 
 
 @functools.cache

@@ -22,11 +22,11 @@ class Evaluation:
     """Evaluates predictions for examples of a task.
 
     Args:
-      directory: of the files with results.
+      directory: of the files with results; None: none are written.
       threshold: as in `Scorer.decide`.
     """
 
-    def __init__(self, task: Task, directory: str, threshold: float):
+    def __init__(self, task: Task, directory: Optional[str], threshold: float):
         self._task = task
         self._directory = directory
         self._threshold = threshold
@@ -46,6 +46,8 @@ class Evaluation:
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
+        if scorer.why_undefined(truth):
+            result.update(dict.fromkeys(self._task.metrics, math.nan))
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         collapsed = scorer.collapsed(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
@@ -61,15 +63,17 @@ class Evaluation:
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
         """Logs a result in a line; why a checkpoint's metric is undefined in another one, once for
         a split."""
+        scorer = self._task.scorer
         numbers = "  ".join("%s %s" % (name, in_words(value)) for name, value in result.items()
                             if name != "collapsed")
         for name, value in result.items():
             is_undefined = name in self._task.metrics and math.isnan(value)
-            is_constant = what == self._task.scorer.baseline_words
+            is_constant = what == scorer.baseline_words
             if is_undefined and not is_constant and (split, name) not in self._explained:
                 self._explained.add((split, name))
                 _log.warning("note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
-                             self._task.name, split, name, split_metrics.why_undefined(name))
+                             self._task.name, split, name, scorer.why_undefined(scorer.truth(rows))
+                             or split_metrics.why_undefined(name))
         _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers, len(
             rows), "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
 
@@ -85,19 +89,22 @@ class Evaluation:
         if len(results) > 1 and best:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
                       main_metric, best[main_metric])
-        files.write_json(os.path.join(self._directory, "eval_results_%s.json" % split), {
-            "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
-            "best_step": best["step"] if best else None, "checkpoints": results})
+        if self._directory:
+            files.write_json(os.path.join(self._directory, "eval_results_%s.json" % split), {
+                "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
+                "best_step": best["step"] if best else None, "checkpoints": results})
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes the confusion matrix as text and as a plot, if the task type has them; values: as
         in `contract.Predictions`."""
         scorer = self._task.scorer
-        text = scorer.table(values, scorer.truth(rows), self._threshold,
-                            os.path.join(self._directory, "confusion_%s.png" % split))
+        directory = self._directory
+        text = scorer.table(values, scorer.truth(rows), self._threshold, os.path.join(
+            directory, "confusion_%s.png" % split) if directory else None)
         if text is None:
             return
-        files.write_text(os.path.join(self._directory, "eval_table_%s.txt" % split), text + "\n")
+        if directory:
+            files.write_text(os.path.join(directory, "eval_table_%s.txt" % split), text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
 

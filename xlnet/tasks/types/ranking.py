@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -130,6 +129,10 @@ class RankingScorer(RegressionScorer):
             result["loss"] = pair_loss(values, truth)
         return result
 
+    def why_undefined(self, truth: Judged) -> Optional[str]:
+        is_relevant = np.concatenate([truth.relevance, *truth.missing]) > 0
+        return None if is_relevant.any() else "no query has a relevant document"
+
     def baseline(self, truth: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
@@ -243,7 +246,7 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
     """Returns the mean of each measure over the queries, a dict of name to float.
 
-    A query without a relevant document counts as 0; NaN if no query has one.
+    A query without a relevant document counts as 0.
 
     Args:
       names: "map", "ndcg@k" and the other `MEASURES`.
@@ -253,10 +256,7 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     """
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
-    found = np.concatenate([relevance, *judged.missing]).max()
-    if not found:
-        return dict.fromkeys(names, math.nan)
-    highest = highest or found
+    highest = highest or np.concatenate([relevance, *judged.missing]).max()
     ranked = [(relevance[best_first(values, query)], missing)
               for query, missing in zip(judged.queries, judged.missing)]
     return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
