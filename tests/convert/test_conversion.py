@@ -13,7 +13,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
+from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
 from xlnet.engine import checkpoint, checkpoint_tools
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -80,8 +80,8 @@ class Folder:
         return self.edit(vocab_size=count).write(tensors)
 
     def convert(self, target, *vocabulary, **columns):
-        conversion.from_huggingface(str(self.path), str(target), described.Columns(**columns),
-                                    *vocabulary)
+        conversion.from_huggingface(str(self.path), str(target),
+                                    huggingface_task.Columns(**columns), *vocabulary)
         return {name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
                 for name, _ in tf.train.list_variables(checkpoint.resolve(str(target)))}
 
@@ -440,7 +440,7 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
         for pair in weights.pairs(config, (weights.LM,))})
     to_huggingface(tmp_path, "theirs")
     conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
-                                described.Columns())
+                                huggingface_task.Columns())
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
     names = sorted(checkpoint.names(prefixes[0]))
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319

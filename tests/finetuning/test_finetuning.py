@@ -13,7 +13,6 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
-from xlnet.models import task_model
 from xlnet.network import heads, modeling
 from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
@@ -267,7 +266,7 @@ def test_segments_remember_the_ones_before(graph):
         sequences = []
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
-            sequences.append(task_model.read_on(
+            sequences.append(model.read_on(
                 config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
                 length=3)[0])
         mems = [tf.zeros([1, 3, 4])] * 2

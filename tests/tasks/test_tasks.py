@@ -7,7 +7,8 @@ import pytest
 from helpers.tasks import settings, write
 
 from xlnet.errors import UserError
-from xlnet.finetuning.rows import Rows
+from xlnet.finetuning.data import TaskData
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
@@ -178,7 +179,7 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     task, read, paths = own(tmp_path), parsing.read_file, []
     monkeypatch.setattr(parsing, "read_file", lambda task, path, *more, **others: (
         paths.append(path), read(task, path, *more, **others))[1])
-    rows = Rows(settings(tmp_path), task, None)
+    rows = TaskData(FineTunedTask(task, settings(tmp_path)), None)
     parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
     assert sum(len(rows) for rows in parts.values()) == 40 and len(paths) == 1
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2

@@ -126,7 +126,7 @@ def is_due(step: int, every: int, last: int) -> bool:
 
 # ---- the directory of the best checkpoint ----
 
-def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
+def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use; None if there is none.
 
     Args:

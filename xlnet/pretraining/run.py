@@ -12,9 +12,9 @@ from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.run_settings import KeptSettings, check_weights
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
+from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
 from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
@@ -116,12 +116,12 @@ class Run:
                       "--eval_record_info_dir", settings.eval_steps)
 
     def _settings_to_keep(self):
-        """The `KeptSettings`, with the architecture in place of the path of its file."""
+        """The `SavedRunSettings`, with the architecture in place of the path of its file."""
         settings = self._settings
         contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
             contents["eval_record_info_dir"] = self._held_out.digest
-        return KeptSettings(
+        return SavedRunSettings(
             settings.model_dir, PRETRAINING_NAME,
             (settings, self._network, self._optimization, self._device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
@@ -149,7 +149,7 @@ class Run:
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
-            banner=self._banner, begin=lambda: self._kept.keep(self._config, self._tokenizer),
+            banner=self._banner, begin=lambda: self._kept.write(self._config, self._tokenizer),
             check_host=self._kept.check_host, evaluate=held_out,
             answering=held_out.answering if held_out else None, evaluates_start=True,
             memories=MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),

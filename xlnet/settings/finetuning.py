@@ -38,7 +38,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                    help="SentencePiece model; if not given, that of model_dir or "
                                    "of init_checkpoint")
     model_config_path: str = as_in(RunSettings, "model_config_path", default="")
-    # None until the size of an epoch is known (`finetuning.lengths.in_steps`).
+    # None until the size of an epoch is known (`finetuning.train.in_steps`).
     save_steps: int = as_in(RunSettings, "save_steps", default=None, help="interval between "
                             "checkpoints [steps]; if not given, an epoch, at most 1000")
     eval_steps: int = as_in(RunSettings, "eval_steps", default=None, help="interval between the "
@@ -132,7 +132,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         needed = {*(["train"] if self.do_train else ()),
                   *([self.eval_split] if self.do_eval else ()),
                   *([self.predict_split] if self.do_predict and not self.predict_file else ())}
-        held_out = {"dev"} if self.do_train and self.train_file else set()
+        held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
 
 

@@ -437,7 +437,8 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
     settings do not say it."""
     path = os.path.join(directory, PRETRAINING_NAME + ".json")
     about = files.read_json(path, "settings").get("about", {}) if os.path.exists(path) else {}
-    if about.get(SPIECE_NAME, tokenizer.sha256) != tokenizer.sha256:
+    stored = about.get(SPIECE_NAME)
+    if stored and stored != tokenizer.sha256:
         raise UserError("%s: the weights beside it were trained with another vocabulary than %s "
                         "(SHA-256 %.12s, not %.12s)" % (
-                            path, tokenizer.path, about[SPIECE_NAME], tokenizer.sha256))
+                            path, tokenizer.path, stored, tokenizer.sha256))

@@ -73,9 +73,10 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
-    if len(set(units.tolist())) == 1 and rows[0].query is None:     # one text in all rows
-        units = np.fromiter((digest(str(index)) for index in range(len(rows))), np.uint64)
     hashes = np.unique(units)                   # sorted: the smallest ones are dev
+    if len(hashes) == 1 and rows[0].query is None:      # one text in all rows
+        units = np.fromiter((digest(str(index)) for index in range(len(rows))), np.uint64)
+        hashes = np.unique(units)
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
     return tuple(kept(itertools.compress(rows, is_chosen))

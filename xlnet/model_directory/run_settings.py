@@ -1,5 +1,5 @@
 """The settings of a run, its architecture and its vocabulary, in its model directory: to repeat the
-run, and to compare on resume.
+run, and to compare on resume. Files are compared by their content, never by their names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps", "eval_record_info_di
 _FILES = {"train": ("to train on", "same"), "dev": ("to evaluate on", "evaluation")}
 
 
-class KeptSettings:
+class SavedRunSettings:
     """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
 
     Args:
@@ -131,7 +131,7 @@ class KeptSettings:
                 os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
         return resume == "same"
 
-    def keep(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+    def write(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
         """Writes `xlnet_config.json`, `spiece.model` with its description, and the settings; moves
         the ones that they replace to the history."""
         config.to_json(os.path.join(self._model_dir, CONFIG_NAME))

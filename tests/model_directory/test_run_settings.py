@@ -1,14 +1,14 @@
 """The settings that a run leaves: compared by other hosts, and under every name of a value.
 
-`finetuning/test_resumed_settings` has the table of what is compared on resume."""
+`test_resumed_settings` has the table of what is compared on resume."""
 
 import dataclasses
 import json
 
 import pytest
 
-from xlnet.engine.run_settings import KeptSettings
 from xlnet.errors import UserError
+from xlnet.model_directory.run_settings import SavedRunSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -19,7 +19,7 @@ RECORDS = dict(record_info_dir="1", eval_record_info_dir="2")
 
 def settings_of(directory, *, contents=RECORDS, evaluates=True, precision=None, bfloat16=None,
                 **changes):
-    return KeptSettings(str(directory), "run", (
+    return SavedRunSettings(str(directory), "run", (
         dataclasses.replace(RUN, **changes),
         NetworkSettings(precision=precision, use_bfloat16=bfloat16), OptimizationSettings()),
         evaluates=evaluates, contents=contents)

@@ -15,8 +15,8 @@ from helpers.models import CONFIG, make_model
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.engine.run_settings import KeptSettings
 from xlnet.errors import UserError
+from xlnet.model_directory.run_settings import SavedRunSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import check_limits, setting_type
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -64,7 +64,7 @@ OF_EVALUATION = {
 
 
 def kept(directory, groups, evaluates=True, **contents):
-    return KeptSettings(str(directory), "run", groups, evaluates=evaluates, contents=contents)
+    return SavedRunSettings(str(directory), "run", groups, evaluates=evaluates, contents=contents)
 
 
 def another(field, value):

@@ -1,4 +1,4 @@
-"""The rows of a fine-tuning run: read once, checked, written as records, read as batches."""
+"""The data of a fine-tuning run: files to rows, read once and checked, to records, to batches."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine.devices import cores
 from xlnet.errors import UserError
-from xlnet.models import layout
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
-from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.types.task import Row, Task, expand_split, splits_of
+from xlnet.tasks.types.task import Row, expand_split, splits_of
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
 
-class Rows:
-    """The rows of a task that the settings ask for."""
+class TaskData:
+    """The data of a task that the settings ask for.
 
-    def __init__(self, settings: FineTuningSettings, task: Task, tokenizer: Tokenizer):
-        self._settings = settings
-        self._task = task
+    Args:
+      tuned: the task and the settings.
+      tokenizer: the vocabulary.
+    """
+
+    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
+        self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
-        self._layout = layout.of_records(settings, task)
+        self._layout, self._padding = tuned.layout, tuned.padding
         self._warned: set[str] = set()      # paths of records
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
@@ -116,10 +119,10 @@ class Rows:
           is_fixed: whether all are as long as `max_seq_length`, not as their longest example.
           how: other arguments of `input_pipeline.finetuning_batches`.
         """
-        settings, task, length = self._settings, self._task, self._layout.max_seq_length
+        task, length = self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training))
-        padding = layout.of_padding(settings, task)
+        padding = self._padding
         multiple = length if is_fixed else padding.multiple
         return input_pipeline.finetuning_batches(
             path, features, row_length=length, multiple=multiple, pads=padding.side,
