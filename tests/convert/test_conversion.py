@@ -355,12 +355,6 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
-    path = tmp_path / "ours" / "task.json"
-    path.write_text(json.dumps({name: value for name, value in kept.items() if name != "kind"}))
-    to_huggingface(tmp_path, "older")
-    older = stored(tmp_path / "older", "config.json")
-    assert kind == "multi_label" or older == after      # before there were kinds nothing said so
-
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
     model = folder("multiple_choice").give_vocabulary(vocabulary)
