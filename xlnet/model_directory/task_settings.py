@@ -176,7 +176,7 @@ def _with_kept(settings, given, path):
                         % (path, trained.program))
     if "task_name" in given and _answered_by(settings.task_name) != described["task"]:
         return settings         # another task: refused later
-    stored, kept = described["settings"], {}
+    stored, kept = dict(described["settings"]), {}
     for name in kept_by_model(settings):
         field = field_of(settings, name)
         if name in stored:
