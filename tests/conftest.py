@@ -50,6 +50,15 @@ def threads():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_matmul_broadcasts(threads):
+    """In the graphs of all programs, task types and exports that the tests build."""
+    from helpers import matmuls
+    with pytest.MonkeyPatch.context() as patched:
+        matmuls.refuse_broadcast(patched)
+        yield
+
+
 @pytest.fixture
 def golden():
     from helpers.golden import Golden

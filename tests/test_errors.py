@@ -48,6 +48,10 @@ def of_graph(error, node, reason):
     (of_graph(tf.errors.NotFoundError, "IteratorGetNext",
               "/m/records/dev.tfrecord; No such file or directory"),
      "records: r.tfrecord is gone; was it removed, or a disk taken away? start again when"),
+    (tf.errors.OutOfRangeError(None, None, "/m/unfinished/model.ckpt-2_temp/part-00000-of-00001."
+                               "data-00000-of-00001; File too large"),
+     "/m/unfinished/model.ckpt-2: file too large: the limit of file size (ulimit -f)"),
+    (OSError(errno.EFBIG, "File too large", "/m/x"), "/m/x: file too large: the limit of file"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),

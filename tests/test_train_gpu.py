@@ -205,6 +205,8 @@ BAD = {
     "two kinds of warm-up": (dict(warmup_ratio=0.5), 1,
                              "warmup_ratio and warmup_steps are both given"),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
+    "same_length without memory": (dict(same_length=True, objective="causal", mem_len=0), 1,
+                                   "same_length is True and mem_len is 0"),
 }
 
 

@@ -80,6 +80,9 @@ _CASES = (
     Case(_ANY, r"(?i)read-only file system",
          "{file}: the file system is read-only; copy what is needed to another one, or "
          + _ELSEWHERE),
+    Case(_ANY, r"(?i)file too large",
+         "{file}: file too large: the limit of file size (ulimit -f) or of this file system (4 GiB "
+         "on FAT32); raise the limit, or " + _ELSEWHERE),
     Case(_ANY, r"(?i)permission denied",
          "{file}: permission denied; change the rights, or " + _ELSEWHERE),
     Case(("ResourceExhaustedError",),

@@ -16,6 +16,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from typing import Optional
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -34,9 +35,11 @@ def held(path: str, what: str) -> Iterator[None]:
       what: start of the error, such as "model_dir: a run trains in DIRECTORY".
 
     Raises:
-      UserError: another process holds the lock.
+      UserError: another process holds the lock; or the block failed and its directory is gone.
     """
     files.make_directory(os.path.dirname(path))
+    place = Place(os.path.dirname(path), what.partition(":")[0])
+    place.check()
     with _lock(path, what) as f:
         f.truncate(0)
         f.write("on host %s as process %d since %s" % (
@@ -44,10 +47,43 @@ def held(path: str, what: str) -> Iterator[None]:
         f.flush()
         try:
             yield
+        except Exception:
+            place.check()       # any failure may be for want of the directory
+            raise
         finally:
             with contextlib.suppress(OSError):
                 if _is_file(f, path):
                     os.remove(path)
+
+
+class Place:
+    """A directory in which a run works, remembered at the first check.
+
+    Args:
+      directory: may not exist yet.
+      flag: that gave it, for the error.
+    """
+
+    def __init__(self, directory: str, flag: str):
+        self._directory, self._flag = directory, flag
+        self._stat: Optional[os.stat_result] = None
+
+    def check(self) -> None:
+        """Call it before each write that would create the directory again.
+
+        Raises:
+          UserError: the directory was removed or moved; perhaps there is another of its name.
+        """
+        try:
+            now = os.stat(self._directory)
+            self._stat = self._stat or now
+            if os.path.samestat(now, self._stat):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        raise UserError("%s: %s was removed, moved or replaced while the run worked in it; nothing "
+                        "more is written: start again where its files are"
+                        % (self._flag, self._directory)) from None
 
 
 def _lock(path, what):

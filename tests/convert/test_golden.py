@@ -55,12 +55,12 @@ class Converted:
                 zip((flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32))]
 
     def layers(self, scope):
-        """`heads.Layers` as fine-tuning makes them; to be called in `train_step.model_scope`."""
+        """The `heads.HeadBuilder` of fine-tuning; to be called in `train_step.model_scope`."""
         run = xlnet.RunConfig(False, **RUN)
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(self.config, run, input_ids=ids, seg_ids=segments,
                                            mask=padding[:, None] > 0).sequence
-        return heads.Layers(run, scope, sequence, padding, lambda: heads.summarize(
+        return heads.HeadBuilder(run, scope, sequence, padding, lambda: heads.summarize(
             self.config, run, sequence, padding=padding))
 
 

@@ -52,10 +52,10 @@ def kill_at(monkeypatch, number):
 
 
 def test_evaluations_without_the_metric_are_dropped(tmp_path, caplog):
-    best_checkpoint.Selection(str(tmp_path), "f1").add(1, {"f1": 0.5, "loss": 1.0}, None)
-    other = best_checkpoint.Selection(str(tmp_path), "auc")
+    best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(1, {"f1": 0.5, "loss": 1.0}, None)
+    other = best_checkpoint.BestCheckpoint(str(tmp_path), "auc")
     assert other.best() is None and "1 of 1 evaluations have no auc and are dropped" in caplog.text
-    assert best_checkpoint.Selection(str(tmp_path), "loss").best()["step"] == 1
+    assert best_checkpoint.BestCheckpoint(str(tmp_path), "loss").best()["step"] == 1
 
 
 @pytest.mark.parametrize("step", (7, 5), ids=("another step", "the same step"))
@@ -88,12 +88,12 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
 @pytest.mark.parametrize("lower_is_better, metric, best", (
     (False, (.5, .7, .7, .7), 3), (True, (.5, .3, .3, .3), 3), (False, (.5, .5, .5, .5), 3)))
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better, metric, best):
-    chosen = best_checkpoint.Selection(str(tmp_path), "score", lower_is_better=lower_is_better,
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better,
                                        table="scores.tsv")
     for step, score, loss in zip((1, 2, 3, 4), metric, (2., 2., 1., 1.)):
         assert not chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == best
-    again = best_checkpoint.Selection(str(tmp_path), "score")
+    again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     assert again.evaluations == chosen.evaluations
     assert (tmp_path / "scores.tsv").read_text().split("\n")[:2] == [
         "step\tscore", "1\t%.6f" % metric[0]]
@@ -103,7 +103,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
 
 @pytest.mark.parametrize("lower_is_better", (False, True))
 def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
-    chosen = best_checkpoint.Selection(str(tmp_path), "score", lower_is_better=lower_is_better)
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better)
     for step, (score, loss) in enumerate(((np.nan, 1.), (.5, 1.), (.5, np.nan), (np.nan, .1))):
         chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == 1

@@ -86,6 +86,24 @@ def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
     assert checkpoint.read_weights(prefix) == {"model/w": [2. if is_read else 1.]}
 
 
+def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_path):
+    """The EMA, as inference and `best/` do; a weight that was frozen has none."""
+    prefix = str(tmp_path / "model.ckpt-3")
+    checkpoint.write_arrays(prefix, {
+        name: np.full([2], value, "f4") for name, value in (
+            ("model/w", 1), ("model/w/average", 2), ("model/w/Adam", 3), ("model/frozen", 4))})
+    variables = [tf.get_variable(name, [2], use_resource=True)
+                 for name in ("model/w", "model/frozen")]
+    lines = []
+    checkpoint.warm_start(prefix, config_of(), log=lines.append)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
+        assert found == {"model/w": [2, 2], "model/frozen": [4, 4]} == {
+            name: value.tolist() for name, value in checkpoint.read_weights(prefix).items()}
+    assert lines == ["started from %s: 2 of 2 variables, the EMA of the weights" % prefix]
+
+
 def test_output_layers_that_were_part_of_the_model_once(graph, tmp_path):
     """Those of version 0.1.0, with moving averages."""
     names = ("model/logits/dense/kernel", "model/a/logits/dense")
@@ -98,7 +116,7 @@ def test_output_layers_that_were_part_of_the_model_once(graph, tmp_path):
     checkpoint.warm_start(prefix, config_of())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        assert session.run(weight).tolist() == [5, 5]
+        assert session.run(weight).tolist() == [-3, -3]
 
 
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):

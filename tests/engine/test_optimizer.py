@@ -1,12 +1,14 @@
 """Schedules and optimizer against the reference's numbers, and the rules that differ from it."""
 
 import dataclasses
+import re
 import time
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
+from helpers.paths import GOLDEN
 
 import xlnet
 from xlnet.engine import checkpoint, optimizer
@@ -95,7 +97,7 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
 
 
 def run_steps(settings, values, gradients, steps=3):
-    """Final values after `steps` updates with constant gradients."""
+    """Final values after `steps` updates with constant gradients, of EMAs too."""
     variables = variables_of(values)
     train_op, _ = optimizer.minimize(
         None, settings, tf.train.get_or_create_global_step(),
@@ -104,7 +106,8 @@ def run_steps(settings, values, gradients, steps=3):
         session.run(tf.global_variables_initializer())
         for _ in range(steps):
             session.run(train_op)
-        return session.run(variables)
+        averages = {v.op.name: v for v in tf.global_variables() if "/average" in v.op.name}
+        return session.run(dict(variables, **averages))
 
 
 def test_adamw_follows_its_definition(graph):
@@ -123,6 +126,74 @@ def test_adamw_follows_its_definition(graph):
             decay = 0.1 * weight if name.endswith("q/kernel") else 0.
             weight = weight - 0.01 * (m / (1 - 0.9 ** t) / np.sqrt(v / (1 - 0.999 ** t)) + decay)
         assert_close(final[name], weight, name, rtol=3e-5)
+
+
+def names_of_a_checkpoint():
+    """Those of a released model, and of output layers, one with a layer norm of its own."""
+    with open(GOLDEN / "untied_gelu_checkpoint" / "variables.tsv", encoding="utf-8") as f:
+        names = [line.split("\t")[0] for line in f]
+    return names + [
+        "model/sequnece_summary/summary/kernel", "model/sequnece_summary/summary/bias",
+        "model/sequnece_summary/summary_bias", "model/bias_of_news/logit/kernel",
+        "model/bias_of_news/logit/bias", "end_logits/LayerNorm/gamma", "end_logits/LayerNorm/beta",
+        "model/own/norm/gamma", "model/own/norm/beta", "model/own/LayerNorm/kernel"]
+
+
+# What the original decays, with the names of layer norms and the places of biases left open: its
+# r_w_bias, r_r_bias and r_s_bias are on a list that is looked at first.
+DECAYS = re.compile("(kernel|lookup_table|mask_emb|seg_embed|r_[wrs]_bias)$")
+
+
+@pytest.mark.parametrize("legacy", (False, True))
+def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
+    """Weight decay, layer decay, clipping and the EMA, in NumPy."""
+    random = np.random.RandomState(0)
+    names = names_of_a_checkpoint()
+    values = {name: random.randn(3).astype(np.float32) for name in names}
+    gradients = {name: random.randn(3).astype(np.float32) for name in names}
+    settings = OptimizationSettings(
+        learning_rate=.01, train_steps=10, decay_method="constant", weight_decay=.1, clip=5.,
+        adam_epsilon=1e-6, lr_layer_decay_rate=.5, ema_decay=.9, legacy_optimizer=legacy)
+    final = run_steps(settings, values, gradients)
+
+    scaled = {}
+    for name, gradient in gradients.items():
+        layer = re.search(r"layer_(\d)/(rel_attn|ff)", name)
+        share = 1. if not layer else .5 ** (1 - int(layer[1]))
+        if re.search("word_embedding|mask_emb", name) and not legacy:
+            share = .25
+        scaled[name] = gradient.astype(np.float64) * (share if legacy else 1), (
+            1. if legacy else share)
+    norm = np.sqrt(sum((gradient ** 2).sum() for gradient, _ in scaled.values()))
+    for name, (gradient, share) in scaled.items():
+        gradient, weight, m, v, mean = gradient * 5 / norm, values[name].astype("f8"), 0., 0., 0.
+        for t in range(1, 4):
+            m, v = .9 * m + .1 * gradient, .999 * v + .001 * gradient ** 2
+            by_m, by_v = (m, v) if legacy else (m / (1 - .9 ** t), v / (1 - .999 ** t))
+            step = by_m / (np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - .999 ** t)))
+            weight = weight - .01 * share * (step + .1 * weight * bool(DECAYS.search(name)))
+            mean = .9 * mean + .1 * weight
+        # 1 - 0.999 has an error of 5e-5 in float32; one decay more or less is 1e-3.
+        assert_close(final[name], weight, name, rtol=1e-4)
+        assert_close(final[name + "/average"], mean / (1 - .9 ** 3), name, rtol=1e-4)
+
+
+@pytest.mark.parametrize("decay", (.9, .999999, .99999999))
+def test_the_average_of_a_slow_decay_is_exact(graph, decay):
+    """1 - decay^n is computed without cancellation."""
+    weight = variables_of({"kernel": np.float32([1.])})["kernel"]
+    train_op, _ = optimizer.minimize(
+        None, OptimizationSettings(learning_rate=.25, decay_method="constant", ema_decay=decay),
+        tf.train.get_or_create_global_step(), [(tf.ones([1]), weight)])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        mean = total = 0.
+        for _ in range(4):
+            session.run(train_op)
+            mean = decay * mean + (1 - decay) * float(session.run(weight)[0])
+            total = decay * total + 1 - decay
+        average = {v.op.name: session.run(v) for v in tf.global_variables()}["kernel/average"]
+    assert_close(average, [mean / total], rtol=1e-5)
 
 
 def test_a_weight_decays_after_it_was_read(graph):

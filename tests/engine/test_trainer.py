@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.finetuning import assert_same
-from helpers.pretraining import curve, train, weights
+from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet import lock
 from xlnet.engine import progress, trainer
@@ -155,6 +156,67 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
         assert (place / "cut" / name).read_text() == (place / "whole" / name).read_text()
     assert [path.name for path in (place / "cut").glob("model.ckpt-*.index")] == [
         "model.ckpt-6.index"]
+
+
+def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
+    """TensorFlow's error is of the class that means the end of the data elsewhere."""
+    wide = json.loads((place / "tiny.json").read_text())
+    (place / "wide.json").write_text(json.dumps(dict(wide, d_inner=16384, n_layer=1)))
+    process = start(place, "too_large", before=lambda: resource.setrlimit(
+        resource.RLIMIT_FSIZE, (600_000, 600_000)), model_config_path=place / "wide.json",
+        train_steps=4, save_steps=2)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, printed
+    line = printed.splitlines()[-1]
+    assert re.fullmatch(r"train_gpu.py: %s/\S+: file too large: .*" % re.escape(
+        str(place / "too_large")), line), printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("fate", ("removed", "moved", "replaced", "removed_at_the_end"))
+def test_a_directory_that_is_gone_ends_the_run_and_is_not_made_again(
+        place, run, monkeypatch, fate):
+    """`removed_at_the_end`: during the evaluation of the last step."""
+    folder, elsewhere = place / fate, place / (fate + "_elsewhere")
+    at_end, score = fate == "removed_at_the_end", HeldOut.__call__
+
+    def lose(self, step, values):
+        if step == 3 and not at_end:
+            shutil.move(folder, elsewhere)
+            if fate == "removed":
+                shutil.rmtree(elsewhere)
+            if fate == "replaced":
+                folder.mkdir()
+
+    def lose_at_end(self, step, prefix):
+        result = score(self, step, prefix)
+        if step == 6 and at_end:
+            shutil.rmtree(folder)
+        return result
+    with monkeypatch.context() as patched:
+        patched.setattr(progress.Progress, "_check", lose)
+        patched.setattr(HeldOut, "__call__", lose_at_end)
+        done = train(place, fate, **run)
+    assert done.returncode == 1
+    assert done.errors == ["train_gpu.py: model_dir: %s was removed, moved or replaced while the "
+                           "run worked in it; nothing more is written: start again where its files "
+                           "are" % folder]
+    if fate == "replaced":      # the line of that step may be in the new one's log
+        assert {path.suffix for path in folder.iterdir()} == {".csv"}
+    else:
+        assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", ("SIGUSR1", "SIGUSR2"))
+def test_signals_of_batch_systems_save_and_end_the_run(place, run, whole, name):
+    """SLURM's --signal, and what its tools send before a job's time is over."""
+    process = start(place, name, {"PYTHONUNBUFFERED": "1"}, **dict(run, train_steps=20000))
+    printed = wait_for_step(process, 3)
+    process.send_signal(getattr(signal, name))
+    printed += process.communicate(timeout=100)[0]
+    assert process.returncode == 0, printed
+    step = int(re.search(r"stopped by %s at step (\d+), saved" % name, printed).group(1))
+    assert (place / name / ("model.ckpt-%d.index" % step)).exists()
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):

@@ -38,7 +38,7 @@ MUTANTS = (
      "network/test_kernels::test_layer_norm"),
     (NETWORK, "3. * cubic * square", "2. * cubic * square",
      "network/test_kernels::test_feed_forward"),
-    ("network/noise", "_in_32_bits(first_row) + count(0, 1)", "count(0, 1)",
+    ("network/stateless_random", "_in_32_bits(first_row) + count(0, 1)", "count(0, 1)",
      "network/test_noise pretraining/test_pretraining::test_noise_belongs_to_rows"),
     ("network/relative_shift", "[0, 0], [length, 0]])", "[0, 0], [0, length]])", ATTENTION),
     (PERMUTATION, "// size) * size + 1", "// size) * size", "batches/test_permutation"),

@@ -13,8 +13,9 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
-from xlnet.network import heads, modeling
-from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.network import heads, kernels, modeling
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.task import Row
@@ -283,6 +284,33 @@ def test_segments_remember_the_ones_before(graph):
     np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("how", ["cut", "memory"])
+def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, how):
+    """Also that of the summary, in a batch of one segment."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.network import parameters
+    seeds = []
+
+    def noted(rate, seed, first_row):
+        seeds.append(seed)
+        return kernels.Dropout(rate, seed, first_row)
+    monkeypatch.setattr(parameters, "Dropout", noted)
+    config = XLNetConfig(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=True, n_token=9)
+    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3,
+                                  long_document=how)
+    trained = model.TaskModel(config, FineTunedTask(GLUE["cola"], settings),
+                              NetworkSettings(dropout=.5, dropatt=.5))
+    features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
+                    input_mask=tf.zeros([2, 3]), label_ids=tf.zeros([2], tf.int32))
+    trained.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
+    used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
+    with tf.Session() as session:
+        values = [int(value[0]) for value in session.run(used)]
+    assert len(values) >= 6 and len(set(values)) == len(values)
+
+
 def test_balanced_class_weights():
     class_weights = GLUE["cola"].head.class_weights
     rows = [Row("", (), label) for label in "0001"]
@@ -301,7 +329,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].head.loss(heads.Layers, tf.constant(logits), features,
+        value = GLUE["cola"].head.loss(heads.HeadBuilder, tf.constant(logits), features,
                                        LossOptions(*options))
         with tf.Session() as session:
             return session.run(value).mean()
@@ -333,7 +361,7 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
 
 
 def test_patience(tmp_path):
-    chosen = best_checkpoint.Selection(str(tmp_path), "accuracy", patience=2)
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "accuracy", patience=2)
     assert chosen.best() is None and not chosen.is_over()
     for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
         assert not chosen.is_over()

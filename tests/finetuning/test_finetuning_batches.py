@@ -79,9 +79,23 @@ def test_training_sees_every_example_in_each_epoch(path):
     assert seen != sum(numbers(read(path, ROWS, batch_size=4, shuffle_seed=4)), [])
 
 
+@pytest.mark.parametrize("batch_size", [1, 4, 16, 23, 40, ROWS])
+def test_no_batch_has_an_example_twice(path, batch_size):
+    """Not where a pool has the end of an epoch and the start of the next either."""
+    seen = numbers(read(path, 100, batch_size=batch_size, shuffle_seed=3))
+    assert all(len(set(batch)) == batch_size for batch in seen)
+    counts = np.bincount(sum(seen, []), minlength=ROWS)
+    assert counts.max() - counts.min() <= 2
+
+
+def test_a_batch_larger_than_the_file_has_all_of_it(path):
+    first, = numbers(read(path, 1, batch_size=ROWS + 10, shuffle_seed=3))
+    assert len(first) == ROWS + 10 and set(first) == set(range(ROWS))
+
+
 def test_a_resumed_run_gets_the_batches_it_missed(path):
     whole = numbers(read(path, 30, batch_size=4, shuffle_seed=3))
-    for start in (1, 11, 12, 23):
+    for start in (1, 11, 12, 23, 29):
         assert numbers(read(path, 30 - start, batch_size=4, shuffle_seed=3,
                             start_step=start)) == whole[start:]
 

@@ -60,12 +60,13 @@ def train(place, model_dir, **changes):
     return command.run("train_gpu.py", *flags_of(place, model_dir, **changes))
 
 
-def start(place, model_dir, environment=(), **changes):
-    """Starts train_gpu.py as a process of its own, which hears Ctrl-C though the tests may not."""
+def start(place, model_dir, environment=(), before=lambda: None, **changes):
+    """Starts train_gpu.py as a process of its own, which hears Ctrl-C though the tests may not.
+    `before` is called in the process before the program starts."""
     return subprocess.Popen(
         [sys.executable, "train_gpu.py"] + flags_of(place, model_dir, **changes), cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), before()),
         env=dict(os.environ, **dict(environment)))
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.heads import Layers
+from xlnet.network.heads import HeadBuilder
 
 B, T, L = 24, 5, 4
 
@@ -30,8 +30,8 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
     may_begin, may_end = (np.array([True, *(rng.random(L - 1) < .5)]) for _ in range(2))
     assert not (may_follow.all() or may_begin.all() or may_end.all())
     constraints = may_follow, may_begin, may_end
-    found = Layers.best_path(tf.constant(logits), tf.constant(is_step), tf.constant(edges),
-                             *constraints)
+    found = HeadBuilder.best_path(tf.constant(logits), tf.constant(is_step), tf.constant(edges),
+                                  *constraints)
     with tf.Session(graph=graph) as session:
         found = session.run(found)
     assert found.shape == (B, T) and found.dtype == np.int32
@@ -42,7 +42,7 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
 
 def test_where_all_is_allowed_each_step_has_its_own_best(graph):
     logits = np.random.default_rng(1).normal(size=[2, T, L]).astype(np.float32)
-    found = Layers.best_path(tf.constant(logits), tf.fill([2, T], True), tf.fill([2, 2], True),
-                             np.ones([L, L], bool), np.ones(L, bool), np.ones(L, bool))
+    found = HeadBuilder.best_path(tf.constant(logits), tf.fill([2, T], True), tf.fill([2, 2], True),
+                                  np.ones([L, L], bool), np.ones(L, bool), np.ones(L, bool))
     with tf.Session(graph=graph) as session:
         np.testing.assert_array_equal(session.run(found), logits.argmax(axis=2))

@@ -150,7 +150,7 @@ def test_heads(graph, golden, config_name, kind_name):
     labels = {"classification": tuple("abcd"), "regression": None}.get(
         kind_name, tuple(range(choices)))
     task = Task("golden", ("a",), (), ("label",), labels, (), TASK_TYPES[kind_name])
-    nn = heads.Layers(run, task.head.scope(), sequence, padding, lambda: summary)
+    nn = heads.HeadBuilder(run, task.head.scope(), sequence, padding, lambda: summary)
     with contextlib.ExitStack() as scope:
         if kind_name != "multiple_choice":      # the reference's stands beside the network
             scope.enter_context(tf.variable_scope("model"))
@@ -174,7 +174,7 @@ def test_heads_of_spans(graph, golden, config_name, mode):
             xlnet.XLNetConfig(**case.settings["config"]), run, input_ids=inputs["input_ids"],
             seg_ids=inputs["segment_ids"], mask=inputs["input_mask"][:, None] > 0).sequence
     head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4).head
-    nn = heads.Layers(run, "", sequence, inputs["input_mask"], None)
+    nn = heads.HeadBuilder(run, "", sequence, inputs["input_mask"], None)
     is_training = mode == "train"
     outputs = head.beams(nn, inputs["p_mask"], inputs["cls_index"], None if is_training else 3,
                          inputs.get("start_positions", tf.zeros([3], tf.int32)))

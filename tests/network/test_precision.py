@@ -104,7 +104,7 @@ def test_heads(kind):
 
     def loss(precision):
         network = NetworkSettings(precision=precision, **NETWORK)
-        model = TaskModel(CONFIG, task, network, settings, task.head.scope())
+        model = TaskModel(CONFIG, FineTunedTask(task, settings), network)
         return tf.reduce_mean(model.training_loss(
             {name: tf.constant(value) for name, value in features.items()},
             tf.constant([1, 2]), LossOptions()))

@@ -27,7 +27,7 @@ from helpers.pretraining import (
 from xlnet.engine import progress, train_step
 from xlnet.engine.trainer import Trainer
 from xlnet.errors import UserError
-from xlnet.network import noise
+from xlnet.network import stateless_random
 from xlnet.pretraining import objectives
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
@@ -91,7 +91,8 @@ def test_precisions_train_alike(place):
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 200
 
 
-@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16, noise.hashed))
+@pytest.mark.parametrize("draw", (stateless_random.uniform, stateless_random.bits16,
+                                  stateless_random.hashed))
 def test_noise_belongs_to_rows(draw):
     """Rows 2 and 3 of four have the noise that they have alone; it is uniform."""
     with tf.Graph().as_default(), tf.Session() as session:
@@ -247,7 +248,7 @@ def test_time_left(seconds, text):
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     """Those of 32 bits as ever."""
     seeds = [train_step.dropout_seed(seed, tf.constant(7, tf.int64)) for seed in (
-        5, 5 + 2 ** 32, 5 + 2 ** 33, 5 + 2 ** 62)] + [noise.seed_of(5, 7)]
+        5, 5 + 2 ** 32, 5 + 2 ** 33, 5 + 2 ** 62)] + [stateless_random.seed_of(5, 7)]
     with tf.Session() as session:
         found = [int(value[0]) for value in session.run(seeds)]
     assert len(set(found)) == 4 and found[0] == found[-1] == 5 + (7 << 32)

@@ -148,7 +148,7 @@ def test_an_undefined_metric_says_why_once_and_is_no_number(tmp_path, caplog):
 
 def test_an_undefined_metric_chooses_nothing(tmp_path):
     for step, score in ((1, math.nan), (2, .5), (3, math.nan)):
-        chosen = best_checkpoint.Selection(str(tmp_path), "auc", patience=1)
+        chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "auc", patience=1)
         assert (chosen.best() or {"step": 0})["step"] == (0 if step < 3 else 2)
         assert not chosen.add(step, {"auc": score, "loss": 1.}, None) and step == 3 \
             or not chosen.is_over()
@@ -160,7 +160,7 @@ def test_an_undefined_metric_chooses_nothing(tmp_path):
 def test_training_and_evaluation_choose_the_same(tmp_path, metric, lower_is_better):
     results = [{"step": 1, metric: math.nan, "loss": .1}, {"step": 2, metric: .5, "loss": math.nan},
                {"step": 3, metric: .5, "loss": 1.}, {"step": 4, metric: .5, "loss": 1.}]
-    chosen = best_checkpoint.Selection(str(tmp_path), metric, lower_is_better=lower_is_better)
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), metric, lower_is_better=lower_is_better)
     for one in results:
         chosen.add(one["step"], {name: one[name] for name in (metric, "loss")}, None)
     assert chosen.best()["step"] == best_checkpoint.best_evaluation(

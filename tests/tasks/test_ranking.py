@@ -262,7 +262,7 @@ def test_pairwise_head_by_hand(graph):
     from xlnet.settings.network import RunConfig
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0., 0.)
-    nn = heads.Layers(run, "s", None, None, lambda: summary)
+    nn = heads.HeadBuilder(run, "s", None, None, lambda: summary)
     head = RANKING.with_options(pairwise=True).head
     labels = {"label_ids": tf.ones([2])}
     margin = head.logits(nn, labels, is_training=True)

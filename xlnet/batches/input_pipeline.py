@@ -289,7 +289,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
       A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
     is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
-    # Not larger than the file, so that a batch does not have an example of several epochs twice.
+    # Not larger than the file, so that no batch has an example twice: see `_shuffled_pools`.
     if is_training and num_examples is not None:
         pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     first_pool, rest = divmod(start_step, pool_batches)
@@ -323,17 +323,26 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 def _shuffled_pools(path, size, seed, first_pool):
     """An endless dataset of pools, (index int64 [size], serialized string [size]).
 
-    Each epoch has a uniformly random order that is a function of (seed, epoch), so a pool can be
-    read without those before it. Only the order is in memory, 8 bytes a record, not the records.
+    Each epoch has a random order, a function of (seed, epoch). Records with which the epoch before
+    has begun a pool come after that pool: no pool has a record twice, unless it is larger than the
+    file. Only the order is in memory, 8 bytes a record, not the records.
     """
     records = tfrecord.EqualRecords(path)
 
     @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
     def order(epoch):
-        return np.random.default_rng([seed, epoch]).permutation(len(records))
+        numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
+        begun = epoch * len(records) % size     # records that the epoch before gave to this pool
+        if not begun or size > len(records):
+            return numbers
+        others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[:size - begun]
+        return np.concatenate([numbers[others], np.delete(numbers, others)])
 
     def read(pool_index):
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
+        if pool_index == first_pool:            # each order depends on the one before
+            for epoch in range(epochs[0]):
+                order(epoch)
         numbers = np.concatenate([order(int(epoch))[places[epochs == epoch]]
                                   for epoch in np.unique(epochs)])
         return numbers, np.array(records.read(numbers), object)

@@ -208,8 +208,8 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     The text is cut into n-grams, which are laid out on a ring in random order; the tokens on an arc
     of `budget` tokens that begins anywhere are picked. So each token has exactly the chance
     budget / tokens, whatever the words and the order. The order spreads the picked n-grams evenly
-    over the text (`_deal`). Of the words that the ends of the arc cut, at most one stays cut
-    (`_mend`).
+    over the text (`_spread`). Of the words that the ends of the arc cut, at most one stays cut
+    (`_complete_words`).
 
     Four tokens, words 01, 2 and 3, each an n-gram of its own, with keys .6, .2 and .4: the ring is
     2 3 01, that is tokens 2 3 0 1, and the tokens' places on it are 2 3 0 1. An arc of 2 tokens
@@ -223,24 +223,24 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
       bool [B,T].
     """
     length = is_special.shape[1]
-    sizes, deal, dice = np.split(random.uniform(2 * length + 4),         # [B,T], [B,T], [B,4]
-                                 [length, 2 * length], axis=1)
+    sizes, spread, uniforms = np.split(random.uniform(2 * length + 4),   # [B,T], [B,T], [B,4]
+                                       [length, 2 * length], axis=1)
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, sizes, dice[:, :1], permutation.mask_mode)    # [B,T]
+    ngram = _ngrams(words, sizes, uniforms[:, :1], permutation.mask_mode)  # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
-    key = _take(_deal(deal, step), ngram)                                # [B,T], of the n-gram
+    key = _take(_spread(spread, step), ngram)                            # [B,T], of the n-gram
     key = np.where(is_special, np.inf, key)                              # behind the ring
     order = _in_order(key)                                               # [B,T], place -> token
     place = np.empty_like(order)                                         # [B,T], token -> place
     place.ravel()[_flat(order, length)] = np.arange(length)
     tokens = np.maximum(words.tokens, 1)                                 # [B,1], of the ring
-    arc = (dice[:, 1:2] * tokens).astype(np.int64)                       # [B,1], its first place
+    arc = (uniforms[:, 1:2] * tokens).astype(np.int64)                   # [B,1], its first place
     ahead = place - arc
     ahead += tokens * (ahead < 0)                                        # [B,T], places from there
     picked = (ahead < budget[:, None]) & ~is_special                     # [B,T]
     edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens      # [B,2], places
     ends = _take(order, edges)                                           # [B,2], tokens
-    return _mend(picked, words, ends, dice[:, 2:])
+    return _complete_words(picked, words, ends, uniforms[:, 2:])
 
 
 def _in_order(key):
@@ -337,26 +337,26 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     return np.maximum(_count_up_to(begins & words.starts) - 1, 0)
 
 
-def _deal(uniform, step):
+def _spread(uniform, step):
     """Keys [B,T] whose ascending order takes one of each `step` neighbours, then another, ...
 
     In this order any 1/step of the n-grams in a row are about `step` apart, each at a random
     position among its `step` neighbours; rounds are shuffled, so a part of one lies anywhere.
 
-    Step 2, .9 .1 .3 .5: the hands are .9 .1 and .3 .5, whose lower ones are dealt in round 0, so
+    Step 2, .9 .1 .3 .5: the groups are .9 .1 and .3 .5, whose lower ones come in round 0, so
     the keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
     """
     length = uniform.shape[1]
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
-    hands = padded.reshape(len(uniform), -1, step)                # [B,hands,step]
-    rounds: np.ndarray = np.zeros(hands.shape, np.int32)          # [B,hands,step], 0 to step - 1
+    groups = padded.reshape(len(uniform), -1, step)               # [B,groups,step]
+    rounds: np.ndarray = np.zeros(groups.shape, np.int32)         # [B,groups,step], 0 to step - 1
     for i in range(step):
-        rounds += hands[:, :, i, None] < hands
-    return (rounds + hands).reshape(len(uniform), -1)[:, :length]
+        rounds += groups[:, :, i, None] < groups
+    return (rounds + groups).reshape(len(uniform), -1)[:, :length]
 
 
-def _mend(picked, words, ends, dice):
+def _complete_words(picked, words, ends, uniforms):
     """Of the words of the first and the last picked token, leaves at most one cut.
 
     As many tokens as possible move from one word to the other, at random in either direction, so
@@ -371,7 +371,7 @@ def _mend(picked, words, ends, dice):
     Args:
       picked: bool [B,T].
       ends: int [B,2], the first and the last token of the arc.
-      dice: [B,2] in [0, 1).
+      uniforms: [B,2] in [0, 1).
     """
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)           # [B,2,19], tokens
@@ -383,15 +383,16 @@ def _mend(picked, words, ends, dice):
     some = (is_in & picked[rows, near]).sum(axis=2)                               # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
     down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])                        # [B]
-    move = np.where(dice[:, 0] * (up + down) < down, up, -down) * (own[:, 0] != own[:, 1])    # [B]
+    move = np.where(uniforms[:, 0] * (up + down) < down, up, -down)               # [B]
+    move *= own[:, 0] != own[:, 1]
     some = some + move[:, None] * [[1, -1]]                                       # [B,2]
-    turn = (dice[:, 1:] * size).astype(np.int64)                                  # [B,2], tokens
+    turn = (uniforms[:, 1:] * size).astype(np.int64)                              # [B,2], tokens
     index = np.cumsum(is_in, axis=2) - 1 - turn[:, :, None]                       # [B,2,19]
     index += size[:, :, None] * (index < 0)                 # of the word's tokens, from the turn on
-    mended = picked.copy()
+    completed = picked.copy()
     which, _, _ = np.nonzero(is_in)
-    mended[which, near[is_in]] = (index < some[:, :, None])[is_in]
-    return mended
+    completed[which, near[is_in]] = (index < some[:, :, None])[is_in]
+    return completed
 
 
 # ---- targets: the rule of the original implementation ----

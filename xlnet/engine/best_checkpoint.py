@@ -27,7 +27,7 @@ EVALUATIONS_NAME = "evaluations.json"
 _PREVIOUS = "previous-"            # weights that were renamed, as new ones have their name
 
 
-class Selection:
+class BestCheckpoint:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
 
     Args:

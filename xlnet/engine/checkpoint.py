@@ -248,7 +248,8 @@ def shapes(prefix: str) -> dict[str, list[int]]:
 
 
 def weights(prefix: str) -> dict[str, str]:
-    """The weights for inference: dict from the name of a weight to the variable to read.
+    """What the weights of a checkpoint are, for inference and as a start: dict from the name of a
+    weight to the variable to read. Only a run that resumes reads the variables themselves.
 
     That is `<weight>/average` if the run kept an EMA. Before the first update the EMA is 0, and the
     weight itself is read.
@@ -285,7 +286,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
 def check_type(prefix: str) -> None:
     """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    for name in sorted(places_of(types).values()):
+    for name in sorted(weights(prefix).values()):
         if types[name] != tf.float32:
             raise UserError("checkpoint %s: %s is of type %s, expected float32"
                             % (prefix, name, types[name].name))
@@ -310,7 +311,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """
     check_type(prefix)
     found = shapes(prefix)
-    stored = {name: found[place] for name, place in places_of(found).items()}
+    stored = {name: found[place] for name, place in weights(prefix).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
@@ -338,7 +339,7 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
 
 def warm_start(prefix: str, config: XLNetConfig,
                log: Callable[[str], None] = _log.info) -> Comparison:
-    """Makes the network's variables start from a checkpoint. Call it in a `model_fn`.
+    """Makes the network's variables start from a checkpoint's `weights`. Call it in a `model_fn`.
 
     Logs the counts and names of matched, missing and unexpected variables.
     """
@@ -346,10 +347,13 @@ def warm_start(prefix: str, config: XLNetConfig,
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
     comparison = compare(prefix, variables)
-    places = places_of(names(prefix))
+    stored = weights(prefix)
     tf.train.init_from_checkpoint(prefix, {
-        places[name]: by_name[name] for name in comparison.matched})
-    log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
+        stored[name]: by_name[name] for name in comparison.matched})
+    log("started from %s: %d of %d variables%s" % (
+        prefix, len(comparison.matched), len(variables),
+        ", the EMA of the weights" if any(stored[name].endswith("/average")
+                                          for name in comparison.matched) else ""))
     for kind, found in (("not in the checkpoint, started fresh", comparison.missing),
                         ("only in the checkpoint, not used", comparison.unexpected)):
         if found:

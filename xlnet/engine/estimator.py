@@ -55,7 +55,7 @@ class Estimator:
 
         Raises:
           UserError: the checkpoint to resume from lacks a variable that the network needs, a host
-            is lost, or the data is bad.
+            is lost, the data is bad, or a checkpoint cannot be written.
         """
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
@@ -81,13 +81,25 @@ class Estimator:
                     config=strategy.update_config_proto(
                         self._devices.session_config(is_training=True))) as session:
                 while not session.should_stop():
-                    session.run(strategy.experimental_local_results(loss))
+                    try:
+                        session.run(strategy.experimental_local_results(loss))
+                    except tf.errors.OutOfRangeError as e:
+                        if is_end_of_data(e):
+                            break
+                        # The session would end without an error at one of this class.
+                        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
 
     def _step(self, features):
         """The loss, float32 [], once the step is done."""
         spec = self._model_fn(features)
         with tf.control_dependencies([spec.train_op]):
             return tf.identity(spec.loss)
+
+
+def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
+    """Whether a data set has no more batches. Failures to write or read a file, such as "File too
+    large" of a checkpoint, are of the same class."""
+    return "End of sequence" in error.message
 
 
 def _on_cpu(input_fn):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -51,7 +52,7 @@ class AdamW(tf.train.Optimizer):
       rate: float32 scalar, learning rate.
       step: scalar, number of updates so far, skipped ones not counted.
       epsilon: of Adam.
-      weight_decay: 0: off. Biases and layer norms do not decay.
+      weight_decay: 0: off. See `decays`.
       bias_correction: False for the original implementation's rule with weight decay.
       share: function from a variable's name to the factor of its learning rate.
       average_decay: per-step decay of the EMA of the weights; 0: off.
@@ -111,7 +112,7 @@ class AdamW(tf.train.Optimizer):
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
-        if self._weight_decay and not re.search("LayerNorm|bias", name):
+        if self._weight_decay and decays(name):
             # After the gradient: all reads of the weight in this step are done by then, and the
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
@@ -129,12 +130,27 @@ class AdamW(tf.train.Optimizer):
         """The EMA of the weights with bias correction: the mean of the weights after all updates,
         in which the weight of an older one decays by `average_decay` a step."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
-        newest = tf.where(self._updates > 1., (1. - decay) / (1. - decay ** self._updates), 1.)
+        # 1 - decay^n, which cancels in float32: it would be 0 for the first n of 0.99999999.
+        total = -tf.math.expm1(self._updates * math.log(decay))
+        newest = tf.where(self._updates > 1., (1. - decay) / total, 1.)
         if self._is_valid is not None:
             newest = tf.where(self._is_valid, newest, 0.)
         with tf.control_dependencies([update]):
             return average.assign_add(newest * (var.read_value() - average.read_value()),
                                       read_value=False)
+
+
+def decays(name: str) -> bool:
+    """Whether weight decay applies to a variable: not to biases, nor to scale and shift of layer
+    norms, by the last part of the name.
+
+    It applies to `r_w_bias`, `r_r_bias` and `r_s_bias`, as in the original implementation. They are
+    vectors that are added to queries (u and v of Transformer-XL), not offsets of an output.
+    """
+    last = name.rpartition("/")[2]
+    if last in ("r_w_bias", "r_r_bias", "r_s_bias"):
+        return True
+    return not (last.endswith("bias") or last in ("gamma", "beta"))
 
 
 def layer_of(name: str) -> Optional[int]:

@@ -6,7 +6,6 @@ Shape letters: m examples, B batch.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from xlnet import errors
 from xlnet.engine import devices, progress
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import Devices
+from xlnet.engine.estimator import is_end_of_data
 
 _log = logging.getLogger(__name__)
 
@@ -139,10 +139,14 @@ class Answering:
                     running, return_when=concurrent.futures.FIRST_COMPLETED)
                 for future in done:
                     number = running.pop(future)
-                    with contextlib.suppress(tf.errors.OutOfRangeError):
+                    try:
                         answers = future.result()
-                        running[start(number)] = number
-                        yield number, answers
+                    except tf.errors.OutOfRangeError as e:
+                        if not is_end_of_data(e):
+                            raise
+                        continue
+                    running[start(number)] = number
+                    yield number, answers
 
 
 def _real_rows(batch):

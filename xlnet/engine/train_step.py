@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint, optimizer
 from xlnet.engine.devices import mean_over_replicas
 from xlnet.engine.estimator import EstimatorSpec
-from xlnet.network import noise, ops, parameters
+from xlnet.network import ops, parameters, stateless_random
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 
@@ -27,8 +27,8 @@ _STEP = "training_step"    # the graph's collection of `Step`s, one of each repl
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, uint64 [1]: a function of the run's seed and the step."""
-    of_step = noise.seed_of(seed, step)     # of the low 32 bits of the seed
-    return noise.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
+    of_step = stateless_random.seed_of(seed, step)     # of the low 32 bits of the seed
+    return stateless_random.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

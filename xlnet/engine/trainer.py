@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import lock
 from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
-from xlnet.engine.best_checkpoint import Selection
+from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
 from xlnet.engine.predictor import Answering
@@ -92,13 +92,14 @@ class Trainer(tf.train.SessionRunHook):
     """
 
     def __init__(self, job: Job, settings: RunSettings, optimization: OptimizationSettings,
-                 devices: Devices, selection: Selection):
+                 devices: Devices, selection: BestCheckpoint):
         self._job = job
         self._settings = settings
         self._optimization = optimization
         self._devices = devices
         self._selection = selection
         self._model_dir = settings.model_dir
+        self._place = lock.Place(settings.model_dir, "model_dir")
         self._last = optimization.train_steps
         self._stop = StopSignal()
         self._has_stopped = False       # by a signal on any host
@@ -110,8 +111,8 @@ class Trainer(tf.train.SessionRunHook):
           False if a signal stopped it.
 
         Raises:
-          UserError: another run trains in the directory, its checkpoints are damaged, or training
-            failed.
+          UserError: another run trains in the directory, its checkpoints are damaged, it was
+            removed or moved meanwhile, or training failed.
         """
         devices.set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
@@ -128,6 +129,7 @@ class Trainer(tf.train.SessionRunHook):
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
             self._train()
+            self._place.check()
             return self._say_end()
 
     def _resume(self):
@@ -217,6 +219,7 @@ class Trainer(tf.train.SessionRunHook):
 
     def _save(self, session):
         """Saves, evaluates and removes old checkpoints. A signal interrupts the evaluation."""
+        self._place.check()
         memories, self._saved = self._job.memories, self._step
         if memories:
             memories.save(session, self._step)
@@ -245,6 +248,7 @@ class Trainer(tf.train.SessionRunHook):
         if not (self._job.evaluate and self._devices.is_chief):
             return
         result = self._job.evaluate(step, prefix)
+        self._place.check()
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, BEST))
 
@@ -280,14 +284,15 @@ class _Interrupted(BaseException):
 
 
 class StopSignal:
-    """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step through a number
-    that each step sums. A second Ctrl-C ends the program at once.
+    """SIGTERM, SIGINT (Ctrl-C), or SIGUSR1 and SIGUSR2 of batch systems on any host, seen by all
+    hosts in the same step through a number that each step sums. A second Ctrl-C ends the program
+    at once.
 
     A signal that was ignored when the program started stays ignored: shells start background jobs
     with SIGINT ignored.
     """
 
-    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
     def __init__(self):
         self._asked, self._before, self._may_interrupt = None, {}, False

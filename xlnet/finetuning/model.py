@@ -17,7 +17,7 @@ from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, modeling
-from xlnet.network.noise import fold_in
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.contract import LossOptions
@@ -66,7 +66,7 @@ class TaskModel:
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
     def _logits(self, features, seed, device=None):
-        """(`heads.Layers`, the output layer's logits); seed None: inference."""
+        """(`heads.HeadBuilder`, the output layer's logits); seed None: inference."""
         settings, head, is_training = self.tuned.settings, self.tuned.task.head, seed is not None
         run = self.network.run_config(
             is_training, device=device,
@@ -75,7 +75,7 @@ class TaskModel:
         return nn, head.logits(nn, features, is_training)
 
     def _layers(self, run, count, features, seed):
-        """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""
+        """The network up to the output layer: `heads.HeadBuilder` of [B*C,T,D]; count: C."""
         config, settings = self.config, self.tuned.settings
         ids, segments, padding = (
             tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x      # [B*C,T]
@@ -87,7 +87,7 @@ class TaskModel:
             sequence = modeling.transformer_xl(
                 config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
                 seed=seed).sequence
-        return heads.Layers(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
+        return heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)
 
@@ -114,7 +114,8 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], mask=part[2][:, None] > 0,
-            mems=mems, seed=None if seed is None else fold_in(seed, index))
+            # Folding in 0 is for the summary, see `heads.summarize`.
+            mems=mems, seed=None if seed is None else fold_in(seed, index + 1))
         real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
         real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]

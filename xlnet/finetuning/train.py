@@ -143,7 +143,7 @@ class FineTuner:
             if settings.class_weights else None
         self._training = TrainingModel(self._model, self._optimization, weights, self._devices.xla)
         if settings.do_train:
-            self._selection = best_checkpoint.Selection(
+            self._selection = best_checkpoint.BestCheckpoint(
                 settings.model_dir, task.metrics[0], settings.patience,
                 lower_is_better=task.lower_is_better)
             saved.check(self._config, self._tokenizer)

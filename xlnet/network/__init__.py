@@ -2,5 +2,6 @@
 
 `modeling` is the paper: masks, distances, layers, memory. `kernels` has the plain form of attention
 and the other parts of a layer, `kernels_cpu` the tuned forms with explicit gradients, `parameters`
-the weights, `noise` the random bits, `heads` summary and losses, `incremental` decoding.
+the weights, `stateless_random` the random bits, `heads` summary and losses, `incremental`
+decoding.
 """

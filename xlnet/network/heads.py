@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of, masked_softmax
-from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
     count_to,
     dense,
@@ -25,13 +24,14 @@ from xlnet.network.ops import (
 )
 from xlnet.network.parameters import (
     DTYPES,
-    Network,
+    LayerContext,
     dense_weights,
     get_initializer,
     get_weight,
     head_kernel,
     norm_weights,
 )
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 # loss: [B], of each example. logits: [B,C].
@@ -62,7 +62,7 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
       float32 [B,D].
     """
     # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart.
-    net = Network(config, run, None if seed is None else fold_in(seed, 0), first_row)
+    net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
@@ -159,7 +159,7 @@ def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
     return tf.reshape(loss, shape_of(labels))
 
 
-class Layers:
+class HeadBuilder:
     """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
 
     Args:

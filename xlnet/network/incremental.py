@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.network import heads, modeling
 from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
-from xlnet.network.parameters import Network, layer_weights
+from xlnet.network.parameters import LayerContext, layer_weights
 from xlnet.network.relative_shift import take
 from xlnet.settings.network import RunConfig, XLNetConfig
 
@@ -48,7 +48,7 @@ class IncrementalNetwork:
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
-        self._net = Network(config, run, seed=None)
+        self._net = LayerContext(config, run, seed=None)
         placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None), asked=placeholder(tf.int32),

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.noise import bits16
 from xlnet.network.ops import dense, shape_of
 from xlnet.network.relative_shift import relative_shift
+from xlnet.network.stateless_random import bits16
 
 LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -1e30        # added to the score of a masked key; scores are always float32
@@ -34,7 +34,7 @@ class Kernels(NamedTuple):
 # ---- dropout ----
 
 class Dropout(NamedTuple):
-    """A dropout mask: a function of `seed`, see `noise`, and of the batch element.
+    """A dropout mask: a function of `seed`, see `stateless_random`, and of the batch element.
 
     Attributes:
       rate: the fraction of elements that is dropped; 0: off.
@@ -97,10 +97,11 @@ class Mask(NamedTuple):
 
     Attributes:
       bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
-      sees: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see some.
+      has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see
+        some.
     """
     bias: tf.Tensor
-    sees: Optional[tf.Tensor] = None
+    has_visible_key: Optional[tf.Tensor] = None
 
 
 def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
@@ -149,7 +150,11 @@ def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional
     key [B,N,T,K].
     """
     scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
-    scores += shift(tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True))
+    if keys.k_r.shape[0] == 1:      # a matmul does not broadcast: see `ops.repeated`
+        by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])       # [B,N,T,R]
+    else:
+        by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
+    scores += shift(by_distance)
     if segments is not None:
         same, other = (tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
                        for vector in tf.unstack(biases.seg_embed))                   # [B,N,T,1]
@@ -163,7 +168,7 @@ def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
     if mask is None:
         return tf.nn.softmax(scores)
     probabilities = tf.nn.softmax(scores + mask.bias)
-    return probabilities if mask.sees is None else probabilities * mask.sees
+    return probabilities if mask.has_visible_key is None else probabilities * mask.has_visible_key
 
 
 # ---- feed-forward layer, layer norm ----

@@ -17,9 +17,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
-from xlnet.network.noise import fold_in, hashed
-from xlnet.network.ops import dense, dense_back, in_rows, shape_of
+from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.relative_shift import relative_shift, shift_back, way_back
+from xlnet.network.stateless_random import fold_in, hashed
 
 Pass = Callable[..., Any]       # the elementwise part of a forward or backward pass
 
@@ -142,15 +142,17 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
     inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
     heads = _attend(blocks, run, recompute, inputs, None if mask is None else mask.bias,
                     first_distance, drops)
-    return heads if mask is None or mask.sees is None else heads * tf.cast(mask.sees, heads.dtype)
+    if mask is None or mask.has_visible_key is None:
+        return heads
+    return heads * tf.cast(mask.has_visible_key, heads.dtype)
 
 
 def _towards_same(q, biases, scale):
     """(q + r_s)(same - other): [B,N,T,1]. Vector times matrix takes half the time of matrix times
     vector."""
     same, other = tf.unstack(biases.seg_embed)                                       # [N,1,H]
-    scores = tf.matmul(tf.expand_dims(same - other, 0), q + biases.r_s * scale,
-                       transpose_b=True)                                             # [B,N,1,T]
+    scores = tf.matmul(repeated((same - other)[None], shape_of(q)[0]),
+                       q + biases.r_s * scale, transpose_b=True)                     # [B,N,1,T]
     return tf.reshape(scores, shape_of(q)[:3] + [1])
 
 
@@ -317,9 +319,10 @@ class _Work:
             k_r=tf.matmul(by_distance, q_r, transpose_a=True))           # [B,N,R',H]
 
     def _of_block(self, block, inputs):
-        """The block's rows of q and q_r, and its distances of k_r."""
+        """The block's rows of q and q_r, and its distances of k_r, [B,N,R',H]."""
         k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low:block.high]
-        return _rows(inputs.q, block), _rows(inputs.q_r, block), k_r
+        return (_rows(inputs.q, block), _rows(inputs.q_r, block),
+                repeated(k_r, shape_of(inputs.q)[0]))
 
     def _bits(self, block, p):
         if not self._drops.rate:

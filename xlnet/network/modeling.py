@@ -19,9 +19,15 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network import ops
 from xlnet.network.kernels import Keys, Mask, mask_of
-from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
-from xlnet.network.parameters import Network, Weights, get_initializer, get_weight, layer_weights
+from xlnet.network.parameters import (
+    LayerContext,
+    Weights,
+    get_initializer,
+    get_weight,
+    layer_weights,
+)
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
@@ -87,7 +93,7 @@ class Sinusoids(NamedTuple):
     sign: Optional[tf.Tensor]
 
 
-def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn_type: str,
+def sinusoids_of(net: LayerContext, batch: Any, length: Any, memory_length: Any, attn_type: str,
                  direction: Optional[tf.Tensor]) -> Sinusoids:
     """Distances from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0.
 
@@ -110,7 +116,7 @@ def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn
     return Sinusoids(sine, cosine, sign)
 
 
-def position_keys(net: Network, kernel: tf.Tensor, sinusoids: Sinusoids) -> tf.Tensor:
+def position_keys(net: LayerContext, kernel: tf.Tensor, sinusoids: Sinusoids) -> tf.Tensor:
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
     sine, cosine = (split_heads(dense(half, part), net.config.n_head)
                     for half, part in zip(sinusoids[:2], tf.split(kernel, 2, axis=0)))
@@ -140,7 +146,7 @@ class LayerInputs(NamedTuple):
     query: Any
 
 
-def two_streams(net: Network, weights: Weights, inputs: LayerInputs,
+def two_streams(net: LayerContext, weights: Weights, inputs: LayerInputs,
                 ends: bool) -> list[tf.Tensor]:
     """One layer of both streams (paper, equations 1 and 2): the same weights and the same keys, but
     h sees its own token and g does not. Without g it is a layer of Transformer-XL.
@@ -160,7 +166,7 @@ def two_streams(net: Network, weights: Weights, inputs: LayerInputs,
     return streams
 
 
-def keys_of(net: Network, weights: Weights, memory: Optional[tf.Tensor], h: tf.Tensor,
+def keys_of(net: LayerContext, weights: Weights, memory: Optional[tf.Tensor], h: tf.Tensor,
             sinusoids: Sinusoids, segments: Optional[tf.Tensor] = None) -> Keys:
     """Keys and values of [memory, h]; no gradient reaches the memory."""
     def project(kernel):
@@ -172,24 +178,26 @@ def keys_of(net: Network, weights: Weights, memory: Optional[tf.Tensor], h: tf.T
                 segments)
 
 
-def layer(net: Network, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream) -> tf.Tensor:
+def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys,
+          stream: Stream) -> tf.Tensor:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]."""
     q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
     heads = net.kernels.relative_attention(q, keys, weights.biases, stream.mask, stream.segments,
-                                           stream.first_distance, net.drops(net.run.dropatt))
+                                           stream.first_distance, net.next_dropout(net.run.dropatt))
     if stream.weights is not None:
         heads *= net.cast(stream.weights)[:, None, :, None]
     return after_attention(net, weights, x, heads)
 
 
-def after_attention(net: Network, weights: Weights, x: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
+def after_attention(net: LayerContext, weights: Weights, x: tf.Tensor,
+                    heads: tf.Tensor) -> tf.Tensor:
     """The rest of `layer`: x [B,T,D] and the output of attention, heads [B,N,T,H] -> [B,T,D]."""
     run, kernels = net.run, net.kernels
     attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
     x = kernels.layer_norm(x + attended, *weights.attention_norm)
     fed = net.dropout(kernels.feed_forward(x, weights.inner, weights.outer,
-                                           net.config.ff_activation, net.drops(run.dropout)),
-                      run.dropout)
+                                           net.config.ff_activation,
+                                           net.next_dropout(run.dropout)), run.dropout)
     return kernels.layer_norm(x + fed, *weights.feed_forward_norm)
 
 
@@ -233,14 +241,15 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      seed: of dropout, uint64 [1], see `noise`. Needed if `run.is_training` and a rate > 0.
+      seed: of dropout, uint64 [1], see `stateless_random`. Needed if `run.is_training` and a
+        rate > 0.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
 
     Returns:
       `Outputs`; new memories in the dtype of the matmuls.
     """
-    net = Network(config, run, seed, first_row)
+    net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
@@ -267,7 +276,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
 
-def embed(net: Network, input_ids: tf.Tensor,
+def embed(net: LayerContext, input_ids: tf.Tensor,
           query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
     """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
 
@@ -326,7 +335,7 @@ def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[..., Any]:
     """`two_streams` as a function of (seed, first_row, weights, inputs, ends). It reads no
     variables, so it can be traced once for all layers, and run again in the backward pass."""
     def one_layer(seed, first_row, weights, inputs, ends):
-        return two_streams(Network(config, run, seed, first_row), weights, inputs, ends)
+        return two_streams(LayerContext(config, run, seed, first_row), weights, inputs, ends)
     if run.is_training and run.recompute:
         one_layer = functools.partial(ops.recomputed, one_layer)
     # XLA takes all inputs of a function for constants if shapes go from it to its gradient, and so

@@ -146,6 +146,24 @@ def dense_back(y: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     return tf.reshape(x, shape_of(y)[:-1] + [kernel.shape[0]])
 
 
+def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
+    """x [1,...], or [B,...] already, once for each of `batch` batch elements: [B,...].
+
+    For the operands of a matmul, whose batch dimensions must not broadcast. TensorFlow 2.21 with
+    oneDNN, on a processor with AMX, writes out of bounds where they are [B,1] and [1,1], a network
+    with one head: wrong products from the second call on, then a crash. The smallest case:
+
+        product = tf.function(lambda x, y: tf.matmul(x, y, transpose_b=True))
+        for _ in range(5):
+            print(np.unique(product(np.ones([3, 1, 9, 3], "f"), np.ones([1, 1, 18, 3], "f"))))
+
+    prints [3.] each time with TF_ENABLE_ONEDNN_OPTS=0.
+    """
+    if x.shape[0] != 1 or isinstance(batch, int) and batch == 1:
+        return x
+    return tf.tile(x, [batch] + [1] * (len(x.shape) - 1))
+
+
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
     """[B,T,N*H] -> [B,N,T,H]."""
     batch, length, width = shape_of(x)

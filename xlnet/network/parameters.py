@@ -15,14 +15,14 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
-from xlnet.network.noise import fold_in
+from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 LOOPS_FROM = 1024           # d_inner from which loops save more time than compiling them takes
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
-class Network:
+class LayerContext:
     """Sizes, rates, precision, variables, kernels and dropout of a network.
 
     Args:
@@ -56,9 +56,9 @@ class Network:
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
         """Dropout of x [B,...]. Each call has its own mask, a function of the seed and the batch
         element."""
-        return self.kernels.dropout(x, self.drops(rate))
+        return self.kernels.dropout(x, self.next_dropout(rate))
 
-    def drops(self, rate: float) -> Dropout:
+    def next_dropout(self, rate: float) -> Dropout:
         """The next dropout."""
         if not self.run.is_training or not rate:
             return NO_DROPOUT
@@ -128,7 +128,7 @@ class Weights(NamedTuple):
     biases: Biases
 
 
-def layer_weights(net: Network, has_segments: bool) -> Callable[[int], Weights]:
+def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weights]:
     """Returns a function from a layer's number to its `Weights`, variables in `layer_<i>`."""
     biases = _attention_biases(net, has_segments)
 
@@ -145,7 +145,7 @@ def layer_weights(net: Network, has_segments: bool) -> Callable[[int], Weights]:
     return of_layer
 
 
-def head_kernel(net: Network, name: str) -> tf.Tensor:
+def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
     """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
     config = net.config
     with tf.variable_scope(name):
@@ -153,7 +153,7 @@ def head_kernel(net: Network, name: str) -> tf.Tensor:
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
 
-def dense_weights(net: Network, scope: str, width_in: int,
+def dense_weights(net: LayerContext, scope: str, width_in: int,
                   width_out: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Kernel [width_in,width_out] and bias [width_out]."""
     with tf.variable_scope(scope):
@@ -161,7 +161,7 @@ def dense_weights(net: Network, scope: str, width_in: int,
                 net.variable("bias", [width_out], tf.initializers.zeros()))
 
 
-def norm_weights(net: Network) -> tuple[tf.Tensor, tf.Tensor]:
+def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:
     """Gamma and beta of a layer norm, float32 [D] each."""
     with tf.variable_scope("LayerNorm"):
         beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())

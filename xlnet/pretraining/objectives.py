@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.noise import fold_in, seed_of, uniform
 from xlnet.network.ops import gather_rows
+from xlnet.network.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 _MASK_RATE, _RANDOM_RATE = 0.8, 0.1      # of the masked tokens; the others are not changed
@@ -28,8 +28,8 @@ _MASK_RATE, _RANDOM_RATE = 0.8, 0.1      # of the masked tokens; the others are 
 # [B,2], or None.
 Predictions = collections.namedtuple("Predictions", "losses new_mems segment_logits")
 
-# The random bits of one step. seed: uint64 [1], see `network.noise`. first_row: the index of batch
-# element 0 in the global batch.
+# The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row: index
+# of batch element 0 in the global batch.
 RandomBits = collections.namedtuple("RandomBits", "seed first_row")
 # For evaluation: no dropout, and the masked tokens depend on the sequence alone.
 NO_RANDOM_BITS = RandomBits(None, None)

@@ -9,7 +9,7 @@ from typing import Optional
 
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
-from xlnet.engine.best_checkpoint import Selection
+from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.trainer import Job, Trainer
@@ -30,7 +30,7 @@ HELD_OUT_NAME = "held_out.tsv"
 _log = logging.getLogger(__name__)
 
 
-class Run:
+class Pretrainer:
     """A pretraining run: data, model directory, evaluation.
 
     The constructor reads nothing; `prepare` reads and checks, `train` writes.
@@ -134,8 +134,10 @@ class Run:
         Returns:
           False if a signal stopped it.
         """
-        return Trainer(self._job(), self._settings, self._optimization, self._devices, Selection(
-            self._settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME)).train()
+        best = BestCheckpoint(self._settings.model_dir, "loss", lower_is_better=True,
+                              table=HELD_OUT_NAME)
+        return Trainer(self._job(), self._settings, self._optimization, self._devices,
+                       best).train()
 
     def _model(self):
         return PretrainingModel(self._config, self._network, self._optimization, self._settings,

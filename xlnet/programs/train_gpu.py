@@ -51,7 +51,7 @@ def main(settings: PretrainingSettings, architecture: Settings,
     quiet.import_tensorflow()
     from xlnet.engine.devices import connect
     from xlnet.pretraining import sources
-    from xlnet.pretraining.run import Run
+    from xlnet.pretraining.run import Pretrainer
     if settings.do_eval:
         settings, network = as_trained(settings, network)
     settings = with_directories(settings, sources.find_records)
@@ -59,7 +59,7 @@ def main(settings: PretrainingSettings, architecture: Settings,
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    run = Run(settings, config, network, optimization, device, manifest, devices)
+    run = Pretrainer(settings, config, network, optimization, device, manifest, devices)
     if settings.do_eval:
         run.evaluate()
         return

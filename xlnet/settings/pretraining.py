@@ -66,3 +66,6 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
                             "evaluate")
         if self.same_length and self.objective != "causal":
             raise UserError("same_length is True; it belongs to --objective=causal")
+        if self.same_length and not self.mem_len:
+            raise UserError("same_length is True and mem_len is 0: each position would see only "
+                            "itself; expected mem_len of at least 1")

@@ -7,7 +7,7 @@ them. Put it into `registry.TASK_TYPES`, where saved models look it up, and into
 must define the methods that raise NotImplementedError. The others suit the plain case: one text or
 pair of texts in a row, one array as the output.
 
-Task types do not import TensorFlow. Build the output layer from `nn` (`network.heads.Layers`);
+Task types do not import TensorFlow. Build the output layer from `nn` (`network.heads.HeadBuilder`);
 `nn.tf` is TensorFlow.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
@@ -192,7 +192,8 @@ class Reader(_Part):
 # ---- the output layer
 
 class Head(_Part):
-    """The output layer. nn: `network.heads.Layers`; features: a batch, dict of tensors [B, ...]."""
+    """The output layer. nn: a `network.heads.HeadBuilder`; features: a batch, dict of tensors
+    [B, ...]."""
     smooths_labels: ClassVar[bool] = False              # whether `loss` uses label_smoothing
     token_features: ClassVar[tuple[str, ...]] = ()      # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # features for `loss` alone

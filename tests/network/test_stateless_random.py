@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels_cpu, noise, ops
+from xlnet.network import kernels_cpu, ops, stateless_random
 
 SHAPE = 6, 12, 128, 64
 
@@ -21,7 +21,8 @@ def finished(x):
 
 def drawn(*arguments):
     with tf.Graph().as_default(), tf.Session() as session:
-        return session.run([noise.hashed(shape, noise.seed_of(*halves), first_row)
+        return session.run([stateless_random.hashed(
+            shape, stateless_random.seed_of(*halves), first_row)
                             for shape, halves, first_row in arguments])
 
 
@@ -34,14 +35,15 @@ def test_it_is_the_hash_of_its_definition():
         np.testing.assert_array_equal(found[row].ravel(), expected)
 
 
-@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16, noise.hashed))
+@pytest.mark.parametrize("draw", (stateless_random.uniform, stateless_random.bits16,
+                                  stateless_random.hashed))
 def test_xla_draws_the_same(draw):
     """The seed is fed: of constants XLA need not compute anything."""
     with tf.Graph().as_default(), tf.Session() as session:
         seed = tf.placeholder(tf.uint64, [1])
-        compiled = tf2.function(lambda seed: draw([3, 5, 7], noise.fold_in(seed, -1), 2),
+        compiled = tf2.function(lambda seed: draw([3, 5, 7], stateless_random.fold_in(seed, -1), 2),
                                 jit_compile=True, autograph=False)(seed)
-        plain = draw([3, 5, 7], noise.fold_in(seed, -1), 2)
+        plain = draw([3, 5, 7], stateless_random.fold_in(seed, -1), 2)
         for value in (0, 7, 2 ** 32 + 7, 2 ** 64 - 1):
             one, other = session.run([plain, compiled], {seed: [value]})
             np.testing.assert_array_equal(one, other)
@@ -50,10 +52,10 @@ def test_xla_draws_the_same(draw):
 
 def test_a_loop_has_the_noise_of_operations(graph):
     def kept(x, seed, first_row):
-        numbers = noise.hashed(ops.shape_of(x), seed, first_row)
+        numbers = stateless_random.hashed(ops.shape_of(x), seed, first_row)
         return tf.cast(tf.bitwise.right_shift(numbers, tf.constant(8, tf.uint32)), x.dtype)
     x = tf.placeholder(tf.float32, [None, 12, None, 64])
-    arguments = x, noise.seed_of(1, 2), tf.constant(3)
+    arguments = x, stateless_random.seed_of(1, 2), tf.constant(3)
     with tf.Session() as session:
         plain, in_loop = session.run([kept(*arguments), kernels_cpu.loop(kept)(*arguments)],
                                      {x: np.zeros(SHAPE)})

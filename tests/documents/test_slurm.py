@@ -1,0 +1,43 @@
+"""The job script of `docs/how_to/slurm.md`, with programs in place of SLURM's and of the run."""
+
+import os
+import signal
+import subprocess
+import time
+
+import blocks
+import pytest
+from helpers.paths import ROOT
+
+# A run that saves when it is signalled, or ends on its own.
+RUN = """#!/bin/bash
+trap 'echo saved >> log; exit 0' USR1
+echo "began $*" >> log
+for i in $(seq $STEPS); do sleep 0.05; done
+echo ended >> log
+exit $STATUS
+"""
+
+
+@pytest.mark.parametrize("steps, status, is_signalled, log", (
+    (1000, 0, True, ["saved", "requeue 7"]),        # at the time limit
+    (1, 0, False, ["ended"]),                       # all steps done
+    (1, 1, False, ["ended"])))                      # an error
+def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
+    script, = (block.text for block in blocks.of_page(
+        "slurm.md", (ROOT / "docs/how_to/slurm.md").read_text()) if block.language == "bash")
+    for name, text in (("python", RUN), ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
+                       ("job.sh", script)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    job = subprocess.Popen(["bash", "job.sh"], cwd=tmp_path, env=dict(
+        os.environ, PATH="%s:%s" % (tmp_path, os.environ["PATH"]), SLURM_JOB_ID="7",
+        STEPS=str(steps), STATUS=str(status)))
+    end = time.monotonic() + 30
+    while not (tmp_path / "log").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    if is_signalled:
+        job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=60) == status
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "began train_gpu.py --config=run.json", *log]
