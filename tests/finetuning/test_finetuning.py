@@ -13,6 +13,7 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, kernels, modeling
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
