@@ -81,7 +81,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
     with pytest.raises(UserError, match="model: no xlnet_config.json .*; give model_config_path"):
         model_files.read(prefix)
     found = model_files.read(prefix, spiece_model_file=vocabulary,
-                        model_config_path=str(RELEASED / "xlnet_config.json"))
+                             model_config_path=str(RELEASED / "xlnet_config.json"))
     assert found.prefix == prefix
 
 

@@ -338,7 +338,7 @@ def test_weights_with_another_vocabulary_are_refused(tmp_path):
     vocabulary_of_other_texts(tmp_path / "new.model")
     from xlnet.tokenization.tokenizer import Tokenizer
     Tokenizer(str(tmp_path / "new.model")).save(str(model / "spiece.model"))
-    with pytest.raises(UserError, match="pretraining.json: the weights beside it were trained with "
+    with pytest.raises(UserError, match="pretraining.json: the weights next to it were trained with "
                        "another vocabulary than .*spiece.model "):
         xlnet.load(str(model))
 

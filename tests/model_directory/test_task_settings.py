@@ -142,4 +142,4 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
         with pytest.raises(UserError, match="held out as dev is %g in " % share):
             task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3), other)
         task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3),
-                        dataclasses.replace(other, allow_changes=True))
+                            dataclasses.replace(other, allow_changes=True))

@@ -74,7 +74,7 @@ def _from_huggingface(source, target, columns, model, tokenizer):
     description = None
     if tokenizer is not None and not huggingface_task.why_not(model):
         description = huggingface_task.describe(model, tokenizer, columns, columns.max_seq_length
-                                         or tokenizer_files.max_length(source) or _LENGTH)
+                                                or tokenizer_files.max_length(source) or _LENGTH)
     with files.new_directory(target) as directory:
         _write_ours(directory, model, ours.weights, tokenizer, description)
     _say("%s -> %s" % (model.class_name, target), model, ours.weights)

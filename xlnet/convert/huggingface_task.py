@@ -112,7 +112,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
     if model.head == weights.CHOICE:
         stored["labels"] = _names_of_answers(model, columns)
     return task_settings.describe(settings, custom.get_task(settings, stored), tokenizer,
-                              model.carried.get("clamp_len", NetworkSettings.clamp_len))
+                                  model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
 
 def _settings(model, columns, common):

@@ -61,7 +61,7 @@ def main(settings: PredictionSettings) -> None:
     chosen = group(**given)
     chosen.check()
     start.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
-                DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
+              DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:

@@ -53,9 +53,9 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
     devices = DeviceSettings(device=chosen.device)
     devices.check()
     found = model_files.read(chosen.model_dir, model_config_path=chosen.model_config_path,
-                        spiece_model_file=chosen.spiece_model_file,
-                        use_checkpoint=chosen.use_checkpoint,
-                        network=NetworkSettings(precision=chosen.precision))
+                             spiece_model_file=chosen.spiece_model_file,
+                             use_checkpoint=chosen.use_checkpoint,
+                             network=NetworkSettings(precision=chosen.precision))
     return Model(found, devices, own.batch_size, own.progress)
 
 

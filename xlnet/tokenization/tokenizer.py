@@ -439,6 +439,6 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
     about = files.read_json(path, "settings").get("about", {}) if os.path.exists(path) else {}
     stored = about.get(SPIECE_NAME)
     if stored and stored != tokenizer.sha256:
-        raise UserError("%s: the weights beside it were trained with another vocabulary than %s "
+        raise UserError("%s: the weights next to it were trained with another vocabulary than %s "
                         "(SHA-256 %.12s, not %.12s)" % (
                             path, tokenizer.path, stored, tokenizer.sha256))

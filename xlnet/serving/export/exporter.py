@@ -68,7 +68,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     files.require_writable(export_dir, "output")
     set_up_process()
     model = model_files.read(model_dir, use_checkpoint=use_checkpoint,
-                        network=NetworkSettings(precision=DTYPES[dtype]), **given)
+                             network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))
     files.make_directory(export_dir)
     with files.new_directory(target) as directory:
