@@ -272,6 +272,12 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place):
     undo()
     assert held_out < more < 40
     assert count(dev_share=0) == 21
+    note = "note: %s was trained on: its scores say little about other texts" % place.path(
+        "copy.tsv")
+    for name, is_noted in (("copy.tsv", True), ("new.tsv", False)):
+        done = place.run("--do_eval=True", **ONE(place, **dict(
+            evaluate, data_dir=None, dev_file=place.path(name))))
+        assert done.returncode == 0 and (note in done.stderr) == is_noted, done
 
 
 # ---- other
