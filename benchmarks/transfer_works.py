@@ -8,9 +8,8 @@ import repository  # finds the library
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
-from xlnet.finetuning.model import TrainingModel
-from xlnet.models import layout
-from xlnet.models.task_model import TaskModel
+from xlnet.finetuning.model import TaskModel, TrainingModel
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import kernels_cpu
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
@@ -55,9 +54,9 @@ def finetuning(kind, network, settings, is_fixed=False):
     task = Task("custom", ("text",), (), ("label",), labels, (), TASK_TYPES[kind])
     if task.type.configured:
         task = task.type.configured(task, settings)
-    model = TrainingModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
-                                    task.head.scope()), OPTIMIZATION)
-    return _fetches(model, _batch(task, settings, is_fixed))
+    tuned = FineTunedTask(task, settings)
+    model = TrainingModel(TaskModel(CONFIG, tuned, NetworkSettings(**network)), OPTIMIZATION)
+    return _fetches(model, _batch(tuned, is_fixed))
 
 
 def settings_of(kind, changes):
@@ -66,12 +65,11 @@ def settings_of(kind, changes):
         _TASK, max_seq_length=LENGTH, **changes))
 
 
-def _batch(task, settings, is_fixed):
-    length = layout.of_records(settings, task).max_seq_length
-    by_token = ("input_ids", "input_mask", "segment_ids",
-                *layout.of_padding(settings, task).token_features)
+def _batch(tuned, is_fixed):
+    task, length = tuned.task, tuned.layout.max_seq_length
+    by_token = ("input_ids", "input_mask", "segment_ids", *tuned.padding.token_features)
     dtypes = {"int": tf.int32, "float": tf.float32}
-    rows = settings.train_batch_size
+    rows = tuned.settings.train_batch_size
     batch = {feature.name: tf.placeholder(dtypes[feature.dtype], [
         rows, *([None] if feature.name in by_token and not is_fixed else feature.shape)])
         for feature in feature_spec.finetuning_features(

@@ -17,10 +17,10 @@ def make_model(directory, model_config_path, spiece_model_file):
     import tensorflow.compat.v1 as tf
 
     from xlnet.engine import checkpoint, devices
-    from xlnet.models import task_json
-    from xlnet.models.task_model import TaskModel
+    from xlnet.finetuning.model import TaskModel
+    from xlnet.model_directory import task_settings
+    from xlnet.model_directory.task_settings import FineTunedTask
     from xlnet.serving import session
-    from xlnet.serving.loaded import TunedFor
     from xlnet.settings.network import NetworkSettings
     from xlnet.tasks.types import custom
     from xlnet.tokenization.tokenizer import Tokenizer
@@ -33,12 +33,11 @@ def make_model(directory, model_config_path, spiece_model_file):
     tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
                                     predict_file="-", max_seq_length=512)
     task = custom.get_task(tuned_with, {"labels": LABELS})
-    described = task_json.describe(tuned_with, task, tokenizer)
-    files.write_json(os.path.join(directory, "task.json"), described)
+    files.write_json(os.path.join(directory, "task.json"),
+                     task_settings.describe(tuned_with, task, tokenizer))
     with tf.Graph().as_default():
-        tuned = TunedFor(task, tuned_with, described["head"])
-        TaskModel(config, task, NetworkSettings(), tuned_with, tuned.scope).predictions(
-            session.placeholders(tuned))
+        tuned = FineTunedTask(task, tuned_with)
+        TaskModel(config, tuned, NetworkSettings()).predictions(session.placeholders(tuned))
         draw = np.random.default_rng(0)
         checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
             devices.base_name(variable): draw.normal(

@@ -75,9 +75,9 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
 
 def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
     """As the test set of IMDb and RACE is."""
-    from xlnet.finetuning import program
+    from xlnet.finetuning import start
     asked = []
-    monkeypatch.setattr(program, "run", lambda settings, *more: asked.append(settings.predict_file))
+    monkeypatch.setattr(start, "run", lambda settings, *more: asked.append(settings.predict_file))
     command.succeed("xlnet predict", model_dir=model_of("regression"), input=str(tmp_path))
     assert asked == [str(tmp_path)]
 

@@ -13,7 +13,7 @@ from helpers.paths import RELEASED
 from helpers.pretraining import make_text
 
 from xlnet.engine.trainer import Trainer
-from xlnet.finetuning.run import Run
+from xlnet.finetuning.evaluate import Evaluator
 
 pytestmark = pytest.mark.slow
 
@@ -181,7 +181,7 @@ FINETUNE = dict(spiece_model_file="large/spiece.model", model_dir="finetuned", d
     ids=("sts-b", "imdb", "race"))
 def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     """On a TPU's command line: it runs on what there is, and says so."""
-    monkeypatch.setattr(Run, "evaluate", lambda self: print("evaluated"))
+    monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
     more = dict(more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8, warmup_steps=1)
     done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
     assert noted(done) == also_noted and ("evaluated" in done.stdout) == (line is not STS_B)

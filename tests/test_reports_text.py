@@ -15,7 +15,7 @@ from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
 from xlnet import cli, encodings, errors
-from xlnet.programs import asking, extract_features, train_sentencepiece
+from xlnet.programs import extract_features, text_inputs, train_sentencepiece
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.text import preparation, reading, recognition
@@ -138,7 +138,7 @@ def test_every_program_that_reads_files_has_the_flag(group):
 def test_texts_to_be_asked_of_another_encoding(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("für\nschön\n".encode("cp1252"))
-    settings = asking.AskingSettings(input=str(path))
+    settings = text_inputs.TextInputs(input=str(path))
     (_, error), _ = settings.texts()
     assert re.search("line 1: not UTF-8: .*--encoding=cp1252", str(error))
     settings = dataclasses.replace(settings, encoding="cp1252")
@@ -158,13 +158,13 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
     path.write_bytes(content)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     name = "-" if is_input else str(path)
-    assert list(asking.lines_of(name, given)) == [
+    assert list(text_inputs.lines_of(name, given)) == [
         ("input %s, line %d" % (name, number), lines[number - 1]) for number in (1, 3)]
 
 
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     path = tmp_path / "texts.txt.gz"
     path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
-    first, second, error, last = (text for _, text in asking.lines_of(str(path)))
+    first, second, error, last = (text for _, text in text_inputs.lines_of(str(path)))
     assert (first, second, last) == ("a", "f\xfcr", "b")
     assert "%s, line 3: not UTF-8: byte 0xff at column 1" % path in str(error)

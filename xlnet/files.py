@@ -7,6 +7,7 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -144,8 +145,18 @@ def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> Non
 
 
 def write_json(path: str, value: object, is_lasting: bool = True) -> None:
-    """Writes `value` as indented JSON, as `write_lines` does."""
-    write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"], is_lasting)
+    """Writes `value` as indented JSON, as `write_lines` does. NaN, which JSON does not have, is
+    null."""
+    text = json.dumps(_without_nan(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_lines(path, [text + "\n"], is_lasting)
+
+
+def _without_nan(value):
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def parse_json(text: Union[str, bytes]) -> Any:
@@ -253,12 +264,17 @@ def check_output(output: Optional[str], paths: Iterable[str], what: str = "outpu
 
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
+    if not is_writable(directory):
+        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
+                        "directory, or change the rights" % (what, directory))
+
+
+def is_writable(directory: str) -> bool:
+    """Whether files can be made in `directory`, which need not exist."""
     there = os.path.abspath(directory)
     while not os.path.exists(there):
         there = os.path.dirname(there)
-    if not os.path.isdir(there) or not os.access(there, os.W_OK):
-        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
-                        "directory, or change the rights" % (what, directory))
+    return os.path.isdir(there) and os.access(there, os.W_OK)
 
 
 def require_utf8(path: str, what: str) -> None:
@@ -303,6 +319,16 @@ def sha256(path: str) -> str:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file, or of all files in a directory with their names."""
+    if not os.path.isdir(path):
+        return sha256(path)
+    found = sorted(os.path.join(directory, name) for directory, _, names in os.walk(path)
+                   for name in names)
+    return hashlib.sha256("".join("%s %s\n" % (sha256(each), os.path.relpath(each, path))
+                                  for each in found).encode()).hexdigest()
 
 
 # Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems. tf.io.gfile would import

@@ -21,7 +21,7 @@ FLAGS_PAGE = "reference/flags.md"
 
 API = (
     ("load.md", "load: a trained model", (
-        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
+        "xlnet.serving.load.load", "xlnet.model_directory.model_files.LoadedModel",
         "xlnet.serving.model.Model")),
     ("network.md", "The network", (
         "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",

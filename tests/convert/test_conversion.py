@@ -13,7 +13,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
+from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
 from xlnet.engine import checkpoint, checkpoint_tools
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -80,8 +80,8 @@ class Folder:
         return self.edit(vocab_size=count).write(tensors)
 
     def convert(self, target, *vocabulary, **columns):
-        conversion.from_huggingface(str(self.path), str(target), described.Columns(**columns),
-                                    *vocabulary)
+        conversion.from_huggingface(str(self.path), str(target),
+                                    huggingface_task.Columns(**columns), *vocabulary)
         return {name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
                 for name, _ in tf.train.list_variables(checkpoint.resolve(str(target)))}
 
@@ -355,12 +355,6 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
-    path = tmp_path / "ours" / "task.json"
-    path.write_text(json.dumps({name: value for name, value in kept.items() if name != "kind"}))
-    to_huggingface(tmp_path, "older")
-    older = stored(tmp_path / "older", "config.json")
-    assert kind == "multi_label" or older == after      # before there were kinds nothing said so
-
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
     model = folder("multiple_choice").give_vocabulary(vocabulary)
@@ -440,7 +434,7 @@ def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
         for pair in weights.pairs(config, (weights.LM,))})
     to_huggingface(tmp_path, "theirs")
     conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
-                                described.Columns())
+                                huggingface_task.Columns())
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
     names = sorted(checkpoint.names(prefixes[0]))
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319

@@ -11,7 +11,7 @@ from helpers.golden import assert_close
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.convert import config_json, conversion, described
+from xlnet.convert import config_json, conversion, huggingface_task
 from xlnet.engine import checkpoint, train_step
 from xlnet.network import heads, modeling
 from xlnet.settings.network import CARRIED_NAME
@@ -29,7 +29,7 @@ class Converted:
 
     def __init__(self, source, directory):
         self.source = source
-        conversion.from_huggingface(str(self.source), str(directory), described.Columns())
+        conversion.from_huggingface(str(self.source), str(directory), huggingface_task.Columns())
         self.prefix = checkpoint.resolve(str(directory))
         self.directory = directory
         self.config = xlnet.XLNetConfig(json_path=str(directory / "xlnet_config.json"))

@@ -10,7 +10,7 @@ from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from xlnet.convert import conversion, described, safetensors, tokenizer_files, tokenizer_json
+from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, tokenizer_json
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -135,13 +135,13 @@ def test_it_goes_with_the_converted_model(vocabulary, tmp_path, caplog):
     write(theirs, as_that_library_writes(vocabulary, uncased=True))
     config = json.loads((theirs / "config.json").read_text())
     with pytest.raises(UserError, match="has 51 pieces, but vocab_size is 41"):
-        conversion.from_huggingface(str(theirs), str(ours), described.Columns())
+        conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
     (theirs / "config.json").write_text(json.dumps(dict(config, vocab_size=51)))
     tensors = safetensors.read(str(theirs / "model.safetensors"))
     tensors["transformer.word_embedding.weight"] = np.zeros([51, 24], np.float32)
     safetensors.write(str(theirs / "model.safetensors"), tensors)
     with caplog.at_level("INFO"):
-        conversion.from_huggingface(str(theirs), str(ours), described.Columns())
+        conversion.from_huggingface(str(theirs), str(ours), huggingface_task.Columns())
     # Its "3," is an added token, at which that library parts texts.
     assert " has 3, as added tokens" in caplog.messages[0]
     assert "cuts text as it does" not in caplog.text

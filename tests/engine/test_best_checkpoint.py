@@ -89,7 +89,7 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     (False, (.5, .7, .7, .7), 3), (True, (.5, .3, .3, .3), 3), (False, (.5, .5, .5, .5), 3)))
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better, metric, best):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better,
-                                       table="scores.tsv")
+                                            table="scores.tsv")
     for step, score, loss in zip((1, 2, 3, 4), metric, (2., 2., 1., 1.)):
         assert not chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == best

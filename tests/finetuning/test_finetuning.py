@@ -13,7 +13,7 @@ from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
-from xlnet.models import task_model
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, kernels, modeling
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
@@ -268,7 +268,7 @@ def test_segments_remember_the_ones_before(graph):
         sequences = []
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
-            sequences.append(task_model.read_on(
+            sequences.append(model.read_on(
                 config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
                 length=3)[0])
         mems = [tf.zeros([1, 3, 4])] * 2
@@ -301,11 +301,11 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
                          untie_r=True, n_token=9)
     settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3,
                                   long_document=how)
-    model = task_model.TaskModel(config, GLUE["cola"], NetworkSettings(dropout=.5, dropatt=.5),
-                                 settings, "classification_cola")
+    trained = model.TaskModel(config, FineTunedTask(GLUE["cola"], settings),
+                              NetworkSettings(dropout=.5, dropatt=.5))
     features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
                     input_mask=tf.zeros([2, 3]), label_ids=tf.zeros([2], tf.int32))
-    model.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
+    trained.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
     used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
     with tf.Session() as session:
         values = [int(value[0]) for value in session.run(used)]

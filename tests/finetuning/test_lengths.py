@@ -5,7 +5,8 @@ import json
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.finetuning import lengths
+from xlnet.finetuning.train import in_steps
+from xlnet.model_directory.task_settings import with_length
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.training import OptimizationSettings
 
@@ -16,7 +17,7 @@ def settings_of(directory, **values):
 
 def length_of(directory, *given, **values):
     settings = settings_of(directory, **values)
-    return lengths.with_length(settings, OptimizationSettings(), given)
+    return with_length(settings, OptimizationSettings(), given)
 
 
 def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
@@ -24,7 +25,7 @@ def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
     settings, optimization = length_of(tmp_path)
     assert settings.epochs == 3
     assert caplog.messages == ["note: neither epochs nor train_steps is given: 3 epochs"]
-    settings, optimization = lengths.in_steps(settings, optimization, 400)
+    settings, optimization = in_steps(settings, optimization, 400)
     assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (150, 50, 50)
 
 
@@ -49,13 +50,13 @@ def test_a_length_that_is_given_is_taken(tmp_path):
     (3, {}, (1, 1, 1))])
 def test_once_an_epoch(tmp_path, rows, changes, expected):
     settings = settings_of(tmp_path, epochs=3.0, **changes)
-    settings, optimization = lengths.in_steps(settings, OptimizationSettings(), rows)
+    settings, optimization = in_steps(settings, OptimizationSettings(), rows)
     assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
 
 
 def test_shares_of_the_steps(tmp_path):
     settings = settings_of(tmp_path, epochs=2.0)
-    _, optimization = lengths.in_steps(settings, OptimizationSettings(warmup_ratio=0.1), 400)
+    _, optimization = in_steps(settings, OptimizationSettings(warmup_ratio=0.1), 400)
     assert (optimization.train_steps, optimization.warmup) == (100, 10)
 
 

@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from helpers import vocabulary
 from xlnet.engine import checkpoint
+from xlnet.model_directory import model_files
 from xlnet.network import heads, modeling
-from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.session import Restored
 from xlnet.settings.devices import DeviceSettings
@@ -43,7 +43,7 @@ class Pretrained:
 
     @functools.cached_property
     def model(self):
-        found = loaded.read(str(self.folder))
+        found = model_files.read(str(self.folder))
         return LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))
 
     def _random_weights(self, seed):

@@ -7,10 +7,10 @@ import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
 from xlnet.engine import checkpoint, devices
-from xlnet.models import task_json
-from xlnet.models.task_model import TaskModel
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory import task_settings
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
-from xlnet.serving.loaded import TunedFor
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom
@@ -59,12 +59,11 @@ def make_model(directory, kind, labels=None, **changes):
     settings = group(**values, model_dir=str(directory), task_name="custom", do_predict=True,
                      predict_file="-")
     task = custom.get_task(settings, stored)
-    described = task_json.describe(settings, task, tokenizer)
+    described = task_settings.describe(settings, task, tokenizer)
     (directory / "task.json").write_text(json.dumps(described))
-    tuned = TunedFor(task, settings, described["head"])
+    tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
-        TaskModel(CONFIG, task, NetworkSettings(), settings, tuned.scope).predictions(
-            session.placeholders(tuned))
+        TaskModel(CONFIG, tuned, NetworkSettings()).predictions(session.placeholders(tuned))
         write_random(directory, tf.global_variables())
     return str(directory)
 

@@ -320,8 +320,8 @@ def _make_model(folder, version):
 
 
 def _read_model(folder):
-    from xlnet.serving import loaded
-    found = loaded.read(str(folder / "model"))
+    from xlnet.model_directory import model_files
+    found = model_files.read(str(folder / "model"))
     settings = found.tuned.settings if found.tuned else None
     return [found.config.to_dict(), os.path.basename(found.prefix), found.tokenizer.vocab_size,
             settings and {name: value for name, value in vars(settings).items()

@@ -7,8 +7,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import xlnet
-from xlnet.models import layout
-from xlnet.models.task_model import TaskModel
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -91,7 +91,7 @@ def test_heads(kind):
                 TASK_TYPES[kind])
     if task.type.configured:
         task = task.type.configured(task, settings)
-    length = layout.of_records(settings, task).max_seq_length
+    length = FineTunedTask(task, settings).layout.max_seq_length
     choices = task.head.num_choices(True)
     random = np.random.RandomState(0)
     features = {}
@@ -104,7 +104,7 @@ def test_heads(kind):
 
     def loss(precision):
         network = NetworkSettings(precision=precision, **NETWORK)
-        model = TaskModel(CONFIG, task, network, settings, task.head.scope())
+        model = TaskModel(CONFIG, FineTunedTask(task, settings), network)
         return tf.reduce_mean(model.training_loss(
             {name: tf.constant(value) for name, value in features.items()},
             tf.constant([1, 2]), LossOptions()))

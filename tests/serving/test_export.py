@@ -18,8 +18,9 @@ from helpers.paths import ROOT
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.models import layout
-from xlnet.serving import loaded, session
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory import model_files
+from xlnet.serving import session
 from xlnet.serving.export import exporter, signatures
 from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
@@ -77,13 +78,13 @@ def quick_session():
 
 def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
-    model = loaded.read(directory, network=NetworkSettings(precision=precision))
+    model = model_files.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
     arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer,
-                                         layout.of_records(tuned.settings, task))
+                                         tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
-        answers = model.task_model().predictions(inputs)
+        answers = TaskModel(model.config, tuned, model.network).predictions(inputs)
         session.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
@@ -177,7 +178,7 @@ def test_tags(quick_start, models, tmp_path, caplog):
     with caplog.at_level("INFO"):
         saved = exporter.export(models("tagging"), str(tmp_path / "served"))
     assert "note: as text, a sentence of more than 22 pieces is refused" in caplog.text
-    tagging = loaded.read(models("tagging")).tuned.task
+    tagging = model_files.read(models("tagging")).tuned.task
     rows = [tagging.reader.row(str(i), Asked(text))[0] for i, text in enumerate(sentences)]
     values, arrays, task = expected(models("tagging"), rows)
     wanted = [list(map(str.encode, tags)) for tags in task.scorer.decide(values)]
@@ -273,9 +274,10 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
 @pytest.mark.parametrize("precision, kept", (
     ("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16)))
 def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
-    model = loaded.read(models("classification"), network=NetworkSettings(precision=precision))
+    model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
     with tf.Graph().as_default():
-        model.task_model().predictions(session.placeholders(model.tuned))
+        TaskModel(model.config, model.tuned, model.network).predictions(
+            session.placeholders(model.tuned))
         for variable in tf.global_variables():
             is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(
                 ("/kernel", "/lookup_table"))

@@ -7,7 +7,7 @@ import pytest
 from helpers.language_model import CLAMP_LEN, hidden_in_order
 
 from xlnet.errors import UserError
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.session import Restored
 from xlnet.settings.devices import DeviceSettings
@@ -105,8 +105,8 @@ def test_an_interrupted_change_of_readings_loses_nothing(causal, monkeypatch, in
 
 
 def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
-    assert loaded.read(str(causal.folder)).objective == "causal"
-    found = loaded.read(str(permuted.folder))
+    assert model_files.read(str(causal.folder)).objective == "causal"
+    found = model_files.read(str(permuted.folder))
     assert (found.objective, found.network.clamp_len) == ("permutation", CLAMP_LEN)
 
 
@@ -119,5 +119,5 @@ def test_what_cannot_be_asked_is_refused(causal, tmp_path, text, message):
     folder = shutil.copytree(causal.folder, tmp_path / "model")
     (folder / "pretraining.json").write_text(text)
     with pytest.raises(UserError, match=message):
-        found = loaded.read(str(folder))
+        found = model_files.read(str(folder))
         LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))

@@ -9,8 +9,8 @@ import pytest
 from helpers.laws import law
 from hypothesis import strategies as st
 
-from xlnet.models import layout
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving.model import Model
 from xlnet.settings.devices import DeviceSettings
 
@@ -37,7 +37,7 @@ def models(model_of):
     where that cuts no text in another way, two rows."""
     @functools.cache
     def make(kind):
-        found = loaded.read(model_of(kind))
+        found = model_files.read(model_of(kind))
         settings = found.tuned.settings
         longer = {} if kind in ("regression", "spans") else dict(
             max_seq_length=2 * settings.max_seq_length)
@@ -64,11 +64,12 @@ def parts(value):
 @law(2, 100, pairs=PAIRS)
 def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):
     (model, longer), ask = models(kind), ASK[kind]
-    together, real = parts(ask(model, pairs)), layout.of_padding
+    together, real = parts(ask(model, pairs)), FineTunedTask.padding.fget
     others = [parts([ask(model, [pair])[0] for pair in pairs]),
               parts(list(ask(model, pairs[::-1]))[::-1]), parts(ask(longer, pairs))]
     with pytest.MonkeyPatch.context() as patched:       # as with --xla
-        patched.setattr(layout, "of_padding", lambda *args: real(*args)._replace(multiple=4096))
+        patched.setattr(FineTunedTask, "padding", property(
+            lambda self: real(self)._replace(multiple=4096)))
         others += [parts(ask(longer, pairs)), parts(ask(model, pairs))]
     for numbers, rest in others:
         assert rest == together[1]

@@ -11,8 +11,7 @@ from helpers.models import make_model
 from helpers.paths import ROOT
 
 from xlnet.errors import UserError
-from xlnet.models import resolved
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files, task_settings
 from xlnet.serving.export import exporter
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 
@@ -66,7 +65,7 @@ def tree(directory):
 
 def test_no_setting_that_a_model_keeps_is_a_path():
     for group in (ClassifierSettings, TaggerSettings, SpanSettings):
-        kept = resolved.kept_by_model(group(model_dir="m"))
+        kept = task_settings.kept_by_model(group(model_dir="m"))
         assert len(kept) > 5
         paths = [field.name for field in dataclasses.fields(group)
                  if field.name.endswith(("_dir", "_file", "_path", "_output", "_checkpoint"))]
@@ -82,7 +81,7 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
          "init_checkpoint", "data_dir", "model_dir", "predict_file", "config"), outside),
         spiece_model_file=outside, checkpoint=outside)
     before = tree(directory)
-    found = loaded.read(path)
+    found = model_files.read(path)
     assert (found.tokenizer.path, found.prefix) == (
         os.path.join(path, "spiece.model"), os.path.join(path, "model.ckpt-1"))
     settings = found.tuned.settings

@@ -14,7 +14,7 @@ import numpy as np
 from xlnet import files
 from xlnet.convert import (
     config_json,
-    described,
+    huggingface_task,
     safetensors,
     tokenizer_files,
     tokenizer_json,
@@ -25,7 +25,7 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, check_vocabulary
 
 _log = logging.getLogger(__name__)
 _LENGTH = 512           # of a text, by default [tokens]
@@ -39,7 +39,7 @@ def is_theirs(source: str) -> bool:
 
 # ---- theirs to ours ----
 
-def from_huggingface(source: str, target: str, columns: described.Columns,
+def from_huggingface(source: str, target: str, columns: huggingface_task.Columns,
                      spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
                      keep_accents: Optional[bool] = None) -> None:
     """Writes the directory `target`, which must be new or empty.
@@ -69,11 +69,12 @@ def _from_huggingface(source, target, columns, model, tokenizer):
                             os.path.join(source, config_json.NAME)))
     tensors = safetensors.read_folder(source, model.class_name)
     model = _as_its_weights_are(model, tensors)
-    ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
+    pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
+    ours = weights.to_ours(tensors, pairs, source)
     description = None
-    if tokenizer is not None and not described.why_not(model):
-        description = described.describe(model, tokenizer, columns, columns.max_seq_length
-                                         or tokenizer_files.max_length(source) or _LENGTH)
+    if tokenizer is not None and not huggingface_task.why_not(model):
+        description = huggingface_task.describe(model, tokenizer, columns, columns.max_seq_length
+                                                or tokenizer_files.max_length(source) or _LENGTH)
     with files.new_directory(target) as directory:
         _write_ours(directory, model, ours.weights, tokenizer, description)
     _say("%s -> %s" % (model.class_name, target), model, ours.weights)
@@ -98,7 +99,7 @@ def _as_its_weights_are(model, tensors):
         config = XLNetConfig(**dict(config.to_dict(), untie_r=True))
     labels = model.labels
     if model.head in (weights.SEQUENCE, weights.TOKENS):
-        labels = described.names_of(model, _outputs(tensors))
+        labels = huggingface_task.names_of(model, _outputs(tensors))
     return dataclasses.replace(model, config=config, labels=labels)
 
 
@@ -121,7 +122,7 @@ def _note_what_differs(model, tokenizer, source):
     _note_pooling(model)
     if model.head in (config_json.NETWORK, weights.LM):
         return
-    reason = described.why_not(model) or (
+    reason = huggingface_task.why_not(model) or (
         "no %s and no %s in %s; give --spiece_model_file" % (
             SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None
         else None)
@@ -177,7 +178,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     with files.new_directory(target) as aside:
         if tokenizer is not None:
             values.update(tokenizer_files.write(aside, tokenizer,
-                                                described.max_seq_length(directory)))
+                                                huggingface_task.max_seq_length(directory)))
         files.write_json(os.path.join(aside, config_json.NAME), values)
         safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
@@ -199,11 +200,11 @@ def _describe_ours(directory, config, ours):
     """The `config_json.Model` of a checkpoint, and the name of its output layer."""
     path = os.path.join(directory, CARRIED_NAME)
     came = config_json.read(path) if os.path.exists(path) else None
-    found = described.read(directory, config)
+    found = huggingface_task.read(directory, config)
     if found:
         model, scope = found
     elif came:
-        model, scope = dataclasses.replace(came, config=config), described.scope(came)
+        model, scope = dataclasses.replace(came, config=config), huggingface_task.scope(came)
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
@@ -231,6 +232,7 @@ def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
     if not spiece_model_file and not os.path.exists(path):
         return None
     tokenizer = Tokenizer(path, uncased, keep_accents)
+    check_vocabulary(directory, tokenizer)
     if tokenizer.vocab_size != config.n_token:
         raise UserError("%s has %d pieces, but n_token is %d"
                         % (path, tokenizer.vocab_size, config.n_token))

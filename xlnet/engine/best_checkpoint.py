@@ -7,6 +7,7 @@ import glob
 import logging
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -30,7 +31,7 @@ class BestCheckpoint:
 
     Args:
       model_dir: of the run.
-      metric: name of the metric that selects. Ties go to the lower loss, then to the earlier step.
+      metric: name of the metric that selects, see `best_evaluation`.
       patience: evaluations without improvement after which training stops; 0: never.
       lower_is_better: whether a lower `metric` is better.
       table: name of an additional file with the comma-separated columns step and metric.
@@ -41,7 +42,7 @@ class BestCheckpoint:
         self._path = os.path.join(model_dir, EVALUATIONS_NAME)
         self._table = table and os.path.join(model_dir, table)
         self._model_dir = model_dir
-        self._sign = -1 if lower_is_better else 1
+        self._lower_is_better = lower_is_better
         self.metric = metric
         self.patience = patience
         self.evaluations: list[dict[str, Any]] = []   # see `add`
@@ -50,7 +51,9 @@ class BestCheckpoint:
             if not isinstance(kept, list):
                 raise UserError("%s: found no list of evaluations; remove it: checkpoints that are "
                                 "still there are evaluated again" % self._path)
-            self.evaluations = [one for one in kept if metric in one]
+            self.evaluations = [        # null: a number that is not finite
+                {name: math.nan if value is None else value for name, value in one.items()}
+                for one in kept if metric in one]
             if len(self.evaluations) < len(kept):
                 _log.warning("note: %s: %d of %d evaluations have no %s and are dropped",
                              self._path, len(kept) - len(self.evaluations), len(kept), metric)
@@ -70,7 +73,8 @@ class BestCheckpoint:
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
         is_exported = False
-        if prefix is not None and self._best_step() == step:
+        best = self.best()
+        if prefix is not None and best and best["step"] == step:
             export(prefix, os.path.join(self._model_dir, BEST))
             is_exported = True
         if self._table:
@@ -88,22 +92,30 @@ class BestCheckpoint:
         return is_due(step, every, last) and step not in (one["step"] for one in self.evaluations)
 
     def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation, None without any. An evaluation that is not finite is never
-        better."""
-        return max(self.evaluations, default=None, key=lambda one: (
-            math.isfinite(one[self.metric] + one.get("loss", 0)), self._sign * one[self.metric],
-            -one.get("loss", 0), -one["step"]))
-
-    def _best_step(self) -> Optional[int]:
-        best = self.best()
-        return best["step"] if best else None
+        """As `best_evaluation`."""
+        return best_evaluation(self.evaluations, self.metric, self._lower_is_better)
 
     def is_over(self) -> bool:
-        """Whether the last `patience` evaluations brought no improvement."""
-        if not self.patience or not self.evaluations:
+        """Whether the last `patience` evaluations brought no improvement of a best one."""
+        best = self.best()
+        if not self.patience or not best:
             return False
-        steps = [one["step"] for one in self.evaluations]
-        return len(steps) - 1 - steps.index(self._best_step()) >= self.patience
+        return sum(one["step"] > best["step"] for one in self.evaluations) >= self.patience
+
+
+def best_evaluation(evaluations: Sequence[dict[str, Any]], metric: str,
+                    lower_is_better: bool = False) -> Optional[dict[str, Any]]:
+    """The evaluation that chooses a checkpoint; None if no metric is a finite number.
+
+    Args:
+      evaluations: dicts with `step`, `metric` and mostly `loss`. One whose metric or loss is not
+        finite, such as an undefined metric, is never the best. Ties go to the lower loss, then to
+        the earlier step.
+    """
+    sign = -1 if lower_is_better else 1
+    finite = [one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))]
+    return max(finite, default=None, key=lambda one: (
+        sign * one[metric], -one.get("loss", 0), -one["step"]))
 
 
 def is_due(step: int, every: int, last: int) -> bool:
@@ -113,7 +125,7 @@ def is_due(step: int, every: int, last: int) -> bool:
 
 # ---- the directory of the best checkpoint ----
 
-def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
+def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use; None if there is none.
 
     Args:

@@ -243,6 +243,11 @@ def names(prefix: str) -> list[str]:
     return [name for name, type in types.items() if type != tf.string]
 
 
+def shapes(prefix: str) -> dict[str, list[int]]:
+    """The shapes of the variables in a checkpoint, by name."""
+    return _read(prefix, lambda reader: reader.get_variable_to_shape_map())
+
+
 def weights(prefix: str) -> dict[str, str]:
     """What the weights of a checkpoint are, for inference and as a start: dict from the name of a
     weight to the variable to read. Only a run that resumes reads the variables themselves.
@@ -306,8 +311,8 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
       UserError: nothing matches, a shape differs, or weights are not float32.
     """
     check_type(prefix)
-    shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
-    stored = {name: shapes[place] for name, place in weights(prefix).items()}
+    found = shapes(prefix)
+    stored = {name: found[place] for name, place in weights(prefix).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:

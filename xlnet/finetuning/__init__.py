@@ -1,6 +1,6 @@
-"""Fine-tuning: what training on tasks adds to the engine.
+"""Fine-tuning, as one story read downward.
 
-`rows` has the records and batches of a run, `model` a training step, `lengths` their number; `run`
-trains, evaluates and predicts; `program` is shared by the entry points. Files, labels and metrics
-are in `tasks`, model directories in `models`.
+`start` goes from the settings to the predictions; `data` reads files to batches; `model` is the
+network with the output layer of a task and its loss; `train` trains; `evaluate` evaluates and
+predicts. Task types are in `tasks`, model directories in `model_directory`.
 """

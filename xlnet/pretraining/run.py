@@ -14,16 +14,16 @@ from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.run_settings import KeptSettings, check_weights
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
+from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
 from xlnet.pretraining import sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import TASK_NAME, OptimizationSettings
-from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 if TYPE_CHECKING:
     from xlnet.pretraining.held_out import HeldOut
@@ -84,15 +84,15 @@ class Pretrainer(Job):
         if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
             check_weights(checkpoint.resolve(settings.init_checkpoint), self.config,
                           self._tokenizer, "init_checkpoint")
-        records = {"record_info_dir": self._manifest.digest}
+        contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
-            records["eval_record_info_dir"] = self._held_out.digest
-        self._kept = KeptSettings(      # the architecture in place of the path of its file
+            contents["eval_record_info_dir"] = self._held_out.digest
+        self._saved = SavedRunSettings(     # the architecture in place of the path of its file
             settings.model_dir, PRETRAINING_NAME,
             (settings, self._network, self._optimization, self._device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
-            more=dict(self.config.to_dict(), about=records))
-        self._kept.check(self.config, self._tokenizer)
+            more=self.config.to_dict(), contents=contents)
+        self._saved.check(self.config, self._tokenizer)
 
     def evaluate(self) -> dict[str, float]:
         """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
@@ -187,10 +187,10 @@ class Pretrainer(Job):
                     legacy_word_start=self._tokenizer.is_legacy_word_start)
 
     def begin(self) -> None:
-        self._kept.keep(self.config, self._tokenizer)
+        self._saved.write(self.config, self._tokenizer)
 
     def check_host(self) -> None:
-        self._kept.check_host()
+        self._saved.check_host()
 
     def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, float]:
         assert self._evaluate, "`evaluates` is False"
@@ -206,7 +206,7 @@ class Pretrainer(Job):
             "objective": settings.objective,
             "windows": "%d tokens, %d reused, memory %d, %d predicted" % (
                 manifest.seq_len, manifest.reuse_len, settings.mem_len, settings.num_predict),
-            "settings": " ".join("%s=%s" % item for item in self._kept.values.items()
+            "settings": " ".join("%s=%s" % item for item in self._saved.values.items()
                                  if item[0] != "about"),
         }
 

@@ -41,14 +41,14 @@ class ConversionSettings(TextSettings):
 
 def main(settings: ConversionSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.convert import conversion, described
+    from xlnet.convert import conversion, huggingface_task
     from xlnet.engine import devices
     devices.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
-    of_ours = [field.name for field in dataclasses.fields(described.Columns)]
+    of_ours = [field.name for field in dataclasses.fields(huggingface_task.Columns)]
     if conversion.is_theirs(settings.input):
         refuse(["dtype"], "a checkpoint of ours is float32")
-        columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
+        columns = huggingface_task.Columns(**{name: getattr(settings, name) for name in of_ours})
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
         refuse(of_ours, "a folder of theirs does not have it")

@@ -5,7 +5,7 @@ from typing import Optional
 
 from xlnet import cli
 from xlnet.errors import UserError
-from xlnet.programs import asking
+from xlnet.programs import text_inputs
 from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
@@ -38,7 +38,7 @@ class AttentionSettings(Settings):
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
-    with asking.load(model_settings) as model:
+    with text_inputs.load(model_settings) as model:
         from xlnet.plots import attention
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)

@@ -11,7 +11,7 @@ from typing import Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
-from xlnet.programs import asking
+from xlnet.programs import text_inputs
 from xlnet.serving.settings import LoadSettings, VectorSettings
 from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
@@ -47,7 +47,7 @@ def main(model_settings: LoadSettings, settings: FeatureSettings) -> None:
     features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
     good = row_store.kept(row for row in rows if row.pairs)
-    with asking.load(model_settings, batch_size=settings.batch_size, progress=False) as model:
+    with text_inputs.load(model_settings, batch_size=settings.batch_size, progress=False) as model:
         features.extract(model, good, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
     if len(good) < len(rows):
@@ -68,7 +68,7 @@ def _rows(settings):
     """The texts as examples of a task without labels; bad ones have no `pairs`."""
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
-    path = asking.input_of(settings.input)
+    path = text_inputs.input_of(settings.input)
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (

@@ -6,14 +6,14 @@ probability of all their pieces in a factorization order.
 
 from xlnet import cli
 from xlnet.errors import UserError
-from xlnet.programs import asking
+from xlnet.programs import text_inputs
 from xlnet.serving.settings import FillingSettings, LoadSettings
 
 
-def main(model_settings: LoadSettings, settings: asking.AskingSettings,
+def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
          how: FillingSettings) -> None:
-    asking.check_files(settings)
-    with asking.load(model_settings) as model:
+    text_inputs.check_files(settings)
+    with text_inputs.load(model_settings) as model:
         def query(texts):
             return model.pipe(texts, "fill", errors="return", **vars(how))
 
@@ -27,10 +27,10 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
             print("\n".join([text] + [
                 "%10.4f %%  %s" % (100 * filling.probability, filling.text)
                 for filling in found]), flush=True)
-        asking.run(settings, query, as_json, show)
+        text_inputs.run(settings, query, as_json, show)
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=__doc__, examples=(
+    cli.run(main, LoadSettings, text_inputs.TextInputs, FillingSettings, about=__doc__, examples=(
         "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
         "--model_dir=model --input=texts.txt --output=fillings.jsonl"))

@@ -68,13 +68,13 @@ def run(group: type[TaskSettings], about: str, examples: Sequence[str],
 def main(settings: FineTuningSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
-    from xlnet.finetuning import program
+    from xlnet.finetuning import start
     check = functools.partial(check_task, settings)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
-        program.prepare(settings, check)
+        start.make_records(settings, check)
         if not settings.does_run:
             return
-    program.run(settings, network, optimization, device, cli.given_names(), check)
+    start.run(settings, network, optimization, device, cli.given_names(), check)
 
 
 def check_task(settings: FineTuningSettings, name: str) -> None:

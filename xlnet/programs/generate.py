@@ -4,15 +4,15 @@ The text is shown as it is generated; --output generates in batches.
 """
 
 from xlnet import cli
-from xlnet.programs import asking
+from xlnet.programs import text_inputs
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
 
-def main(model_settings: LoadSettings, settings: asking.AskingSettings,
+def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
          how: GenerationSettings) -> None:
-    asking.check_files(settings)
+    text_inputs.check_files(settings)
     chosen = dict(vars(how), stop=stop_texts(how.stop))
-    with asking.load(model_settings) as model:
+    with text_inputs.load(model_settings) as model:
         def query(texts):
             return model.pipe(texts, "generate", errors="return", **chosen)
 
@@ -30,10 +30,10 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
                     print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
             if how.samples == 1:
                 print(flush=True)
-        asking.run(settings, query, as_json, show)
+        text_inputs.run(settings, query, as_json, show)
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=__doc__, examples=(
-        "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-        "--model_dir=model --interactive --method=beam"))
+    cli.run(main, LoadSettings, text_inputs.TextInputs, GenerationSettings, about=__doc__,
+            examples=("--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+                      "--model_dir=model --interactive --method=beam"))

@@ -7,7 +7,7 @@ from typing import Optional, get_args
 
 from xlnet import cli
 from xlnet.errors import UserError
-from xlnet.programs import asking
+from xlnet.programs import text_inputs
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
@@ -36,11 +36,11 @@ class PredictionSettings(Settings):
 
 def main(settings: PredictionSettings) -> None:
     from xlnet import files
-    from xlnet.finetuning import program
-    from xlnet.models import resolved
+    from xlnet.finetuning import start
+    from xlnet.model_directory import task_settings
     from xlnet.tasks.files import readers
     from xlnet.tasks.types.registry import TASK_TYPES
-    home = resolved.home_of(settings.model_dir)
+    home = task_settings.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
                         "wrote" % (finetuning.TASK_NAME, settings.model_dir))
@@ -51,7 +51,7 @@ def main(settings: PredictionSettings) -> None:
     if group is finetuning.ClassifierSettings and settings.output.endswith((".json", ".jsonl")):
         raise UserError("output: '%s', expected a name that ends in .tsv or .csv: the predictions "
                         "are a table" % settings.output)
-    path = settings.input if os.path.isdir(settings.input) else asking.input_of(settings.input)
+    path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
@@ -61,8 +61,8 @@ def main(settings: PredictionSettings) -> None:
     given = {name: value for name, value in given.items() if value is not None}
     chosen = group(**given)
     chosen.check()
-    program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
-                DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
+    start.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
+              DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
 
 
 def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None:

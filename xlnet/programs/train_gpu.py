@@ -79,7 +79,7 @@ def as_trained(settings: PretrainingSettings, network: NetworkSettings
                ) -> tuple[PretrainingSettings, NetworkSettings]:
     """The settings with those that the evaluated checkpoint was trained with, as its directory
     says, unless flags were given."""
-    from xlnet.models.resolved import directory_of
+    from xlnet.model_directory.task_settings import directory_of
     directory = directory_of(settings.init_checkpoint or settings.model_dir)
     parent = os.path.dirname(os.path.abspath(directory))      # that of DIRECTORY/best
     path = _first_there(PRETRAINING_NAME + ".json", (directory, parent))
@@ -129,7 +129,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
                         manifest: "AnyManifest") -> XLNetConfig:
     """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
     checkpoint's directory. Flags override a JSON file, each with a note."""
-    from xlnet.models.resolved import directory_of
+    from xlnet.model_directory.task_settings import directory_of
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
     homes = [settings.model_dir]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xlnet.models.layout import Padding
+from xlnet.model_directory.task_settings import Padding
 from xlnet.serving.session import IDS
 
 Arrays = dict[str, np.ndarray]      # by name, [m, ...]

@@ -17,8 +17,8 @@ import numpy as np
 
 from xlnet.engine import train_step
 from xlnet.errors import UserError
+from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network.incremental import IncrementalNetwork
-from xlnet.serving.loaded import LoadedModel
 from xlnet.serving.session import Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 

@@ -41,7 +41,7 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
       UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
     """
     quiet.import_tensorflow()
-    from xlnet.serving import loaded
+    from xlnet.model_directory import model_files
     from xlnet.serving.model import Model
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
@@ -52,10 +52,10 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
         "use_checkpoint": use_checkpoint, "device": device, "precision": precision})
     devices = DeviceSettings(device=chosen.device)
     devices.check()
-    found = loaded.read(chosen.model_dir, model_config_path=chosen.model_config_path,
-                        spiece_model_file=chosen.spiece_model_file,
-                        use_checkpoint=chosen.use_checkpoint,
-                        network=NetworkSettings(precision=chosen.precision))
+    found = model_files.read(chosen.model_dir, model_config_path=chosen.model_config_path,
+                             spiece_model_file=chosen.spiece_model_file,
+                             use_checkpoint=chosen.use_checkpoint,
+                             network=NetworkSettings(precision=chosen.precision))
     return Model(found, devices, own.batch_size, own.progress)
 
 

@@ -20,12 +20,13 @@ from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError, did_you_mean
-from xlnet.models import layout
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory.model_files import LoadedModel
+from xlnet.model_directory.task_settings import FineTunedTask, Padding
 from xlnet.serving import attention, batches, filling, generation, jobs, session, vectors
 from xlnet.serving.attention import Attention
 from xlnet.serving.jobs import Job
 from xlnet.serving.language_model import LanguageModel
-from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
@@ -244,7 +245,7 @@ class Model:
         """n arrays [k,D], or [k,T,D] of each text's own tokens."""
         found: list[Any] = [None] * len(lengths)
         for numbers, batch in batches.by_length(
-                arrays, self.max_seq_length, layout.Padding("left", (), 8), self._batch_size):
+                arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
             for number, values in zip(numbers, np.stack(
                     self._vectors_part()(wanted, batch), axis=1)):              # [k,D], [k,T',D]
                 found[number] = values if pooling != "none" else \
@@ -443,7 +444,7 @@ class Model:
             return [method.result([next(results) for _ in mine]) for mine in items]
         return Job(prepare, compute, self._at_once)
 
-    def _tuned(self, verb: Optional[str]) -> TunedFor:
+    def _tuned(self, verb: Optional[str]) -> FineTunedTask:
         tuned = self._loaded.tuned
         if tuned is None:
             raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
@@ -453,17 +454,17 @@ class Model:
                 verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
-    def _values(self, tuned: TunedFor, rows: list[Row]) -> Any:
+    def _values(self, tuned: FineTunedTask, rows: list[Row]) -> Any:
         """The `contract.Predictions.values` for some rows."""
         task, reader = tuned.task, tuned.task.reader
-        how = layout.of_records(tuned.settings, task)
+        how = tuned.layout
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
         self._note_cut(records)
         part = self._task_part(tuned)
         joined = in_order_of_records([
             dict(part({name: name for name in part.names}, batch), index=numbers)
             for numbers, batch in batches.by_length(
-                records, how.max_seq_length, layout.of_padding(tuned.settings, task),
+                records, how.max_seq_length, tuned.padding,
                 self._batch_size)])
         joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
         return task.head.join(joined, windows if encoding.has_windows(how) else None).values
@@ -471,7 +472,8 @@ class Model:
     def _task_part(self, tuned):
         def build():
             inputs = session.placeholders(tuned)
-            return inputs, self._loaded.task_model().predictions(inputs)
+            model = TaskModel(self._loaded.config, tuned, self._loaded.network)
+            return inputs, model.predictions(inputs)
         return self._open().part("task", build)
 
     def _open(self) -> session.Restored:

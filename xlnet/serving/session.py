@@ -18,9 +18,8 @@ from xlnet.engine import checkpoint
 from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError
-from xlnet.models import layout
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
-from xlnet.serving.loaded import TunedFor
 from xlnet.settings.devices import DeviceSettings
 
 Tensors = dict[str, tf.Tensor]       # by name
@@ -30,11 +29,11 @@ _DTYPES = {"int": tf.int32, "float": tf.float32}
 IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number of tokens
 
 
-def placeholders(tuned: TunedFor) -> Tensors:
+def placeholders(tuned: FineTunedTask) -> Tensors:
     """The features of a record that predictions depend on, for any batch size, and for any length
     where there is one value for each token."""
     task = tuned.task
-    length = layout.of_records(tuned.settings, task).max_seq_length
+    length = tuned.layout.max_seq_length
     features = feature_spec.finetuning_features(
         length, task.head.features(length), task.head.num_choices(False))
     inputs = {}

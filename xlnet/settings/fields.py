@@ -66,7 +66,7 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
         other output goes to the standard error.
       need: its group of `--help`; None: that of its class.
       resume: the value that a resumed run must have: the same; the same if the run evaluates; or
-        any, where the value does not affect training.
+        any, where the value does not affect training, or is a path whose content is compared.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
                 "above": above, "below": below, "instead_of": instead_of, "aliases": aliases,

@@ -22,12 +22,13 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                               need=Need.TASK, resume="any")
     data_dir: str = setting("", "directory of the task's files; custom: train, dev (or validation) "
                             "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
-                            need=Need.TEXT)
+                            need=Need.TEXT, resume="any")
     train_file: Optional[str] = setting(None, "files to train on instead of those in data_dir: "
-                                        "comma-separated paths or glob patterns", need=Need.TEXT)
+                                        "comma-separated paths or glob patterns", need=Need.TEXT,
+                                        resume="any")
     dev_file: Optional[str] = setting(None, "files to evaluate on instead of those in data_dir",
                                       aliases=("validation_file", "eval_file"), need=Need.TEXT,
-                                      resume="evaluation")
+                                      resume="any")
     test_file: Optional[str] = setting(None, "files of the test split instead of those in data_dir",
                                        need=Need.TEXT, resume="any")
     output_dir: str = setting("", "directory that keeps tokenized records; if not given, records "
@@ -37,7 +38,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                    help="SentencePiece model; if not given, that of model_dir or "
                                    "of init_checkpoint")
     model_config_path: str = as_in(RunSettings, "model_config_path", default="")
-    # None until the size of an epoch is known (`finetuning.lengths.in_steps`).
+    # None until the size of an epoch is known (`finetuning.train.in_steps`).
     save_steps: int = as_in(RunSettings, "save_steps", default=None, help="interval between "
                             "checkpoints [steps]; if not given, an epoch, at most 1000")
     eval_steps: int = as_in(RunSettings, "eval_steps", default=None, help="interval between the "

@@ -22,6 +22,7 @@ import sentencepiece
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.settings.pretraining import PRETRAINING_NAME
 
 WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
 
@@ -429,3 +430,15 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
+    """Raises UserError unless weights in `directory` were pretrained with this vocabulary, or their
+    settings do not say it."""
+    path = os.path.join(directory, PRETRAINING_NAME + ".json")
+    about = files.read_json(path, "settings").get("about", {}) if os.path.exists(path) else {}
+    stored = about.get(SPIECE_NAME)
+    if stored and stored != tokenizer.sha256:
+        raise UserError("%s: the weights next to it were trained with another vocabulary than %s "
+                        "(SHA-256 %.12s, not %.12s)" % (
+                            path, tokenizer.path, stored, tokenizer.sha256))

@@ -18,8 +18,7 @@ import xlnet
 from xlnet import files
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError, did_you_mean
-from xlnet.models import task_json
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files, task_settings
 from xlnet.serving.export import readme
 from xlnet.serving.export.signatures import BUILDERS
 from xlnet.serving.server import saved_model
@@ -68,8 +67,8 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
         raise UserError("output: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "output")
     set_up_process()
-    model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
-                        network=NetworkSettings(precision=DTYPES[dtype]), **given)
+    model = model_files.read(model_dir, use_checkpoint=use_checkpoint,
+                             network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))
     files.make_directory(export_dir)
     with files.new_directory(target) as directory:
@@ -158,7 +157,7 @@ def _write_extra(model, directory, dtype, made):
     model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
     if model.tuned:
         tuned = model.tuned
-        files.write_json(os.path.join(extra, TASK_NAME), task_json.describe(
+        files.write_json(os.path.join(extra, TASK_NAME), task_settings.describe(
             tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len))
         if tuned.task.labels is not None:
             files.write_json(os.path.join(extra, LABELS_NAME), list(tuned.task.labels))

@@ -13,12 +13,12 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
 from xlnet.errors import UserError
-from xlnet.models import layout
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network import heads, modeling
 from xlnet.serving import session
 from xlnet.serving.export.graph_encoding import WINDOW_OF, GraphEncoder
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.features.encoding import Layout
 
 GROUP = 32 * 512 ** 2           # windows x tokens² computed together
@@ -41,8 +41,7 @@ def _of_ids(loaded):
 
 def _of_text(loaded):
     tuned = _tuned(loaded)
-    encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), layout.of_records(
-        tuned.settings, tuned.task), tuned.task.replacements)
+    encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.replacements)
     texts: dict[str, tf.Tensor] = {}
 
     def text(name, *shape):
@@ -53,7 +52,8 @@ def _of_text(loaded):
 
 
 def _answers(loaded, features):
-    head, network = loaded.tuned.task.head, loaded.task_model().predictions
+    head = loaded.tuned.task.head
+    network = TaskModel(loaded.config, loaded.tuned, loaded.network).predictions
     if WINDOW_OF in features:
         outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
     else:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files
 from xlnet.serving.export import readme
 from xlnet.serving.model import Model
 from xlnet.serving.server.saved_model import Input, as_row, plain, refuse_parameters
@@ -51,7 +51,7 @@ class ModelDirectory:
     alone = _OF_LANGUAGE_MODELS         # a long text would block the batches
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
-        found = loaded.read(path, **given)
+        found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(found, device, min(
             max(budget // found.max_seq_length ** 2, 1), _MOST))

@@ -16,8 +16,8 @@ from google.protobuf import json_format
 
 from xlnet import errors, files
 from xlnet.errors import UserError
+from xlnet.model_directory.model_files import MAX_SEQ_LENGTH
 from xlnet.serving.export.graph_tokenizer import require_tensorflow_text
-from xlnet.serving.loaded import MAX_SEQ_LENGTH
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 

@@ -51,8 +51,7 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
     dev is held out of the train file. Arguments and errors as in `read_rows`."""
     if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
         return {part: _read_part(task, data_dir, part, need_labels)}
-    # A train file has labels; without them faulty rows would stay, and the sample be another one.
-    parts = hold_out(_read_part(task, data_dir, "train", True), task.dev_share, task.dev_seed)
+    parts = hold_out(_read_part(task, data_dir, "train", True), task.dev_share)
     if not all(parts):
         raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
                         " two rows (of other texts, queries) or more, or a file to evaluate on"
@@ -60,49 +59,28 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
     return dict(zip(("train", "dev"), parts))
 
 
-def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
-    """Splits rows into (train, dev), stratified by label.
+def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
+    """Splits rows into (train, dev) by a hash of their text, so that a row stays in its part when
+    others are added, removed, sorted or labelled in another way.
 
-    Rows of one query are in the same part, and so are those of the same text, unless each text
-    has more rows than dev may have.
+    Rows of one query are in the same part, and so are those of the same text, unless there is only
+    one.
 
     Args:
-      share: the fraction of the rows, or of the queries, that is dev; at least one row, and at most
-        all but one.
-      seed: of the choice.
+      share: about the fraction of the texts, or of the queries, that is dev; at least one, and at
+        most all but one.
     """
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
-    labels = np.fromiter((row.label if isinstance(row.label, float) else digest(str(row.label))
-                          for row in rows), np.float64, len(rows))
-    if rows[0].query is not None:
-        is_dev = _held_out(units, labels, share, seed, by_unit=True)
-    else:
-        is_dev = _held_out(units, labels, share, seed)
-        if not is_dev.any():
-            is_dev = _held_out(np.arange(len(rows)), labels, share, seed)
-    return tuple(kept(itertools.compress(rows, is_dev == part)) for part in (False, True))
-
-
-def _held_out(units, labels, share, seed, by_unit=False):
-    """Which rows are held out, bool [n]: in the order of labels, the fraction `share` of those so
-    far, so that each label has it. Rows with the same number in `units` are in the same part;
-    by_unit: `share` is a fraction of these numbers."""
-    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True,
-                                      return_counts=True)
-    if by_unit:
-        sizes = np.ones_like(sizes)
-    total = sizes.sum()
-    share = max(1, min(round(share * total), total - 1)) / total
-    order = np.random.default_rng(seed).permutation(len(first))
-    is_held_out, held, seen = np.zeros(len(first), bool), 0, 0
-    for index in order[np.argsort(labels[first[order]], kind="stable")]:
-        seen += sizes[index]
-        if held + sizes[index] <= round(seen * share):
-            is_held_out[index] = True
-            held += sizes[index]
-    return is_held_out[unit]
+    hashes = np.unique(units)                   # sorted: the smallest ones are dev
+    if len(hashes) == 1 and rows[0].query is None:      # one text in all rows
+        units = np.fromiter((digest(str(index)) for index in range(len(rows))), np.uint64)
+        hashes = np.unique(units)
+    count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
+    first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
+    return tuple(kept(itertools.compress(rows, is_chosen))
+                 for is_chosen in (units >= first, units < first))
 
 
 def _read_part(task, data_dir, part, need_labels):

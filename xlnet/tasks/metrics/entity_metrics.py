@@ -6,6 +6,7 @@ An entity is right if its words and its label are. Shape letters: n sentences, W
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,19 +21,19 @@ class Counts(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The fraction of the found ones that are right; 0 without any."""
-        return self.right / self.found if self.found else 0.0
+        """The fraction of the found ones that are right; NaN without any."""
+        return self.right / self.found if self.found else math.nan
 
     @property
     def recall(self) -> float:
-        """The fraction of the true ones that are found; 0 without any."""
-        return self.right / self.true if self.true else 0.0
+        """The fraction of the true ones that are found; NaN without any."""
+        return self.right / self.true if self.true else math.nan
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0 if both are 0."""
+        """The harmonic mean of both; NaN if nothing is found or true."""
         both = self.found + self.true
-        return 2 * self.right / both if both else 0.0
+        return 2 * self.right / both if both else math.nan
 
 
 def by_label(found: Sequence[Sequence[schemes.Span]],
@@ -58,19 +59,24 @@ def accuracy(found: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> f
 
 def table(counts: dict[str, Counts]) -> str:
     """Precision, recall, F1 and true entities of each label, as text, and their means: over
-    entities (micro), over labels (macro), over labels by their true entities (weighted)."""
+    entities (micro), over labels (macro), over labels by their true entities (weighted). An
+    undefined ratio is shown and averaged as 0, as in seqeval's report."""
     together = total(counts)
     weights = [count.true for count in counts.values()]
-    lines = [(label or "_", count.precision, count.recall, count.f1, count.true)
-             for label, count in counts.items()]
+    lines = [_line(label or "_", count) for label, count in counts.items()]
     columns = [[line[i] for line in lines] for i in (1, 2, 3)]
     lines += [
-        ("micro avg", together.precision, together.recall, together.f1, together.true),
+        _line("micro avg", together),
         ("macro avg", *(_mean(column, [1] * len(lines)) for column in columns), together.true),
         ("weighted avg", *(_mean(column, weights) for column in columns), together.true)]
     width = max(len(line[0]) for line in lines)
     return "\n".join(["%-*s  precision  recall      f1  entities" % (width, "label")] + [
         "%-*s  %9.4f  %6.4f  %6.4f  %8d" % (width, *line) for line in lines])
+
+
+def _line(label, count):
+    ratios = (count.precision, count.recall, count.f1)
+    return (label, *(0.0 if math.isnan(ratio) else ratio for ratio in ratios), count.true)
 
 
 def _mean(values, weights):

@@ -1,6 +1,8 @@
 """Metrics of labels and scores over a split, by scikit-learn and scipy.
 
-Each task type lists its own. Shape letters: n rows, L labels.
+Each task type lists its own. A metric that is undefined for its rows, such as a correlation with a
+constant, is NaN, as in scikit-learn and scipy; `why_undefined` says why. Shape letters: n rows, L
+labels.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import runpy
 import traceback
 from typing import Callable
@@ -36,17 +39,19 @@ def positive_label(task: Task) -> int:
 
 
 def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """F1 of the `positive_label`; 0 if it is neither true nor predicted."""
+    """F1 of the `positive_label`; undefined if it is neither true nor predicted."""
     from sklearn import metrics
     positive = positive_label(task)
-    return metrics.f1_score(labels == positive, decisions == positive, zero_division=0)
+    return metrics.f1_score(np.equal(labels, positive), np.equal(decisions, positive),
+                            zero_division=math.nan)
 
 
 def _averaged_f1(average):
     def f1(task, decisions, labels, values):
         from sklearn import metrics
         labels, decisions, ids = _occurring(labels, decisions)
-        return metrics.f1_score(labels, decisions, labels=ids, average=average, zero_division=0)
+        return metrics.f1_score(labels, decisions, labels=ids, average=average,
+                                zero_division=math.nan)
     return f1
 
 
@@ -67,15 +72,15 @@ micro_f1 = _averaged_f1("micro")
 
 
 def matthews(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Matthews correlation coefficient; 0 if decisions or labels are constant."""
+    """Matthews correlation coefficient; 0 if decisions are constant, undefined if labels are."""
     from sklearn import metrics
-    return metrics.matthews_corrcoef(labels, decisions)
+    return metrics.matthews_corrcoef(labels, decisions) if np.ptp(labels) else math.nan
 
 
 def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """Area under the ROC curve; for several labels the mean over each against the rest.
 
-    A label of all rows, or of none, has no curve and is left out; 0.5 if there is no curve.
+    A label of all rows, or of none, has no curve and is left out; undefined if there is no curve.
     """
     from sklearn import metrics
     labels, count = np.asarray(labels), len(task.class_names)
@@ -84,24 +89,24 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
         has_label = labels[:, id] > 0 if labels.ndim > 1 else labels == id               # [n]
         if 0 < np.count_nonzero(has_label) < len(has_label):
             areas.append(metrics.roc_auc_score(has_label, values[:, id]))
-    return np.mean(areas or [0.5])
+    return np.mean(areas) if areas else math.nan
 
 
 def pearson(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Pearson correlation of scores; 0 if one side is constant."""
+    """Pearson correlation of scores; undefined if one side is constant."""
     from scipy import stats
     return _correlation(stats.pearsonr, decisions, labels)
 
 
 def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
-    """Spearman rank correlation of scores; 0 if one side is constant."""
+    """Spearman rank correlation of scores; undefined if one side is constant."""
     from scipy import stats
     return _correlation(stats.spearmanr, decisions, labels)
 
 
 def _correlation(measure, predictions, labels):
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
-        return 0.0
+        return math.nan
     # In float64: a narrow range of float32 scores loses digits when the mean is subtracted.
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
@@ -117,14 +122,32 @@ def mae(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
 
 
 def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
-    """Precision, recall, F1 and support of each label, and their averages, as text; arguments as
-    `decisions` and `labels` of a metric."""
+    """Precision, recall, F1 and support of each label that is true or predicted somewhere, and
+    their averages, as text; arguments as `decisions` and `labels` of a metric.
+
+    An undefined ratio is shown as 0 and averaged as 0, as in scikit-learn's reports.
+    """
     from sklearn import metrics
-    ids, names = range(len(task.class_names)), task.class_names
-    if np.ndim(labels) > 1 and len(names) == 1:
-        labels, predictions, ids = _occurring(labels, predictions)
+    is_one = np.ndim(labels) > 1 and len(task.class_names) == 1
+    labels, predictions, ids = _occurring(labels, predictions)
+    names = task.class_names if is_one else [task.class_names[id] for id in ids]
     return metrics.classification_report(labels, predictions, labels=ids, target_names=names,
                                          digits=4, zero_division=0).rstrip()
+
+
+_CONSTANT = "the predicted or the gold scores are all the same"
+_NEITHER = "nothing that it counts is true or predicted"
+_WHY_UNDEFINED = {
+    "auc": "the gold labels are all the same", "matthews": "the gold labels are all the same",
+    "pearson": _CONSTANT, "spearman": _CONSTANT,
+    "f1": _NEITHER, "macro_f1": _NEITHER, "micro_f1": _NEITHER,
+    "precision": "nothing is predicted", "recall": "nothing is true",
+}
+
+
+def why_undefined(name: str) -> str:
+    """Why the metric `name` is NaN, in words."""
+    return _WHY_UNDEFINED.get(name, "it is NaN")
 
 
 # ---- a user's own metric
@@ -132,6 +155,13 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
 def is_own(name: str) -> bool:
     """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss`."""
     return ":" in name
+
+
+def digest_of(name: str) -> str:
+    """A metric's name, of a user's function in a file with the file's content in place of its
+    path."""
+    path, _, function = name.rpartition(":")
+    return "%s:%s" % (files.sha256(path), function) if path.endswith(".py") else name
 
 
 @functools.cache

@@ -6,11 +6,12 @@ import logging
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from xlnet import files
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 from xlnet.tasks.types.task import Row, Task
 
@@ -21,14 +22,15 @@ class Evaluation:
     """Evaluates predictions for examples of a task.
 
     Args:
-      directory: of the files with results.
+      directory: of the files with results; None: none are written.
       threshold: as in `Scorer.decide`.
     """
 
-    def __init__(self, task: Task, directory: str, threshold: float):
+    def __init__(self, task: Task, directory: Optional[str], threshold: float):
         self._task = task
         self._directory = directory
         self._threshold = threshold
+        self._explained: set[tuple[str, str]] = set()       # (split, undefined metric)
 
     def baseline(self, split: str, rows: Sequence[Row]) -> dict:
         """Logs and returns the metrics of predictions that ignore the examples, a dict of
@@ -44,6 +46,8 @@ class Evaluation:
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
+        if scorer.why_undefined(truth):
+            result.update(dict.fromkeys(self._task.metrics, math.nan))
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         collapsed = scorer.collapsed(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
@@ -57,39 +61,54 @@ class Evaluation:
         return result
 
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
-        """Logs a result in a line."""
-        numbers = "  ".join("%s %.4f" % item for item in result.items() if item[0] != "collapsed")
+        """Logs a result in a line; why a checkpoint's metric is undefined in another one, once for
+        a split."""
+        scorer = self._task.scorer
+        numbers = "  ".join("%s %s" % (name, in_words(value)) for name, value in result.items()
+                            if name != "collapsed")
+        for name, value in result.items():
+            is_undefined = name in self._task.metrics and math.isnan(value)
+            is_constant = what == scorer.baseline_words
+            if is_undefined and not is_constant and (split, name) not in self._explained:
+                self._explained.add((split, name))
+                _log.warning("note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
+                             self._task.name, split, name, scorer.why_undefined(scorer.truth(rows))
+                             or split_metrics.why_undefined(name))
         _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers, len(
             rows), "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
-                     results: Sequence[dict]) -> dict:
-        """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as `score`
-        returns them with their step."""
+                     results: Sequence[dict], best: Optional[dict]) -> None:
+        """Writes `eval_results_<split>.json`.
+
+        Args:
+          results: of the checkpoints: dicts as `score` returns them, with their step.
+          best: one of them; None: none is better than others.
+        """
         main_metric = self._task.metrics[0]
-        best = self.best(results)
-        if len(results) > 1:
+        if len(results) > 1 and best:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
                       main_metric, best[main_metric])
-        files.write_json(os.path.join(self._directory, "eval_results_%s.json" % split), {
-            "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
-            "best_step": best["step"], "checkpoints": results})
-        return best
-
-    def best(self, results: Sequence[dict]) -> dict:
-        """The best of some results; of equal ones, the first with the lowest loss."""
-        sign = -1 if self._task.lower_is_better else 1
-        return max(results, key=lambda result: (
-            math.isfinite(result["loss"]), sign * result[self._task.metrics[0]], -result["loss"]))
+        if self._directory:
+            files.write_json(os.path.join(self._directory, "eval_results_%s.json" % split), {
+                "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
+                "best_step": best["step"] if best else None, "checkpoints": results})
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes the confusion matrix as text and as a plot, if the task type has them; values: as
         in `contract.Predictions`."""
         scorer = self._task.scorer
-        text = scorer.table(values, scorer.truth(rows), self._threshold,
-                            os.path.join(self._directory, "confusion_%s.png" % split))
+        directory = self._directory
+        text = scorer.table(values, scorer.truth(rows), self._threshold, os.path.join(
+            directory, "confusion_%s.png" % split) if directory else None)
         if text is None:
             return
-        files.write_text(os.path.join(self._directory, "eval_table_%s.txt" % split), text + "\n")
+        if directory:
+            files.write_text(os.path.join(directory, "eval_table_%s.txt" % split), text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
+
+
+def in_words(value: float) -> str:
+    """A metric for a line of text."""
+    return "undefined" if math.isnan(value) else "%.4f" % value

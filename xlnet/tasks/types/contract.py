@@ -328,6 +328,10 @@ class Scorer(_Part):
                              self.metrics.__getitem__)(name)(
             self.task, decisions, truth, values)) for name in self.task.metrics}
 
+    def why_undefined(self, truth: Any) -> Optional[str]:
+        """Why the gold labels cannot tell predictions apart by any metric; None: they can."""
+        return None
+
     def baseline(self, truth: Any) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
         of the best constant one."""

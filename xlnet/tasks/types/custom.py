@@ -27,7 +27,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
     Args:
       settings: those of the run.
       stored: the `task.json` of a model: without training it has what otherwise the train file
-        determines, such as the labels of own files; also which of its rows are held out.
+        determines, such as the labels of own files; also the fraction that is held out.
 
     Raises:
       UserError: an unknown task, one of another program, `is_regression` with a task that has
@@ -44,7 +44,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
     stored = stored or {}
-    task = dataclasses.replace(_as_written(task, settings), dev_seed=stored.get("dev_seed", 0))
+    task = _as_written(task, settings)
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
@@ -156,13 +156,17 @@ _OF_RECORDS = (".tfrecord", ".npy", ".seen.json")
 
 def _own_files(settings, reader):
     """({split: path}, fraction of train to hold out) for `data_dir`, which has train.csv or the
-    like, or is one file. Without training, all splits are all rows of that file.
+    like, or is one file. Without training, all splits are all rows of that file, unless `dev_share`
+    says that a part of it is dev.
     """
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
-        path = os.path.abspath(data_dir)
-        return ({"train": path}, _DEV_SHARE) if settings.do_train else (
-            dict.fromkeys(_SPLIT_NAMES, path), 0.0)
+        found = dict.fromkeys(_SPLIT_NAMES, os.path.abspath(data_dir))
+        if settings.do_train:
+            return {"train": found["train"]}, _DEV_SHARE
+        if settings.dev_share:
+            del found["dev"]
+        return found, settings.dev_share or 0.0
     there = sorted(name for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
                    if not name.endswith(_OF_RECORDS))
     found = {}

@@ -129,6 +129,10 @@ class RankingScorer(RegressionScorer):
             result["loss"] = pair_loss(values, truth)
         return result
 
+    def why_undefined(self, truth: Judged) -> Optional[str]:
+        is_relevant = np.concatenate([truth.relevance, *truth.missing]) > 0
+        return None if is_relevant.any() else "no query has a relevant document"
+
     def baseline(self, truth: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics

@@ -70,7 +70,6 @@ class Task:
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
     skips_faults: bool = False       # rows that cannot be read are left out and counted; if no
     # labels are needed they stay, without texts, so that predictions are aligned with the file
-    dev_seed: int = 0                # of the sample that is held out
     quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
 
     @property

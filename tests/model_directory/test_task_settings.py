@@ -6,7 +6,7 @@ import json
 import pytest
 
 from xlnet.errors import MissingFlag, UserError
-from xlnet.models import resolved, task_json
+from xlnet.model_directory import task_settings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings
 
 PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
@@ -31,12 +31,13 @@ def make_model(directory, described):
 def model(tmp_path):
     """A model that keeps `PAIRS`."""
     trained, _ = settings_of(tmp_path / "model", **PAIRS)
-    make_model(tmp_path / "model", dict(task="custom", settings=resolved.kept_by_model(trained)))
+    make_model(tmp_path / "model", dict(task="custom",
+                                        settings=task_settings.kept_by_model(trained)))
     return tmp_path / "model"
 
 
 def test_what_is_left_out_is_the_models(model):
-    found = resolved.resolve(*settings_of(model))
+    found = task_settings.resolve(*settings_of(model))
     assert {name: getattr(found, name) for name in PAIRS} == PAIRS
     assert found.spiece_model_file == str(model / "spiece.model")
     assert found.model_config_path == str(model / "xlnet_config.json")
@@ -47,12 +48,12 @@ def test_a_model_of_another_program_is_refused(model):
     described = json.loads((model / "task.json").read_text())
     (model / "task.json").write_text(json.dumps(dict(described, kind="tagging")))
     with pytest.raises(UserError, match="task.json was trained with run_tagger.py"):
-        resolved.resolve(*settings_of(model))
+        task_settings.resolve(*settings_of(model))
 
 
 @pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
 def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
-    found = resolved.resolve(*settings_of(
+    found = task_settings.resolve(*settings_of(
         tmp_path / "new", task_name="rte", do_train=True, do_predict=False, data_dir="d",
         output_dir="o", init_checkpoint=str(model / named)))
     assert found.spiece_model_file == str(model / "spiece.model")
@@ -63,9 +64,9 @@ def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model,
 def test_best_alone_is_a_model_too(model, tmp_path):
     (tmp_path / "all").mkdir()
     model.rename(tmp_path / "all" / "best")
-    assert resolved.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
-    assert resolved.resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
-    assert resolved.home_of(str(tmp_path)) is None
+    assert task_settings.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
+    assert task_settings.resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
+    assert task_settings.home_of(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("name, value, said", [
@@ -81,56 +82,27 @@ def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
     asked = settings_of(model, **{name: value}, **what)
     path = str(model / "task.json")
     with pytest.raises(UserError) as raised:
-        resolved.resolve(*asked)
+        task_settings.resolve(*asked)
     assert str(raised.value) == said % path + (
         "; leave out what the model keeps, or give --allow_changes=True")
     caplog.set_level("INFO", "xlnet")
-    found = resolved.resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
+    found = task_settings.resolve(dataclasses.replace(asked[0], allow_changes=True), asked[1])
     assert getattr(found, name) == value and found.text_a_column == "first"
     assert caplog.messages == ["note: " + said.replace("but ", "") % path]
 
 
 def test_what_is_said_again_is_no_contradiction(model):
-    assert resolved.resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
-
-
-def test_an_older_model_says_what_it_has(tmp_path):
-    make_model(tmp_path / "old", dict(
-        task="custom", labels=["a", "b"], is_regression=False, max_seq_length=64,
-        kind="multi_label", metric="accuracy",
-        columns=dict(text_a=["t", "u"], text_b=[], label=["l"], id=None)))
-    found = resolved.resolve(*settings_of(tmp_path / "old"))
-    assert (found.task_name, found.text_a_column, found.text_b_column, found.label_column) == (
-        "custom", "t,u", None, "l")
-    assert (found.max_seq_length, found.multi_label, found.metric) == (64, True, None)
-
-
-def test_thresholds_that_had_no_effect_are_left_out(model):
-    path = model / "task.json"
-    described = json.loads(path.read_text())
-    described["settings"].update(label_thresholds="a:0.3", multi_label=False)
-    path.write_text(json.dumps(described))
-    assert resolved.resolve(*settings_of(model)).label_thresholds is None
-
-
-@pytest.mark.parametrize("metric, found", [
-    (None, "ndcg@5,map,err@5"), ("mrr@3", "mrr@3,ndcg@5,map,err@5")])
-def test_an_older_ranking_is_judged_at_its_cutoff(tmp_path, metric, found):
-    """Of which `ranking_cutoff` was a setting: the evaluations of its run have these metrics."""
-    make_model(tmp_path / "old", dict(
-        task="custom", labels=None, is_regression=True, kind="ranking", settings=dict(
-            task_name="custom", query_id_column="query", ranking_cutoff=5, metric=metric)))
-    assert resolved.resolve(*settings_of(tmp_path / "old")).metric == found
+    assert task_settings.resolve(*settings_of(model, **PAIRS)).max_seq_length == 256
 
 
 def test_another_task_is_left_to_be_refused_where_tasks_are_compared(model):
     """But AX is answered by a model of MNLI."""
-    assert resolved.resolve(*settings_of(
+    assert task_settings.resolve(*settings_of(
         model, task_name="rte", spiece_model_file="x", model_config_path="y")).text_b_column is None
     described = json.loads((model / "task.json").read_text())
     described["settings"]["task_name"] = described["task"] = "mnli"
     (model / "task.json").write_text(json.dumps(described))
-    found = resolved.resolve(*settings_of(model, task_name="AX"))
+    found = task_settings.resolve(*settings_of(model, task_name="AX"))
     assert (found.task_name, found.max_seq_length) == ("AX", 256)
 
 
@@ -139,7 +111,7 @@ def test_whether_a_known_task_has_scores_says_the_task(model):
     described = json.loads((model / "task.json").read_text())
     described["settings"].update(task_name="sts-b", is_regression=True)
     (model / "task.json").write_text(json.dumps(dict(described, task="sts-b")))
-    found = resolved.resolve(*settings_of(model, task_name="sts-b", is_regression=False))
+    found = task_settings.resolve(*settings_of(model, task_name="sts-b", is_regression=False))
     assert found.max_seq_length == 256
 
 
@@ -148,35 +120,26 @@ def test_whether_a_known_task_has_scores_says_the_task(model):
     (dict(do_train=True), "data_dir"), (dict(do_train=True, data_dir="x"), "output_dir")])
 def test_what_no_model_keeps_has_to_be_given(model, what, missing):
     with pytest.raises(MissingFlag, match="^flag --%s is required: directory" % missing):
-        resolved.resolve(*settings_of(model, **what))
+        task_settings.resolve(*settings_of(model, **what))
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
     with pytest.raises(UserError, match="no checkpoint in"):
-        resolved.resolve(*settings_of(tmp_path))
+        task_settings.resolve(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
-        resolved.resolve(*settings_of(tmp_path, do_train=True))
+        task_settings.resolve(*settings_of(tmp_path, do_train=True))
 
 
-@pytest.mark.parametrize("described, run, expected", [
-    (dict(dev_share=0.2, dev_seed=0), dict(seed=3), (0.2, 0)),
-    (dict(dev_share=0.0, dev_seed=3), {}, (0.0, 3)),
-    # of earlier versions
-    ({}, dict(seed=3, dev_share=0.2), (0.2, 3)), ({}, dict(seed=3), (0.1, 3)),
-    ({}, dict(seed=3, predict_file="new.json"), (0.0, 3)),
-    ({}, dict(seed=3, predict_file="-"), (0.1, 3))])
-def test_the_rows_that_training_held_out_stay_held_out(tmp_path, described, run, expected):
-    make_model(tmp_path, dict(described, kind="spans"))
-    (tmp_path / "finetuning.json").write_text(json.dumps(run))
+@pytest.mark.parametrize("share", [0.2, 0.0])
+def test_the_fraction_that_training_held_out_stays(tmp_path, share):
+    make_model(tmp_path, dict(dev_share=share, kind="spans"))
     for what in ("do_train", "do_eval"):
         settings = SpanSettings(model_dir=str(tmp_path), train_file=__file__, seed=5,
                                 **{what: True})
-        task = task_json.find_task(settings)
-        assert (task.dev_share, task.dev_seed) == expected
+        assert task_settings.find_task(settings).dev_share == share
         other = dataclasses.replace(settings, dev_share=0.3)
-        assert task_json.find_task(other).dev_share == 0.3
-        wanted = dict(described, dev_share=0.3)
-        if described:
-            with pytest.raises(UserError, match="held out as dev is %g in " % expected[0]):
-                task_json.check(str(tmp_path), wanted, other)
-            task_json.check(str(tmp_path), wanted, dataclasses.replace(other, allow_changes=True))
+        assert task_settings.find_task(other).dev_share == 0.3
+        with pytest.raises(UserError, match="held out as dev is %g in " % share):
+            task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3), other)
+        task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3),
+                            dataclasses.replace(other, allow_changes=True))

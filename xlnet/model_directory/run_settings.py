@@ -1,5 +1,5 @@
 """The settings of a run, its architecture and its vocabulary, in its model directory: to repeat the
-run, and to compare on resume.
+run, and to compare on resume. Files are compared by their content, never by their names.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, check_vocabulary
 
 _log = logging.getLogger(__name__)
 
 # Besides those that a run keeps: the learning rate depends on the first, hosts save together.
 _OF_ALL_HOSTS = ("train_steps", "save_steps", "eval_steps", "eval_record_info_dir")
 
+# What fine-tuning reads: in words, and when its content may change.
+_FILES = {"train": ("to train on", "same"), "dev": ("to evaluate on", "evaluation")}
 
-class KeptSettings:
+
+class SavedRunSettings:
     """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
 
     Args:
@@ -31,12 +34,14 @@ class KeptSettings:
       groups: settings dataclasses, one of them with `allow_changes`.
       evaluates: whether the run evaluates during training.
       leave_out: names of settings that are not written.
-      more: other values to write. `about` in it has digests, by the names of settings that are
-        paths: with the same digest another path is the same setting.
+      more: other values to write, instead of those of the groups.
+      contents: digests of what the run reads, compared in place of its path: by the name of the
+        setting that is the path, or of one of `_FILES`.
     """
 
     def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
-                 leave_out: tuple[str, ...] = (), more: Optional[dict[str, Any]] = None):
+                 leave_out: tuple[str, ...] = (), more: Optional[dict[str, Any]] = None,
+                 contents: Optional[dict[str, Any]] = None):
         self._path = os.path.join(model_dir, name + ".json")
         self._history_path = os.path.join(model_dir, name + "_history.json")
         self._model_dir = model_dir
@@ -47,8 +52,8 @@ class KeptSettings:
         values = {field.name: getattr(group, field.name) for group in groups
                   for field in dataclasses.fields(group)
                   if field.name not in ("allow_changes", *leave_out)}
-        self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
-                       if value is not None}
+        values = dict(values, **(more or {}), about=contents or {})
+        self.values = {name: value for name, value in sorted(values.items()) if value is not None}
 
     def check(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
         """Compares with what the run in `model_dir` has so far.
@@ -64,13 +69,15 @@ class KeptSettings:
         check_weights(prefixes[-1][1], config, tokenizer, "model_dir")
         if not os.path.exists(self._path):
             return
-        before = files.read_json(self._path, "model_dir")
-        if _is_same_path(before.get("predict_file"), self.values.get("dev_file")):  # until 0.3
-            before.setdefault("dev_file", before.get("predict_file"))
+        before = self._read()
         changes = ["%s was %s, is %s" % (field.name, was, now)
-                   for field, was, now in self._changes(before) if self._matters(field, was)]
-        if before.get("tagged_pieces") == "all":        # of earlier versions
-            changes.append("tagged_pieces was all, is first")
+                   for field, was, now in self._changes(before)
+                   if self._matters(field.metadata["resume"])
+                   and not (field.name == "eval_record_info_dir" and was is None)]
+        changes += ["the files %s have other content" % words
+                    for name, (words, resume) in _FILES.items()
+                    if before["about"].get(name) != self.values["about"].get(name)
+                    and self._matters(resume)]
         if not changes:
             return
         if not self._allows_changes:
@@ -89,14 +96,17 @@ class KeptSettings:
         if not os.path.exists(self._path):
             return
         different = ["%s is %s, not %s" % (field.name, now, was) for field, was, now
-                     in self._changes(files.read_json(self._path, "model_dir"))
+                     in self._changes(self._read())
                      if field.metadata["resume"] == "same" or field.name in _OF_ALL_HOSTS]
         if different:
             raise UserError("this host has other settings than the first one: %s; give all hosts "
                             "the same command" % "; ".join(different))
 
+    def _read(self):
+        return {"about": {}, **files.read_json(self._path, "model_dir")}
+
     def _check_best(self):
-        """Training would replace it. Several trials of earlier versions left only their best."""
+        """Training would replace it."""
         best, evaluations = (os.path.join(self._model_dir, name) for name in (
             best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME))
         if checkpoint.noted(best) and not os.path.exists(evaluations):
@@ -107,31 +117,27 @@ class KeptSettings:
         """Yields (field, old value, new value) of the settings that differ."""
         for name, field in self._fields.items():
             was, now = (_value(values, field) for values in (before, self.values))
-            digests = [values.get("about", {}).get(name) for values in (before, self.values)]
-            if None not in digests:
-                is_same = digests[0] == digests[1]
-                now = "%s with other content" % now if was == now else now
-            else:
-                is_same = was == now or name.endswith(("_dir", "dev_file")) and _is_same_path(
-                    was, now)
-            if not is_same:
-                yield field, was, now
+            digests = [values["about"].get(name) for values in (before, self.values)]
+            if digests == [None, None]:
+                if was != now:
+                    yield field, was, now
+            elif digests[0] != digests[1]:
+                yield field, was, "%s with other content" % now if was == now else now
 
-    def _matters(self, field, was):
-        if field.metadata["resume"] == "evaluation":
-            has_some = os.path.exists(
+    def _matters(self, resume):
+        """Whether a difference does; resume: as of `fields.setting`."""
+        if resume == "evaluation":
+            return self._evaluates and os.path.exists(
                 os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
-            return self._evaluates and has_some and not (
-                field.name == "eval_record_info_dir" and was is None)
-        return field.metadata["resume"] == "same"
+        return resume == "same"
 
-    def keep(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+    def write(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
         """Writes `xlnet_config.json`, `spiece.model` with its description, and the settings; moves
         the ones that they replace to the history."""
         config.to_json(os.path.join(self._model_dir, CONFIG_NAME))
         tokenizer.save(os.path.join(self._model_dir, SPIECE_NAME))
         if os.path.exists(self._path):
-            before = files.read_json(self._path, "model_dir")
+            before = self._read()
             if before == self.values:
                 return
             past = files.read_json(self._history_path, "model_dir")["history"] \
@@ -142,17 +148,11 @@ class KeptSettings:
         files.write_json(self._path, self.values)
 
 
-def _is_same_path(one, other):
-    return one == other or bool(one and other and os.path.abspath(one) == os.path.abspath(other))
-
-
 def _value(values, field):
     """A setting among kept ones; one that is missing had its default."""
-    default = None if field.default is dataclasses.MISSING else field.default
-    if field.name == "precision":
-        default = "bf16" if values.get("use_bfloat16") else "fp32"
-    return next((values[key] for key in (field.name, *field.metadata["aliases"])
-                 if key in values), default)
+    if field.name == "precision" and "precision" not in values:
+        return "bf16" if values.get("use_bfloat16") else "fp32"
+    return values.get(field.name, None if field.default is dataclasses.MISSING else field.default)
 
 
 def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str) -> None:
@@ -162,6 +162,7 @@ def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: 
       UserError: they are others, or text was cleaned in another way; names `flag`.
     """
     checkpoint.check_config(prefix, config)
+    check_vocabulary(os.path.dirname(prefix), tokenizer)
     spiece = os.path.join(os.path.dirname(prefix), SPIECE_NAME)
     if os.path.exists(spiece):
         if files.sha256(spiece) != tokenizer.sha256:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class AskingSettings(Settings):
+class TextInputs(Settings):
     """The texts: exactly one of text, input, interactive."""
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
@@ -62,7 +62,7 @@ def input_of(patterns: str) -> str:
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
 
-def check_files(settings: AskingSettings) -> None:
+def check_files(settings: TextInputs) -> None:
     """As `files.check_output`; raises UserError if an input does not exist, too."""
     from xlnet.tasks.files.readers import each_path
     paths = each_path(input_of(settings.input)) if settings.input else ()
@@ -101,7 +101,7 @@ def load(settings: LoadSettings, **more: Any) -> "Model":
     return xlnet.load(values.pop("model_dir"), **values, **more)
 
 
-def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]],
+def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
         as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
         show: Callable[[str], None]) -> None:
     """Shows or writes the results of all texts.

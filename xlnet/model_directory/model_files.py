@@ -7,7 +7,6 @@ points elsewhere (`checkpoint.newest`). Nothing is written.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -16,15 +15,13 @@ from typing import Any, Optional, Union
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
-from xlnet.models import resolved, task_json
-from xlnet.models.task_model import TaskModel
-from xlnet.serving.settings import LoadSettings
+from xlnet.model_directory import task_settings
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.fields import check_value, field_of
 from xlnet.settings.finetuning import (
     FINETUNING_NAME,
     TASK_NAME,
     ClassifierSettings,
-    FineTuningSettings,
     SpanSettings,
     TaggerSettings,
     TaskSettings,
@@ -33,7 +30,6 @@ from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, X
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import BEST
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
 MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
@@ -44,20 +40,6 @@ _READ = re.compile("|".join((*map(re.escape, (
     TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
     PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", CARRIED_NAME, BEST)),
     r".*\.ckpt.*")))
-
-
-@dataclasses.dataclass(frozen=True)
-class TunedFor:
-    """What a model was fine-tuned for.
-
-    Attributes:
-      task: the task.
-      settings: those that the model keeps, as a run that predicts has them.
-      scope: name of the output layer.
-    """
-    task: Task
-    settings: FineTuningSettings
-    scope: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +54,13 @@ class LoadedModel:
     config: XLNetConfig
     tokenizer: Tokenizer
     network: NetworkSettings
-    tuned: Optional[TunedFor]
+    tuned: Optional[FineTunedTask]
     objective: str = PretrainingSettings.objective
 
     @property
     def max_seq_length(self) -> int:
         """Tokens of a text, special ones included."""
         return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
-
-    def task_model(self) -> TaskModel:
-        """The network with the output layer of its task."""
-        assert self.tuned is not None, "a pretrained model has no task"
-        return TaskModel(self.config, self.tuned.task, self.network, self.tuned.settings,
-                         self.tuned.scope)
 
 
 def read(path: str, *, model_config_path: Optional[str] = None,
@@ -108,39 +84,47 @@ def read(path: str, *, model_config_path: Optional[str] = None,
                                  spiece_model_file=spiece_model_file or "")
     network.check()
     TaskSettings(do_predict=True, **given).check()
-    LoadSettings(path, use_checkpoint=use_checkpoint).check()
-    prefix, home, is_tuned = _find(path, use_checkpoint)
-    if is_tuned and not os.path.isdir(path):
-        path = given["model_dir"] = home
-    task_path = os.path.join(home, TASK_NAME)
-    with _as_written(task_path):
-        settings = _settings(task_path, given) if is_tuned else TaskSettings(**given)
-    settings = _beside(settings, home)
-    config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = resolved.read_vocabulary(settings, config)
-    network = dataclasses.replace(network, clamp_len=resolved.kept_clamp_len(
-        home, *[path] * os.path.isdir(path)))
-    checkpoint.check_config(prefix, config)
-    if is_tuned:
-        with _as_written(task_path):
-            tuned = _tuned_for(path, settings, tokenizer)
-        return LoadedModel(prefix, config, tokenizer, network, tuned)
-    return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
 
-
-def _find(path, use_checkpoint):
-    """(prefix of the checkpoint, directory of the other files, whether it has a `task.json`)"""
+    # which checkpoint, and where its other files are
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)
-        chosen = best_checkpoint.chosen(path, use_checkpoint)
-        home = resolved.home_of(path)
-        prefix = chosen[1] if chosen else checkpoint.resolve(path, "model_dir")
-        return prefix, home or path, home is not None
-    prefix = checkpoint.resolve(path, "model_dir")
-    home = os.path.dirname(prefix) or "."
-    _check_inside(home, home)
-    return prefix, home, os.path.exists(os.path.join(home, TASK_NAME))
+        found = best_checkpoint.best_or_newest(path, use_checkpoint)
+        prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
+        home = task_settings.home_of(path) or path
+    else:
+        prefix = checkpoint.resolve(path, "model_dir")
+        home = os.path.dirname(prefix) or "."
+        _check_inside(home, home)
+    task_path = os.path.join(home, TASK_NAME)
+    is_tuned = os.path.exists(task_path)
+    if is_tuned and not os.path.isdir(path):
+        given["model_dir"] = home
+
+    # the settings, the architecture and the vocabulary that hold
+    settings: Any = TaskSettings(**given)
+    if is_tuned:
+        with task_settings.as_written(task_path):
+            settings = _settings_to_predict(task_path, given)
+    settings = task_settings.with_own_files(settings, home)
+    for name, file in task_settings.OWN_FILES.items():
+        if not getattr(settings, name):
+            raise UserError("model: no %s in %s; give %s" % (file, home, name))
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = task_settings.read_vocabulary(settings, config)
+    network = dataclasses.replace(network, clamp_len=task_settings.clamp_len_of(
+        home, path if os.path.isdir(path) else None))
+    checkpoint.check_config(prefix, config)
+    if not is_tuned:
+        return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
+
+    # the task
+    with task_settings.as_written(task_path):
+        task = task_settings.find_task(settings)
+        described = task_settings.describe(settings, task, tokenizer)
+        for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
+            task_settings.check(each, described, settings)
+    return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings))
 
 
 def _check_inside(directory, root):
@@ -150,29 +134,20 @@ def _check_inside(directory, root):
             files.require_inside(os.path.join(directory, name), root, "the model's")
 
 
-@contextlib.contextmanager
-def _as_written(path):
-    """Raises UserError if a `task.json` does not have the form that our programs write."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise UserError("%s is not as a program of ours writes it: %s: %s"
-                        % (path, type(e).__name__, e)) from e
-
-
-def _settings(path, given):
+def _settings_to_predict(path, given):
     """The settings of a run that predicts with the model of a `task.json`."""
     stored = files.read_json(path, "task")
-    its_type = TASK_TYPES.get(stored.get("kind", "classification"))
+    its_type = TASK_TYPES.get(stored["kind"])
     if not its_type:
         raise UserError("%s: kind is %r, expected one of %s" % (path, stored["kind"],
                                                                 ", ".join(TASK_TYPES)))
-    if its_type.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
-        raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
+    labels = stored["labels"]
+    are_names = isinstance(labels, list) and labels and all(
+        isinstance(label, str) for label in labels)
+    if its_type.has_labels and not are_names:
+        raise UserError("%s: labels is %r, expected a list of names" % (path, labels))
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
-    return resolved.resolve(settings, [name for name, value in given.items() if value])
+    return task_settings.resolve(settings, [name for name, value in given.items() if value])
 
 
 def _objective(home):
@@ -183,28 +158,3 @@ def _objective(home):
     kept = stored.get(field.name, field.default)
     check_value(field, kept, path)
     return kept
-
-
-def _are_names(labels: Any) -> bool:
-    return isinstance(labels, list) and bool(labels) and all(
-        isinstance(label, str) for label in labels)
-
-
-def _beside(settings, home):
-    """The settings with the architecture and the vocabulary next to the checkpoint, unless others
-    are given."""
-    for name, file in (("model_config_path", CONFIG_NAME), ("spiece_model_file", SPIECE_NAME)):
-        if not getattr(settings, name):
-            path = os.path.join(home, file)
-            if not os.path.exists(path):
-                raise UserError("model: no %s in %s; give %s" % (file, home, name))
-            settings = dataclasses.replace(settings, **{name: path})
-    return settings
-
-
-def _tuned_for(path, settings, tokenizer):
-    task = task_json.find_task(settings)
-    described = task_json.describe(settings, task, tokenizer)
-    for each in (path, os.path.join(path, BEST)):
-        task_json.check(each, described, settings)
-    return TunedFor(task, settings, described["head"])

@@ -1,4 +1,4 @@
-"""The rows of a fine-tuning run: read once, checked, written as records, read as batches."""
+"""The data of a fine-tuning run: files to rows, read once and checked, to records, to batches."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine.devices import cores
 from xlnet.errors import UserError
-from xlnet.models import layout
+from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
-from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.types.task import Row, Task, expand_split, splits_of
+from xlnet.tasks.types.task import Row, expand_split, splits_of
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
 
-class Rows:
-    """The rows of a task that the settings ask for."""
+class TaskData:
+    """The data of a task that the settings ask for.
 
-    def __init__(self, settings: FineTuningSettings, task: Task, tokenizer: Tokenizer):
-        self._settings = settings
-        self._task = task
+    Args:
+      tuned: the task and the settings.
+      tokenizer: the vocabulary.
+    """
+
+    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
+        self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
-        self._layout = layout.of_records(settings, task)
+        self._layout, self._padding = tuned.layout, tuned.padding
         self._warned: set[str] = set()      # paths of records
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
@@ -44,12 +48,19 @@ class Rows:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
-        task = self._task
-        if split in ("train", "dev") and split not in splits_of(task):
+        if split in ("train", "dev") and split not in splits_of(self._task):
             return False        # not an unknown name: the task has no such file
-        names = [task.files.get(part) or task.files["train"] for part in expand_split(task, split)]
-        return all(os.path.exists(path) for each in names for path in readers.each_path(
-            readers.find_file(self._settings.data_dir, each)))
+        return all(map(os.path.exists, self.paths(split)))
+
+    def paths(self, split: str) -> list[str]:
+        """The files of a split, or directories of files; of a held-out one the train file."""
+        named = self._task.files
+        return [path for part in expand_split(self._task, split) for path in readers.each_path(
+            readers.find_file(self._settings.data_dir, named.get(part) or named["train"]))]
+
+    def digests(self, split: str) -> list[str]:
+        """The content of the files of a split."""
+        return list(map(files.digest_of, self.paths(split)))
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
@@ -111,10 +122,10 @@ class Rows:
           is_fixed: whether all are as long as `max_seq_length`, not as their longest example.
           how: other arguments of `input_pipeline.finetuning_batches`.
         """
-        settings, task, length = self._settings, self._task, self._layout.max_seq_length
+        task, length = self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training))
-        padding = layout.of_padding(settings, task)
+        padding = self._padding
         multiple = length if is_fixed else padding.multiple
         return input_pipeline.finetuning_batches(
             path, features, row_length=length, multiple=multiple, pads=padding.side,

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from xlnet import files
 from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
-from xlnet.models import task_json
+from xlnet.model_directory import task_settings
 from xlnet.settings.finetuning import TASK_NAME, ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.files import schemes
@@ -111,8 +111,8 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
     if model.head == weights.CHOICE:
         stored["labels"] = _names_of_answers(model, columns)
-    return task_json.describe(settings, custom.get_task(settings, stored), tokenizer,
-                              model.carried.get("clamp_len", NetworkSettings.clamp_len))
+    return task_settings.describe(settings, custom.get_task(settings, stored), tokenizer,
+                                  model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
 
 def _settings(model, columns, common):
@@ -174,7 +174,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if not os.path.exists(path):
         return None
     stored = files.read_json(path, "task")
-    kind = stored.get("kind") or _older_kind(stored)
+    kind = stored.get("kind")
     if kind not in _THEIRS:
         raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
@@ -187,13 +187,6 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"], {name: options[name] for name in _BEAMS if name in options})
     return model, stored["head"]
-
-
-def _older_kind(stored):
-    """The task type of an old `task.json`, which does not say it."""
-    if stored.get("head") == "logits":
-        return "multiple_choice"
-    return "regression" if stored.get("is_regression") else "classification"
 
 
 def max_seq_length(directory: str) -> Optional[int]:

@@ -11,8 +11,7 @@ from helpers.paths import RELEASED
 import xlnet
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.models import task_json
-from xlnet.serving import loaded
+from xlnet.model_directory import model_files, task_settings
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.types import custom
@@ -39,7 +38,8 @@ def model(tmp_path, vocabulary):
     tokenizer.save(str(directory / "spiece.model"))
     XLNetConfig(json_path=str(RELEASED / "xlnet_config.json")).to_json(
         str(directory / "xlnet_config.json"))
-    (directory / "task.json").write_text(json.dumps(task_json.describe(settings, task, tokenizer)))
+    (directory / "task.json").write_text(json.dumps(
+        task_settings.describe(settings, task, tokenizer)))
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
     checkpoint.note_newest(str(directory))
@@ -47,7 +47,7 @@ def model(tmp_path, vocabulary):
 
 
 def test_a_directory_is_all_that_is_needed(model):
-    found = loaded.read(str(model))
+    found = model_files.read(str(model))
     assert found.prefix == str(model / "model.ckpt-5")
     assert (found.config.n_layer, found.tokenizer.vocab_size) == (2, 37)
     assert found.tuned.task.labels == ("no", "yes") and found.tuned.task.text_a == ("first",)
@@ -60,27 +60,28 @@ def test_the_best_checkpoint_is_taken_or_the_newest(model):
     for path in (model / "best").glob("model.ckpt-5.*"):
         path.rename(path.with_name(path.name.replace("-5.", "-3.")))
     checkpoint.note_newest(str(model / "best"))
-    assert loaded.read(str(model)).prefix == str(model / "best" / "model.ckpt-3")
-    assert loaded.read(str(model), use_checkpoint="newest").prefix == str(model / "model.ckpt-5")
+    assert model_files.read(str(model)).prefix == str(model / "best" / "model.ckpt-3")
+    newest = model_files.read(str(model), use_checkpoint="newest")
+    assert newest.prefix == str(model / "model.ckpt-5")
 
 
 def test_a_prefix_of_a_fine_tuned_model_has_its_task(model):
     for path in (model / "latest", model / "model.ckpt-5"):
-        found = loaded.read(str(path))
+        found = model_files.read(str(path))
         assert found.prefix == str(model / "model.ckpt-5")
-        assert found.tuned == loaded.read(str(model)).tuned
+        assert found.tuned == model_files.read(str(model)).tuned
 
 
 def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_path):
-    found = loaded.read(str(RELEASED), spiece_model_file=vocabulary)
+    found = model_files.read(str(RELEASED), spiece_model_file=vocabulary)
     assert found.tuned is None and found.prefix == str(RELEASED / "xlnet_model.ckpt")
     for path in RELEASED.glob("xlnet_model.ckpt.*"):
         shutil.copy(path, tmp_path)
     prefix = str(tmp_path / "xlnet_model.ckpt")
     with pytest.raises(UserError, match="model: no xlnet_config.json .*; give model_config_path"):
-        loaded.read(prefix)
-    found = loaded.read(prefix, spiece_model_file=vocabulary,
-                        model_config_path=str(RELEASED / "xlnet_config.json"))
+        model_files.read(prefix)
+    found = model_files.read(prefix, spiece_model_file=vocabulary,
+                             model_config_path=str(RELEASED / "xlnet_config.json"))
     assert found.prefix == prefix
 
 
@@ -96,7 +97,7 @@ def test_what_no_program_has_written_is_refused(model, changes, said):
     path = model / "task.json"
     path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
     with pytest.raises(UserError, match=said):
-        loaded.read(str(model))
+        model_files.read(str(model))
 
 
 def test_a_checkpoint_without_the_output_layer_is_refused(model):
@@ -107,9 +108,9 @@ def test_a_checkpoint_without_the_output_layer_is_refused(model):
 
 def test_there_has_to_be_a_model(tmp_path):
     with pytest.raises(UserError, match="model_dir: no checkpoint in directory"):
-        loaded.read(str(tmp_path))
+        model_files.read(str(tmp_path))
     with pytest.raises(UserError, match="model_dir: no checkpoint .*none"):
-        loaded.read(str(tmp_path / "none"))
+        model_files.read(str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("name", ["task.json", "spiece.model", "spiece.model.json",
@@ -120,14 +121,14 @@ def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
     (model / name).rename(tmp_path / "elsewhere")
     (model / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="leads to .*elsewhere, outside of"):
-        loaded.read(str(model))
+        model_files.read(str(model))
 
 
 def test_another_name_of_the_directory_will_do(model, tmp_path):
     (tmp_path / "link").symlink_to(model)
-    assert loaded.read(str(tmp_path / "link")).tuned
-    assert dataclasses.asdict(loaded.read(str(model)).config) == dataclasses.asdict(
-        loaded.read(str(tmp_path / "link")).config)
+    assert model_files.read(str(tmp_path / "link")).tuned
+    assert dataclasses.asdict(model_files.read(str(model)).config) == dataclasses.asdict(
+        model_files.read(str(tmp_path / "link")).config)
 
 
 @pytest.mark.parametrize("points_to", ["../other/model.ckpt-5", "/etc/model.ckpt-5"])
@@ -137,4 +138,4 @@ def test_a_checkpoint_elsewhere_is_not_read(model, points_to):
         path.unlink()
     (model / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % points_to)
     with pytest.raises(UserError, match="expected a checkpoint in its own directory"):
-        loaded.read(str(model))
+        model_files.read(str(model))

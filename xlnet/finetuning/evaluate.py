@@ -1,0 +1,149 @@
+"""Evaluation of checkpoints on the files of a task, and predictions."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from xlnet import files
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine.devices import Devices
+from xlnet.engine.predictor import Answering
+from xlnet.errors import UserError
+from xlnet.finetuning.data import TaskData
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory.task_settings import home_of
+from xlnet.settings.finetuning import TASK_NAME
+from xlnet.tasks.files import readers, row_store
+from xlnet.tasks.output import prediction_files
+from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.types.contract import Predictions
+from xlnet.tasks.types.task import Row
+
+_log = logging.getLogger(__name__)
+
+
+class Evaluator:
+    """Predicts the files of a task with the checkpoints of a model directory.
+
+    Args:
+      model: the network with the task's output layer.
+      data: of the task.
+      devices: where to run.
+    """
+
+    def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
+        self._settings, self._task = settings, task = model.tuned.settings, model.tuned.task
+        self._data = data
+        self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
+        # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
+        # step needs all cores.
+        divides = not settings.do_train and settings.long_document != "memory"
+        at_once = devices.answered_at_once if divides else 1
+        rows = -(-settings.eval_batch_size // at_once)
+        self.predictor = Answering(
+            model.answers, [lambda path: data.batches(path, is_fixed=devices.xla,
+                                                      batch_size=rows)], devices, at_once=at_once)
+        directory: Optional[str] = settings.model_dir
+        if not files.is_writable(settings.model_dir):
+            directory = settings.predict_dir
+            if settings.do_eval and not directory:
+                _log.warning("note: model_dir: %s cannot be written to: the evaluation is shown "
+                             "alone; give --predict_dir=DIRECTORY for its files",
+                             settings.model_dir)
+        self._evaluation = Evaluation(task, directory, settings.predict_threshold)
+
+    def checkpoints(self) -> list[tuple[int, str]]:
+        """(step, prefix) of the checkpoints to evaluate, the newest last."""
+        own = checkpoint.all_prefixes(self._settings.model_dir)
+        if self._settings.eval_all_ckpt and own:
+            return own
+        one = best_checkpoint.best_or_newest(self._settings.model_dir)
+        return [one] if one else []
+
+    def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        """Evaluates a checkpoint while training; the mean result where `eval_split` is several
+        files."""
+        results = []
+        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+            results.append(self._evaluation.score(self._predictions(split, rows, prefix), rows))
+            self._evaluation.report(split, "step %d" % step, results[-1], rows)
+        return self._evaluation.mean(results)
+
+    def evaluate(self) -> None:
+        """Prints the task's metrics for each file of `eval_split` and each checkpoint.
+
+        Writes them to `eval_results_<split>.json` in the model directory, or in `predict_dir` if
+        that may only be read, with tables of errors as text and as a plot.
+        """
+        evaluation, checkpoints = self._evaluation, self.checkpoints()
+        self._note_trained_on()
+        by_split = []
+        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+            baseline = evaluation.baseline(split, rows)
+            results, predictions = [], []
+            for step, prefix in checkpoints:
+                predictions.append(self._predictions(split, rows, prefix))
+                result = evaluation.score(predictions[-1], rows)
+                evaluation.report(split, "step %d" % step, result, rows)
+                results.append(dict(step=step, **result))
+            best = self._best_of(results)
+            evaluation.keep_results(split, rows, baseline, results, best)
+            shown = results.index(best) if best else -1
+            evaluation.keep_tables(split, rows, predictions[shown].values)
+            by_split.append(results)
+        # The best checkpoint on all files predicts.
+        best = self._best_of([dict(evaluation.mean(results), step=step)
+                              for (step, _), *results in zip(checkpoints, *by_split)])
+        self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
+
+    def _best_of(self, results):
+        task = self._task
+        return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
+
+    def _note_trained_on(self):
+        """Notes if a split that is evaluated completely is a file that was trained on."""
+        split, home = self._settings.eval_split, home_of(self._settings.model_dir)
+        is_held_out = split == "dev" and "dev" not in self._task.files and self._task.dev_share
+        if not home or split == "train" or is_held_out:
+            return
+        trained_on = files.read_json(os.path.join(home, TASK_NAME), "model_dir").get(
+            "train_sha256", ())
+        for path in self._data.paths(split):
+            if files.digest_of(path) in trained_on:
+                _log.warning("note: %s was trained on: its scores say little about other texts",
+                             path)
+
+    def predict(self) -> None:
+        """Writes the predictions for each file, also in the form of GLUE's server for its files.
+
+        The checkpoint is the best one of those evaluated, or of those kept.
+
+        Raises:
+          UserError: some of several files are bad; the others have predictions.
+        """
+        settings, task = self._settings, self._task
+        chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
+        assert chosen, "`prepare` refuses a directory without checkpoints"
+        step, prefix = chosen
+        found = self._data.to_predict()
+        for split, rows in found.items():
+            with_text = row_store.kept(row for row in rows if row.pairs)
+            values = self._predictions(split, with_text, prefix).values
+            prediction_files.write(
+                settings.predict_dir or settings.model_dir, task, split, rows, values, step=step,
+                threshold=settings.predict_threshold, output=settings.predict_output,
+                is_official=not settings.predict_file and split not in settings.named_files)
+        paths = readers.each_path(settings.predict_file or "")
+        if settings.predict_file and len(found) < len(paths):
+            raise UserError("input: %d of %d files are bad and have no predictions" % (
+                len(paths) - len(found), len(paths)))
+
+    def _predictions(self, split: str, rows: Sequence[Row], prefix: Optional[str]) -> Predictions:
+        """The predictions of the checkpoint `prefix` for the rows of a split: rows to records, in
+        batches through the network, the outputs joined by row."""
+        made = self._data.records(split, rows)
+        outputs = self.predictor.all_records(made, prefix, "%s %s" % (self._task.name, split))
+        return self._task.head.join(outputs, made.windows)

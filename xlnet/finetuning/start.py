@@ -1,0 +1,146 @@
+"""Fine-tuning from the settings of a command line to trained weights, evaluations, predictions."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Collection
+
+from xlnet import files, quiet
+from xlnet.errors import UserError
+from xlnet.model_directory import task_settings
+from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.training import OptimizationSettings
+from xlnet.tasks.files import readers, row_store
+from xlnet.tasks.types.task import expand_split
+from xlnet.tokenization.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
+        device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
+    """Trains, evaluates and predicts as the settings ask.
+
+    Args:
+      settings: those of the task.
+      network: dropout, precision and the like.
+      optimization: learning rate and optimizer.
+      device: where to run.
+      given: names of the settings on the command line or in a preset; see `resolve`.
+      check_task: raises UserError for flags that contradict the task of the given name.
+
+    Raises:
+      UserError: a setting, a file or a directory is wrong.
+    """
+    # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
+    # whose import takes seconds.
+    device = device.on_one_machine()
+    settings = task_settings.resolve(settings, given)
+    settings, optimization = task_settings.with_length(settings, optimization, given)
+    if "clamp_len" not in given:
+        home = task_settings.home_of(settings.model_dir)
+        start = settings.init_checkpoint and task_settings.directory_of(settings.init_checkpoint)
+        network = dataclasses.replace(network, clamp_len=task_settings.clamp_len_of(
+            *((home, settings.model_dir) if home else (start,))))
+    check_directories(settings)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    with contextlib.ExitStack() as stack:
+        if not settings.output_dir:
+            settings = dataclasses.replace(settings, output_dir=stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="xlnet-records-")))
+        tokenizer = task_settings.read_vocabulary(settings, config)
+        check_task(settings.task_name)
+        quiet.import_tensorflow()
+        from xlnet.engine.devices import connect
+        from xlnet.finetuning.data import TaskData
+        from xlnet.finetuning.train import FineTuner
+
+        # The task and its files.
+        tuned = FineTunedTask(task_settings.find_task(settings), settings)
+        _check_files(tuned, TaskData(tuned, tokenizer))
+
+        # Read everything, then train, evaluate and predict.
+        tuner = FineTuner(tuned, config, network, optimization, device, tokenizer, connect(device))
+        tuner.prepare()
+        if settings.do_train and not tuner.train():
+            return
+        if settings.do_eval:
+            tuner.evaluator.evaluate()
+        if settings.do_predict:
+            tuner.evaluator.predict()
+
+
+def check_directories(settings: FineTuningSettings) -> None:
+    """Raises UserError for directories that do not exist, are files, or cannot be written to."""
+    if settings.data_dir and not os.path.exists(settings.data_dir):
+        raise UserError("data_dir: no such directory: %s" % settings.data_dir)
+    for name in ("model_dir", "output_dir", "predict_dir"):
+        path = getattr(settings, name)
+        if path and os.path.exists(path) and not os.path.isdir(path):
+            raise UserError("%s: %s is a file, expected a directory" % (name, path))
+    predicts = settings.do_predict and not settings.predict_output      # into a directory
+    if predicts and not settings.predict_dir and not files.is_writable(settings.model_dir):
+        raise UserError("model_dir: %s cannot be written to; give --predict_output=FILE or "
+                        "--predict_dir=DIRECTORY for the predictions" % settings.model_dir)
+    if settings.do_train:
+        files.require_writable(settings.model_dir, "model_dir")
+    if predicts and settings.predict_dir:
+        files.require_writable(settings.predict_dir, "predict_dir")
+    if settings.output_dir:
+        files.require_writable(settings.output_dir, "output_dir")
+
+
+def _check_files(tuned, data):
+    """Raises UserError where a task has too few or too many files, or one would be overwritten."""
+    settings, task = tuned.settings, tuned.task
+    if settings.do_train and not data.can_evaluate():
+        settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
+    output = settings.predict_output
+    if settings.do_predict and output and not settings.predict_file:
+        parts = expand_split(task, settings.predict_split)
+        if len(parts) > 1:
+            raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
+                settings.predict_split, len(parts), ", ".join(parts)))
+    if settings.do_predict and output and output != "-":
+        read = [settings.predict_file or ""]
+        if settings.data_dir or settings.named_files:
+            read += [readers.find_file(settings.data_dir, names) for names in task.files.values()]
+        files.check_output(output, [path for found in read for path in readers.each_path(found)],
+                           "predict_output")
+        files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
+
+
+def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
+    """Makes the records of the files for training, evaluation and prediction that exist; arguments
+    and errors as for `run`."""
+    task_settings.require(settings, "spiece_model_file", "output_dir")
+    check_directories(settings)
+    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
+    check_task(settings.task_name)
+    quiet.import_tensorflow()
+    from xlnet.finetuning.data import TaskData
+    tuned = FineTunedTask(task_settings.find_task(settings), settings)
+    task, data = tuned.task, TaskData(tuned, tokenizer)
+    to_read = {}
+    if task.dev_share or data.has("train"):
+        to_read["train"] = data.to_train()
+    if data.has("dev"):
+        to_read["dev"] = row_store.kept(
+            row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs)
+    path = settings.named_file
+    if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone
+        to_read.update(data.to_predict())
+    if not to_read:
+        raise UserError("data_dir: %s has no file of task %s to train on or to evaluate"
+                        % (settings.data_dir, task.name))
+    for split, rows in to_read.items():
+        made = data.records(split, rows)
+        _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(rows)),
+                  task.reader.unit, "{:,}".format(made.count), made.path)

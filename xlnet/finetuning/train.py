@@ -1,0 +1,233 @@
+"""A fine-tuning run: everything is read and checked, then the network is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import math
+import os
+from typing import Any, Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet import errors, files
+from xlnet.batches import input_pipeline
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine.devices import Devices
+from xlnet.engine.trainer import Job, Trainer
+from xlnet.errors import UserError
+from xlnet.finetuning.data import TaskData
+from xlnet.finetuning.evaluate import Evaluator
+from xlnet.finetuning.model import TaskModel, TrainingModel
+from xlnet.model_directory import task_settings
+from xlnet.model_directory.run_settings import SavedRunSettings
+from xlnet.model_directory.task_settings import AnySettings, FineTunedTask
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.tasks.features import encoding
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+
+_log = logging.getLogger(__name__)
+
+_MOST_UNSAVED = 1000            # steps between checkpoints by default, if an epoch has more
+
+
+def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+             ) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with epochs over `num_rows` rows converted to steps.
+
+    A row of several windows counts once, so an epoch passes over a part of the windows. By default
+    a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
+    """
+    epoch = num_rows / settings.train_batch_size
+    if settings.epochs:
+        optimization = dataclasses.replace(
+            optimization, train_steps=max(1, round(settings.epochs * epoch)))
+    optimization.check_warmup()
+    once = max(1, math.ceil(epoch))
+    return dataclasses.replace(
+        settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,
+        save_steps=settings.save_steps or min(once, _MOST_UNSAVED)), optimization
+
+
+class FineTuner(Job):
+    """A fine-tuning run in a model directory.
+
+    The constructor reads nothing; `prepare` reads and checks all input, then `train` and the
+    methods of `evaluator` write.
+
+    Args:
+      tuned: the task and the settings.
+      config: the architecture.
+      network: dropout, precision and the like.
+      optimization: learning rate and optimizer.
+      device_settings: where to run.
+      tokenizer: the vocabulary.
+      devices: those of `device_settings`.
+    """
+
+    def __init__(self, tuned: FineTunedTask, config: XLNetConfig, network: NetworkSettings,
+                 optimization: OptimizationSettings, device_settings: DeviceSettings,
+                 tokenizer: Tokenizer, devices: Devices):
+        self._settings, self._task = tuned.settings, tuned.task
+        self.config = config
+        self._network = network
+        self._optimization = optimization
+        self._device_settings = device_settings
+        self._tokenizer = tokenizer
+        self._devices = devices
+        self._data = TaskData(tuned, tokenizer)
+        self._model = TaskModel(config, tuned, network)
+        self.evaluator = Evaluator(self._model, self._data, devices)
+
+    def prepare(self) -> None:
+        """Reads and checks all input; writes nothing.
+
+        Raises:
+          UserError: settings, files, model directory and devices do not fit together.
+        """
+        settings, task, data = self._settings, self._task, self._data
+
+        # settings against the network, the task and the devices
+        encoding.check_max_seq_length(settings.max_seq_length)
+        if settings.freeze_layers > self.config.n_layer:
+            raise UserError("freeze_layers is %d, but the network has %d layers"
+                            % (settings.freeze_layers, self.config.n_layer))
+        if settings.label_smoothing and not task.head.smooths_labels:
+            raise UserError("label_smoothing: task %s has no classes" % task.name)
+        if settings.do_train:
+            self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+
+        # against the model directory, or the initial weights
+        self._described = dict(task_settings.describe(
+            settings, task, self._tokenizer, self._network.clamp_len), dev_share=task.dev_share)
+        prefixes = self.evaluator.checkpoints()
+        if not prefixes and not settings.do_train:
+            raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
+                            % settings.model_dir)
+        for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
+            task_settings.check(directory, self._described, settings)
+        if prefixes:
+            checkpoint.check_config(prefixes[-1][1], self.config)
+        elif settings.init_checkpoint:
+            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self.config)
+            if settings.do_train:
+                task_settings.check_start(settings.init_checkpoint, self._described)
+
+        # the rows of all files; from then on lengths are in steps
+        if settings.do_train:
+            self._train_rows = data.to_train()
+            self._described["train_sha256"] = data.digests("train")
+            saved = self._settings_to_save()
+            if not data.can_evaluate():
+                _log.warning("note: there is no file %s to evaluate on while training",
+                             settings.eval_split)
+                settings = dataclasses.replace(settings, eval_steps=0)
+            elif settings.eval_split.startswith("test"):
+                _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
+                             "there", settings.eval_split)
+            self._settings, self._optimization = settings, _ = in_steps(
+                settings, self._optimization, len(self._train_rows))
+        if settings.do_eval or settings.do_train and settings.eval_steps:
+            data.of_split(settings.eval_split, need_labels=True)
+        if settings.do_predict:
+            data.to_predict()
+
+        # against the run that resumes
+        rows = data.of_split("train", True)["train"] if settings.do_train else None
+        weights = task.head.class_weights(settings.class_weights, rows) \
+            if settings.class_weights else None
+        self._training = TrainingModel(self._model, self._optimization, weights, self._devices.xla)
+        if settings.do_train:
+            self._selection = best_checkpoint.BestCheckpoint(
+                settings.model_dir, task.metrics[0], settings.patience,
+                lower_is_better=task.lower_is_better)
+            saved.check(self.config, self._tokenizer)
+            self._saved = saved
+
+    def _settings_to_save(self):
+        """The `SavedRunSettings`. The settings that the model keeps have its values, and the
+        vocabulary and the architecture are its copies, so that a resumed run has the same."""
+        settings, data = self._settings, self._data
+        contents = {"train": self._described["train_sha256"],
+                    "metric": list(map(split_metrics.digest_of, self._task.metrics))}
+        if settings.eval_steps != 0 and data.has(settings.eval_split):
+            contents["dev"] = data.digests(settings.eval_split)
+        kept = {name: value for name, value in self._described["settings"].items()
+                if hasattr(settings, name)}
+        return SavedRunSettings(
+            settings.model_dir, FINETUNING_NAME,
+            (settings, self._network, self._optimization, self._device_settings),
+            evaluates=settings.eval_steps != 0, contents=contents, more=dict(
+                kept, spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
+                model_config_path=os.path.join(settings.model_dir, CONFIG_NAME)))
+
+    def train(self) -> bool:
+        """Trains from the current step to the last one, or until early stopping.
+
+        With `eval_steps` the model is evaluated while training, and the best checkpoint exported.
+
+        Returns:
+          False if a signal stopped it before.
+        """
+        settings = self._settings
+        self.model, self.per_step = self._training, settings.train_batch_size
+        self.epoch_steps = len(self._train_rows) / settings.train_batch_size
+        if settings.eval_steps:
+            self.evaluates, self.answering = True, self.evaluator.predictor
+        trainer = Trainer(self, settings, self._optimization, self._devices, self._selection)
+        with errors.explained(records=lambda: self._train_records.path):
+            is_done = trainer.train()
+        best = self._selection.best()
+        if best and best.get("collapsed"):
+            _log.warning(
+                "note: the run is degenerate, its predictions are constant: %s; try another seed, "
+                "a lower learning_rate or more warm-up", best["collapsed"])
+        return is_done
+
+    # ---- the parts of a `Job`, which the trainer calls
+
+    saves_start = True
+
+    @functools.cached_property
+    def _train_records(self):
+        return self._data.records("train", self._train_rows)
+
+    def begin(self) -> None:
+        """Writes the description of the run, once its checkpoint is restored."""
+        self._saved.write(self.config, self._tokenizer)
+        files.write_json(os.path.join(self._settings.model_dir, TASK_NAME), self._described)
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        """Shuffled batches from step `start` on, a part for each replica."""
+        settings, made = self._settings, self._train_records
+        return input_pipeline.for_replicas(self._data.batches(
+            made.path, is_training=True, is_fixed=self._devices.xla, num_examples=made.count,
+            batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
+            start_step=start), self._devices.replicas)
+
+    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        return self.evaluator.evaluate_step(step, prefix)
+
+    def banner(self) -> dict[str, Any]:
+        settings, task = self._settings, self._task
+        held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
+        epochs = self._optimization.train_steps * settings.train_batch_size / len(self._train_rows)
+        evaluated = "{:,} steps".format(settings.eval_steps) if settings.eval_steps \
+            else "0 steps: never"
+        return {
+            "precision": self._devices.precision_in_words(self._network),
+            "task": "%s: %s %s, %s%s" % (
+                task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
+                task.head.words(), held_out if task.dev_share else ""),
+            "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
+            "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
+            "text": self._train_records.seen.in_words(),
+            "epochs": "%s; evaluated every %s, saved every %s, the last %s kept" % (
+                "{:,.1f}".format(epochs).replace(".0", ""), evaluated,
+                "{:,} steps".format(settings.save_steps), settings.max_save or "all"),
+        }
