@@ -11,7 +11,7 @@ import pytest
 from helpers.paths import ROOT
 
 from xlnet import cli, help
-from xlnet.model_directory import model_files, task_settings
+from xlnet.model_directory import task_settings
 from xlnet.settings.fields import REQUIRED, Need, default_of, setting
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
@@ -89,7 +89,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
 def made_for(settings):
     """Resolves the settings where the files next to the initial checkpoint exist."""
     for name in ("spiece.model", "xlnet_config.json", "xlnet_model.ckpt.index"):
-        directory = pathlib.Path(model_files.directory_of(settings.init_checkpoint))
+        directory = pathlib.Path(task_settings.directory_of(settings.init_checkpoint))
         directory.mkdir(exist_ok=True)
         (directory / name).write_text("{}")
     found = task_settings.resolve(settings, ["task_name"])
