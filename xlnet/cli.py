@@ -34,9 +34,8 @@ _PATHS = re.compile(
     r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
     r"|input|output)")
 
-# Settings without effect that were switches: a value is optional.
-_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars", "use_tpu", "tf32"))
+# Flags without effect that were switches: a value is optional.
+_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu"))
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
@@ -80,8 +79,8 @@ def run(main: Callable[..., object], *groups: type,
     Args:
       main: called with one object per group; its return value is ignored.
       groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
-      no_longer_needed: flags without effect, of the original implementation or earlier versions,
-        `{name: why}`; on the command line or in a preset they cause a note.
+      no_longer_needed: flags of the original implementation without effect, `{name: why}`; on the
+        command line or in a preset they cause a note.
       about: the text above the flags in `--help`, the program's docstring.
       first: in a program with many flags, the names that `--help` explains; `--helpfull` explains
         all, by need. Empty: both explain all.

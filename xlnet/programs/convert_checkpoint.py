@@ -63,7 +63,6 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 def run() -> None:
-    cli.run(main, ConversionSettings, about=__doc__, no_longer_needed={
-        "max_shard_size": "the weights are one file, of at most 1.5 GB for XLNet-Large"}, examples=(
+    cli.run(main, ConversionSettings, about=__doc__, examples=(
         "--input=folder_of_hugging_face --output=model",
         "--input=model --output=folder_for_hugging_face"))

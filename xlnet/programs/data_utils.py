@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable
 
 from xlnet import cli, files, presets
 from xlnet.errors import UserError
-from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import check_value
 from xlnet.settings.pretraining import PretrainingSettings
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _WHILE_TRAINING = "targets are sampled while training; give it to train_gpu.py"
 
 NO_LONGER_NEEDED = {
-    **GONE,
     **dict.fromkeys(("num_core_per_host", "use_tpu"),
                     "records do not depend on the devices that read them"),
     **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
 MOST_TOKENS = 40         # in a plot; more would be too small to read
-NO_LONGER_NEEDED = {"color": "the text has no colours",
-                    "histograms_png": "counts are printed, unless count_windows is 0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +152,7 @@ def columns() -> int:
 
 
 def run() -> None:
-    cli.run(main, InspectionSettings, about=__doc__, no_longer_needed=NO_LONGER_NEEDED, examples=(
+    cli.run(main, InspectionSettings, about=__doc__, examples=(
         "--input=records --num_predict=85 --num_windows=2",
         "--input=records --num_predict=85 --output=masks.png --sentence='A name "
         "is bound in a block.'"))

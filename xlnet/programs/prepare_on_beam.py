@@ -11,7 +11,7 @@ import shlex
 from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import fit_to_preset
-from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import Need, setting
 
 
@@ -46,4 +46,4 @@ def run() -> None:
     cli.run(main, CorpusSettings, BeamSettings, about=__doc__, first=FIRST, examples=(
         "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
         "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
-        "--project=mine --region=europe-west4'",), no_longer_needed=GONE)
+        "--project=mine --region=europe-west4'",))

@@ -18,8 +18,6 @@ NO_LONGER_NEEDED = {
     "high_only": "use --task_name=race-high",
     "middle_only": "use --task_name=race-middle",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
-    "ranking_cutoff": "--metric=ndcg@20,map,err@20 names other cutoffs",
-    "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
 

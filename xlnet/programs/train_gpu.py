@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import OF_RECORDS
-from xlnet.settings.devices import GONE, DeviceSettings
+from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
-    "on_error": "a damaged record ends the run; remove the records and make them again",
-    **GONE,
-    "on_nan": "a loss that is NaN or infinite always stops the run",
-    "parallel_ops": "operations run side by side without it",
-    "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
-    "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
-    "verify_records": "xlnet data inspect --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is the length of a TPU loop",
     "max_seq_length": "the manifest has the length of a sequence",

@@ -11,9 +11,6 @@ from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining sequence
 
-# Flags of earlier versions in all programs that read text.
-GONE = {"heldout_percent": "--heldout_share is its hundredth part"}
-
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, need=Need.TEXT):
