@@ -40,8 +40,7 @@ LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
-             "choices": "One answer.", "question": "Who asks?",
-             "context": "A text in which somebody asks something."}
+             "choices": "One answer."}
 
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
