@@ -48,16 +48,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("predict", "predict", "predict a file with a fine-tuned model"),
         Command("fill", "fill_mask", "fill in blanks (infilling)"),
         Command("generate", "generate", "generate text"),
-        Command("features", "extract_features", "write vectors (embeddings) of texts"),
-        Command("export", "export", "write a SavedModel"),
         Command("serve", "serve", "serve a model over HTTP"),
     ),
-    "Checkpoints": (
+    "Exchange": (
+        Command("export", "export", "write a SavedModel, or the weights alone"),
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
-        Command("checkpoints inspect", "checkpoint_tools inspect", "show what a checkpoint holds"),
-        Command("checkpoints strip", "checkpoint_tools strip", "leave out the optimizer's slots"),
-        Command("checkpoints average", "checkpoint_tools average", "average several checkpoints"),
-        Command("checkpoints compare", "checkpoint_tools compare", "compare two checkpoints"),
     ),
     "Plots": (
         Command("plot masks", "inspect_records", "attention masks of both streams",

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
-from helpers.finetuning import Workspace, make_files, make_vocabulary
+from helpers.finetuning import Workspace, make_files, make_vocabulary, weights
 from helpers.models import make_model
-from helpers.paths import ROOT
+from helpers.paths import RELEASED, ROOT
 
 import xlnet
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
@@ -344,3 +345,36 @@ def test_after_a_training(quick_start, tmp_path):
         assert done.returncode == 0
         assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/%d: signatures ids, %s, "
                          % (number, dtype), done.stdout)
+
+
+def test_weights_alone(tmp_path):
+    """Those of the newest checkpoint, its EMA; what is needed to use them, no optimizer state."""
+    run = tmp_path / "run"
+    run.mkdir()
+    for step in (1, 2):
+        checkpoint.write_arrays(str(run / ("model.ckpt-%d" % step)), {
+            "model/a": np.full([2], step, "f4"), "model/a/average": np.full([2], 9, "f4"),
+            "model/a/adam_m": np.ones([2], "f4"), "global_step": np.int64(step)})
+    checkpoint.note_newest(str(run))
+    (run / "xlnet_config.json").write_bytes((RELEASED / "xlnet_config.json").read_bytes())
+    (run / "training.csv").write_text("")
+
+    def export(target):
+        return command.run("xlnet export", "--model_dir=%s" % run, "--output=%s" % target,
+                           "--weights_only")
+    done = export(tmp_path / "out")
+    assert done.returncode == 0
+    assert done.stdout == "weights of %s: %s\n" % (run / "model.ckpt-2", tmp_path / "out")
+    found = weights(tmp_path / "out")
+    assert set(found) == {"model/a", "global_step"} and found["global_step"] == 2
+    np.testing.assert_array_equal(found["model/a"], [9, 9])
+    assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {
+        "checkpoint", "model.ckpt", "xlnet_config.json"}
+    done = export(run)
+    assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
+    (run / "checkpoint").unlink()
+    for path in run.glob("model.ckpt*"):
+        path.unlink()
+    done = export(tmp_path / "other")
+    assert done.returncode == 1 and "no checkpoint in directory" in done.stderr
+    assert not (tmp_path / "other").exists()

@@ -1,4 +1,4 @@
-"""Choosing the next token from log probabilities: NumPy functions of one text.
+"""Sampling the next token from log probabilities: NumPy functions of one text.
 
 Shape letters: V vocabulary.
 """
