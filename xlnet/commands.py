@@ -1,7 +1,6 @@
 """The console command `xlnet`: its subcommands, and the program of each."""
 
 import importlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
@@ -65,10 +64,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
-# Files at the root of the repository, for the original's command lines.
-_FILES = {command.program: command.name for command in COMMANDS.values()
-          if command.name in ("data make", "pretrain", "classify", "squad", "tag")}
-_FILE = re.compile(r"(?:\bpython )?(?<![\w./-])(%s)\.py\b" % "|".join(_FILES))
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 
 
@@ -119,11 +114,3 @@ def _help(group=""):
         lines += [title, *shown, ""] if shown else []
     return "\n".join(lines + ["xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
                               "installed: python -m xlnet"])
-
-
-def as_started(text: str, program: str) -> str:
-    """A program's text, in which the files at the repository's root are named as subcommands if
-    `program` is one."""
-    if not program.startswith("xlnet "):
-        return text
-    return _FILE.sub(lambda found: "xlnet " + _FILES[found[1]], text)

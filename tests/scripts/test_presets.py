@@ -45,8 +45,7 @@ def test_the_programs_take_the_presets(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in PRESETS:
         task = json.loads(path.read_text(encoding="utf-8"))["task_name"]
-        program = "run_classifier.py" if task == known.CUSTOM else known.find_task(
-            task).type.program
+        program = "xlnet classify" if task == known.CUSTOM else known.find_task(task).type.program
         done = run(path, "--do_train=True", program=program)
         assert done.returncode == 1 and "data_dir: no such directory" in done.stderr, path
 

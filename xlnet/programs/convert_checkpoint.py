@@ -1,7 +1,7 @@
 """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
 
 A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
-model becomes a model directory, with which run_classifier.py --do_predict needs no other file; the
+model becomes a model directory, with which xlnet classify --do_predict needs no other file; the
 columns are those of the files to predict.
 """
 

@@ -4,8 +4,8 @@ Input is text, a sentence a line, a blank line between documents; <eop> may end 
 a paragraph. JSON, CSV and WikiExtractor's articles are recognized by their content.
 
 Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
-that train_gpu.py needs: --record_info_dir is this program's --save_dir. Run the same command again
-to resume a run that was killed.
+that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command
+again to resume a run that was killed.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 if TYPE_CHECKING:
     from xlnet.text import preparation
 
-_WHILE_TRAINING = "targets are sampled while training; give it to train_gpu.py"
+_WHILE_TRAINING = "targets are sampled while training; give it to xlnet pretrain"
 
 NO_LONGER_NEEDED = {
     **dict.fromkeys(("num_core_per_host", "use_tpu"),
@@ -33,7 +33,7 @@ NO_LONGER_NEEDED = {
 }
 
 
-# What train_gpu.py checks against the records.
+# What xlnet pretrain checks against the records.
 OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 

@@ -1,4 +1,4 @@
-"""Pretrains an XLNet on records that data_utils.py made."""
+"""Pretrains an XLNet on the records of xlnet data make."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Trains a SentencePiece model on the text that data_utils.py will encode with it.
+"""Trains a SentencePiece model on the text that xlnet data make will encode with it.
 
 The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to the
 model, says how text is cleaned for it; every later program obeys it.

@@ -44,7 +44,7 @@ class Manifest:
     dropped: int                 # those that are in no window of a pass
     skipped: dict                # lines left out, by reason
     seed: int
-    made_from: dict              # settings and input, which data_utils.py compares
+    made_from: dict              # settings and input, which xlnet data make compares
     streams: tuple
     format_version: int = FORMAT_VERSION
 
@@ -70,7 +70,7 @@ class Manifest:
                             "the directory to one" % directory)
         if not os.path.exists(path):
             raise UserError("record_info_dir: no %s in %s, nor record_info-*.json of the original "
-                            "implementation; make the records with data_utils.py"
+                            "implementation; make the records with xlnet data make"
                             % (MANIFEST_NAME, directory))
         values = files.read_json(path, "manifest")
         if values.get("format_version") not in READABLE_VERSIONS:

@@ -58,7 +58,7 @@ class TaskType:
     options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
     has_labels: bool = False                # whether a task has a list of labels
     verb: str = "classify"                  # the method of a loaded model that calls it
-    program: str = "run_classifier.py"      # that trains it
+    program: str = "xlnet classify"         # that trains it
     # The setting that chooses the type if it is not empty; the first such type of the registry is
     # used. Each program has one with "task_name", which always has a value.
     asked_by: Optional[str] = None

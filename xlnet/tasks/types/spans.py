@@ -352,7 +352,7 @@ def _evaluated_file(task, settings):
 
 
 SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
-                          program="run_squad.py", asked_by="task_name", own_columns=_own_columns,
+                          program="xlnet squad", asked_by="task_name", own_columns=_own_columns,
                           configured=_configured)
 
 

@@ -299,7 +299,7 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
 
 TAGGING = contract.TaskType(
     "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
-    verb="tag", program="run_tagger.py", asked_by="task_name", own_columns=_own_columns,
+    verb="tag", program="xlnet tag", asked_by="task_name", own_columns=_own_columns,
     configured=_configured)
 
 
