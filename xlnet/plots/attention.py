@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import files
+from xlnet import files, fonts
 from xlnet.plots import figures
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     rows = [(stream, index) for stream in attention.streams
             for index in range(len(attention.layers))]
     names = _names(attention)
-    families, _ = figures.font_families("".join(names))
-    margin = 0.35 + 0.05 * max(map(figures.drawn_length, names))
+    families, _ = fonts.choose("".join(names))
+    margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
     panel = max(_CELL * len(names), 1.1)
     width = margin + len(heads) * (panel + 0.12) + 0.5
     height = 0.6 + len(rows) * (panel + 0.3) + margin

@@ -6,12 +6,11 @@ matplotlib is imported late, with a backend that needs no screen. Shape letters 
 from __future__ import annotations
 
 import collections
-import functools
 from typing import Any
 
 import numpy as np
 
-from xlnet import files
+from xlnet import files, fonts
 from xlnet.plots.inspection import Excerpt, places_in_order, visibility
 
 _Stream = collections.namedtuple("_Stream", "name color")
@@ -20,7 +19,6 @@ QUERY = _Stream("Query stream", "#e0812b")
 STREAMS = (_Stream("Content stream", "#4c78a8"), QUERY)
 MEMORY, HIDDEN, LINES = "#9aa5ad", "#ececec", "#c9c9c9"
 NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
-FONT = "DejaVu Sans"                    # comes with matplotlib
 _CELL = 0.32        # [inches]
 _CAPTION = 11       # readable at half of the size, too [points]
 
@@ -39,7 +37,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     title, families, names, unshown = _shown(excerpt)
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
     labels = ["%s  %s" % (name, place or "–") for name, place in zip(names, places)]
-    margin = 0.8 + 0.085 * max(map(drawn_length, names))      # for names and titles [inches]
+    margin = 0.8 + 0.085 * max(map(fonts.drawn_length, names))      # for names and titles [inches]
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
     figure = Figure(figsize=(2 * width, 2 * height + 2.3), dpi=110, layout="constrained")
@@ -70,7 +68,7 @@ def _in_words(names, places, width):
     if not ordered:
         return "none of these tokens is predicted"
     text = "factorization order:  " + "  →  ".join(ordered)
-    return text if drawn_length(text) * 0.1 < width else \
+    return text if fonts.drawn_length(text) * 0.1 < width else \
         "factorization order: the numbers next to the pieces"
 
 
@@ -133,7 +131,7 @@ def save(figure: Any, path: str) -> None:
 
 def _shown(excerpt):
     """(title, font families, names of the tokens, `(id, piece)` that no font can show)."""
-    families, shown = font_families(excerpt.title + "".join(excerpt.pieces))
+    families, shown = fonts.choose(excerpt.title + "".join(excerpt.pieces))
     names, unshown = [], set()
     for piece, id in zip(excerpt.pieces, excerpt.ids):
         if set(piece) <= shown:
@@ -143,42 +141,3 @@ def _shown(excerpt):
             unshown.add((int(id), piece))
     title = excerpt.title if set(excerpt.title) <= shown else "A text of %d pieces" % len(names)
     return title, families, names, unshown
-
-
-# ---- fonts that have the characters of a text, in any script
-
-def font_families(text: str) -> tuple[list[str], set[str]]:
-    """Returns font families for a text, and the set of its characters that they have.
-
-    The first one is matplotlib's own; each other one has characters that those before it lack.
-    """
-    from matplotlib import font_manager
-    families, wanted = [FONT], set(text)
-    covered = wanted & _characters(font_manager.findfont(FONT))
-    for font in _installed():
-        if covered == wanted:
-            break
-        more = (wanted - covered) & _characters(font.fname)
-        if more:
-            families.append(font.name)
-            covered |= more
-    return families, covered
-
-
-def _installed():
-    """Upright fonts of normal weight, without Last Resort, which has a box for every character."""
-    from matplotlib import font_manager
-    return sorted((font for font in font_manager.fontManager.ttflist
-                   if font.style == "normal" and font.weight in (400, "normal", "regular")
-                   and not font.name.startswith("Last Resort")), key=lambda f: (f.name, f.fname))
-
-
-@functools.cache
-def _characters(path):
-    from matplotlib import ft2font
-    return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())
-
-
-def drawn_length(text: str) -> int:
-    """Width of a text in Latin letters; Chinese characters count twice."""
-    return sum(2 if ord(c) > 0x2e80 else 1 for c in text)

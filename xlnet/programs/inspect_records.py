@@ -53,12 +53,7 @@ class InspectionSettings:
 
 
 def main(settings: InspectionSettings) -> None:
-    from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
-    if legacy.is_in(settings.input):
-        raise UserError("input: %s has records of the original implementation, "
-                        "which xlnet pretrain reads; only those of xlnet data make can be shown"
-                        % settings.input)
     manifest = Manifest.read(settings.input)
     if settings.verify:
         manifest.verify(settings.input)

@@ -20,7 +20,7 @@ from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
-    from xlnet.pretraining.sources import AnyManifest
+    from xlnet.records.manifest import Manifest
 
 _ADDRESS = "--tpu_name has the TPU's address"
 
@@ -99,7 +99,7 @@ def with_directories(settings: PretrainingSettings,
     return dataclasses.replace(settings, **found)
 
 
-def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest") -> None:
+def check_against_manifest(settings: PretrainingSettings, manifest: "Manifest") -> None:
     """Raises UserError for a flag that contradicts the records."""
     for name in OF_RECORDS:
         wanted, found = getattr(settings, name), getattr(manifest, name)
@@ -109,7 +109,7 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest
 
 
 def choose_architecture(settings: PretrainingSettings, flags: Settings,
-                        manifest: "AnyManifest") -> XLNetConfig:
+                        manifest: "Manifest") -> XLNetConfig:
     """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
     checkpoint's directory. Flags override a JSON file, each with a note."""
     from xlnet.models.resolved import directory_of
