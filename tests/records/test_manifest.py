@@ -1,6 +1,5 @@
 """The manifest of pretraining records: which versions are read, what is refused."""
 
-import dataclasses
 import hashlib
 import json
 
