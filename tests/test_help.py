@@ -6,9 +6,8 @@ import sys
 
 import programs
 import pytest
-from helpers.paths import ROOT
 
-from xlnet import cli, help
+from xlnet import cli, help, presets
 from xlnet.settings.fields import REQUIRED, Need, check_limits, default_of, setting, setting_type
 
 PROGRAMS = [program for file in programs.all_files() for program in file.programs]
@@ -65,7 +64,7 @@ def test_the_flags_of_examples_are_those_of_the_program(program, monkeypatch, ca
             name, _, value = word.partition("=")
             assert name.startswith("--"), word
             if name == "--config":
-                assert (ROOT / value).is_file()
+                assert presets.read(value, "config", presets.OF_RUNS)
                 continue
             field = program.settings[name[2:]]
             if setting_type(field) is not bool:

@@ -231,21 +231,26 @@ def test_from_python(installed, tmp_path):
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    find = presets.find
-    sst, k7 = (ROOT / "configs" / name for name in (
-        "finetune/sst-2.json", "pretrain/ablation/k7.json"))
-    assert pathlib.Path(find("sst-2", "config", presets.OF_RUNS)) == sst
-    assert pathlib.Path(find("configs/finetune/sst-2.json", "config", presets.OF_RUNS)) == sst
-    assert pathlib.Path(find("ablation/k7", "config", presets.OF_RUNS)) == k7
+    read, runs = presets.read, presets.OF_RUNS
+    for name, size in (("sst-2", "large"), ("sst-2-base", "base")):
+        values, path = read(name, "config", runs)
+        table = json.loads((ROOT / "configs" / "finetune.json").read_text())["sst-2"]
+        both = {key: value for key, value in table.items() if key not in ("large", "base")}
+        assert values == dict(both, task_name="sst-2", **table[size])
+        assert pathlib.Path(path) == ROOT / "configs" / "finetune.json"
+    k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
+    for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
+        assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
     pathlib.Path("base").mkdir()        # a directory is no settings
-    assert find("base", "model_config_path", presets.MODEL).endswith("model/base.json")
-    pathlib.Path("large").touch()       # a file is
-    assert find("large", "model_config_path", presets.MODEL) == "large"
-    assert find("../x.json", "config", presets.OF_RUNS) == "../x.json"
+    assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
+    pathlib.Path("large").write_text("{}")      # a file is
+    assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
+    with pytest.raises(UserError, match="no such file: ../x.json"):
+        read("../x.json", "config", runs)
     with pytest.raises(UserError, match="config: no such file or preset: sst2; did you mean 'sst-"):
-        find("sst2", "config", presets.OF_RUNS)
+        read("sst2", "config", runs)
     with pytest.raises(UserError, match="preset: huge; there are base, large, tiny$"):
-        find("huge", "model_config_path", presets.MODEL)
+        read("huge", "model_config_path", presets.MODEL)
 
 
 def test_a_name_is_of_one_preset():

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 from absl import flags
 
-from xlnet import errors, files, help, presets
+from xlnet import errors, help, presets
 from xlnet.errors import UserError, did_you_mean, visible
 from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
@@ -244,9 +244,9 @@ def _take_preset(fields, no_longer_needed):
         return
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
-    path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
+    values, path = presets.read(FLAGS.config, "config", presets.OF_RUNS)
     seen: dict[str, str] = {}
-    for given_name, value in files.read_json(path, "config").items():
+    for given_name, value in values.items():
         if given_name == "about":
             continue
         name = aliases.get(given_name, given_name)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable
 
-from xlnet import cli, files, presets
+from xlnet import cli, presets
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import check_value
@@ -51,7 +51,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     path = settings.for_config
     if not path:
         return settings
-    preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
+    preset, _ = presets.read(path, "for_config", presets.PRETRAINING)
     fields = cli.settings_of((CorpusSettings, PretrainingSettings))
     for name in (*OF_RECORDS, "train_batch_size"):
         if name in preset:

@@ -122,8 +122,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
         os.path.join(home, CONFIG_NAME) for home in homes)), None)
     size = {"n_token": manifest.vocab_size}
     if path:
-        values = size | files.read_json(presets.find(path, "model_config_path", presets.MODEL),
-                                        "model config")
+        values = size | presets.read(path, "model_config_path", presets.MODEL)[0]
         if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
             if values != values | size:
                 print("note: n_token is %d, the size of the records' vocabulary, not %d as in %s"
