@@ -11,7 +11,7 @@ MODEL = ("model",)                      # architectures
 PRETRAINING = ("pretrain",)             # settings of runs
 OF_RUNS = ("pretrain", "finetune")
 
-_BASE = "-base"         # the end of a name of settings for XLNet-Base; without it they are for Large
+_BASE = "-base"     # the end of the names for XLNet-Base; those without it are for Large
 
 
 def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any], str]:
