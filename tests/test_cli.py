@@ -7,9 +7,8 @@ import subprocess
 import sys
 import time
 
-import programs
 import pytest
-from helpers import command
+from helpers import command, command_lines
 from helpers.paths import ROOT
 
 from xlnet import cli
@@ -149,7 +148,7 @@ def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
 
 
 def test_each_habit_leads_to_a_flag_that_exists():
-    names = {name for file in programs.all_files() for program in file.programs
+    names = {name for file in command_lines.all_files() for program in file.programs
              for name in program.settings}
     for habit, meant in cli._HABITS.items():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
@@ -171,7 +170,7 @@ stop tag_column task_name tasks text text_a_column text_b_column tpu_name varian
 
 
 def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
-    texts = {name for file in programs.all_files() for program in file.programs
+    texts = {name for file in command_lines.all_files() for program in file.programs
              for name, field in program.settings.items()
              if setting_type(field) is str and not field.metadata["choices"]}
     assert {name for name in texts if not cli._PATHS.fullmatch(name)} <= set(NO_PATHS)

@@ -4,13 +4,13 @@ import dataclasses
 import shlex
 import sys
 
-import programs
 import pytest
+from helpers import command_lines
 
 from xlnet import cli, help, presets
 from xlnet.settings.fields import REQUIRED, Need, check_limits, default_of, setting, setting_type
 
-PROGRAMS = [program for file in programs.all_files() for program in file.programs]
+PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]
 
 

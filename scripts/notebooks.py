@@ -1,6 +1,6 @@
 """Notebooks without jupyter: run, written, shown as pages.
 
-    .venv/bin/python scripts/documents/notebooks.py docs/explanation/paper.ipynb
+    .venv/bin/python scripts/notebooks.py docs/explanation/paper.ipynb
 
 runs the code of a notebook, cell by cell, and writes the outputs into it: what a cell prints, and
 the figures that it leaves open.
@@ -13,7 +13,7 @@ import json
 import pathlib
 import sys
 
-import place  # finds the library  # noqa: F401
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))     # finds the library
 
 
 def main(*paths):

@@ -1,4 +1,4 @@
-"""The programs, as their own command lines know them: nothing is said of them anywhere else."""
+"""The programs, as their own command lines know them."""
 
 import contextlib
 import dataclasses
@@ -9,8 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from place import ROOT
-
+from helpers.paths import ROOT
 from xlnet import cli, commands
 
 
