@@ -1,8 +1,5 @@
 """What of a training step has no GPU kernel, and what it would copy between GPU and host.
 
-    python benchmarks/transfers.py                  the settings that tests go through
-    python benchmarks/transfers.py --all            every combination of them
-
 No GPU is needed: TensorFlow's wheel for Linux knows its CUDA kernels everywhere, and each says
 which of its tensors are in the memory of the host. Where one operation leaves a tensor in the
 GPU's memory and another one wants it on the host, TensorFlow copies it, in every step; a copy to
@@ -12,21 +9,13 @@ The analysis takes the graph as it is built, on one GPU: each operation that has
 there. TensorFlow's rewriting of the graph removes operations, and so copies, but adds none.
 """
 
-import argparse
 import collections
 import dataclasses
 import functools
 import math
-import os
-import sys
 from typing import Optional
 
-import repository  # finds the library
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import tensorflow.compat.v1 as tf
-import transfer_works
 from products import ancestors, function_graphs
 from tensorflow.python.framework import kernels, op_def_registry
 
@@ -197,7 +186,7 @@ def _find(op_type, dtypes):
     return None
 
 
-# ---- the command
+# ---- a step
 
 def faults(analysis):
     """What a step must not do, in words: operations that only a CPU has, copies to the host, copies
@@ -209,32 +198,7 @@ def faults(analysis):
 
 
 def analysis_of(work):
-    """The `Analysis` of one of `transfer_works`."""
+    """The `Analysis` of one of `gpu_steps`."""
     build, *arguments = work
     with tf.Graph().as_default():
         return analyse(build(*arguments))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--all", action="store_true",
-                        help="every combination of settings, four hundred: a quarter of an hour")
-    works = transfer_works.every() if parser.parse_args().all else transfer_works.QUICK
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    wrong = 0
-    for name, work in works.items():
-        found = analysis_of(work)
-        print("%s: %d operations, %d without a CUDA kernel; copies to the host %d, to the GPU %d "
-              "(%d bytes)" % (name, found.operations, len(found.without_kernel),
-                              len(found.to_host), len(found.to_device),
-                              sum(copy.size or 0 for copy in found.to_device)), flush=True)
-        for fault in faults(found):
-            print("  " + fault)
-        wrong += bool(faults(found))
-    print("%d of %d steps run on a GPU without waiting for the host" % (len(works) - wrong,
-                                                                        len(works)))
-    return int(wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,9 @@
-"""Training steps for `transfers` to look at: small networks over windows of real size."""
+"""Training steps for `gpu_graph` to look at: small networks over windows of real size."""
 
 import itertools
 import types
 import unittest.mock
 
-import repository  # finds the library
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step

@@ -1,33 +1,37 @@
 """What a training step would do on a GPU, found without one: no operation that only a CPU has, no
 tensor that makes the host wait, nothing but scalars and the batch from the host.
 
-Every combination of settings: `python benchmarks/transfers.py --all`, a quarter of an hour.
+XLNET_TEST_ALL=1: of every combination of settings, a quarter of an hour.
 """
+
+import os
 
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-import transfer_works
-import transfers
+from helpers import gpu_graph, gpu_steps
+
+pytestmark = pytest.mark.slow
+WORKS = gpu_steps.every() if os.environ.get("XLNET_TEST_ALL") else gpu_steps.QUICK
 
 
-@pytest.mark.parametrize("name", transfer_works.QUICK)
+@pytest.mark.parametrize("name", WORKS)
 def test_a_step_stays_on_the_gpu(name):
-    found = transfers.analysis_of(transfer_works.QUICK[name])
-    assert transfers.faults(found) == []
+    found = gpu_graph.analysis_of(WORKS[name])
+    assert gpu_graph.faults(found) == []
     assert found.operations > 1500 and found.batch
 
 
 def test_every_combination_is_a_step(graph):
-    works = transfer_works.every()
+    works = gpu_steps.every()
     assert len(works) > 200 and len({work[1] for work in works.values() if len(work) == 5}) == 7
     for name in ("pretraining, causal, fp16, recomputed, accumulated, next segment",
                  "fine-tuning, multi_label, bf16, memory, one length"):
         assert name in works
     for build, *arguments in works.values():
-        if build is transfer_works.finetuning:
+        if build is gpu_steps.finetuning:
             kind, _, changes, *_ = arguments
-            assert transfer_works.settings_of(kind, changes).max_seq_length
+            assert gpu_steps.settings_of(kind, changes).max_seq_length
 
 
 # ---- what it finds
@@ -85,32 +89,21 @@ def of_unknown_size():
             "Cast (range/Cast)", "Const (range/limit)", "Const (range/start)")]),
     (of_unknown_size, ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"])))
 def test_a_new_crossing_is_named(graph, build, expected):
-    found = transfers.faults(transfers.analyse([build()]))
-    loops = [name for name in transfers.function_graphs(graph) if "body" in name]
+    found = gpu_graph.faults(gpu_graph.analyse([build()]))
+    loops = [name for name in gpu_graph.function_graphs(graph) if "body" in name]
     assert sorted(found) == sorted(fault.replace("BODY", *loops) if loops else fault
                                    for fault in expected)
 
 
 def test_small_things_may_go_to_the_gpu(graph):
-    found = transfers.analyse([weight() * tf.cast(tf.shape(weight())[0], tf.float32)])
+    found = gpu_graph.analyse([weight() * tf.cast(tf.shape(weight())[0], tf.float32)])
     assert [(copy.source, copy.size) for copy in found.to_device] == [
         ("StridedSlice (strided_slice)", 4)]
-    assert transfers.faults(found) == []
+    assert gpu_graph.faults(found) == []
 
 
 def test_what_is_compiled_is_one_kernel(graph):
     x = weight()
     compiled = tf2.function(lambda x: x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1,
                                                   tf.float32), jit_compile=True, autograph=False)
-    assert transfers.faults(transfers.analyse([compiled(x)])) == []
-
-
-def test_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(transfers.sys, "argv", ["transfers.py"])
-    monkeypatch.setattr(transfer_works, "QUICK", {
-        "a step": (lambda: [tf.no_op()],), "another": (lambda: [a_wait_in_each_step()],)})
-    assert transfers.main() == 1
-    printed = capsys.readouterr().out
-    assert "another: 11 operations, 0 without a CUDA kernel; copies to the host 1, to the GPU 1 " \
-        "(32 bytes)\n  to the host: int32 [8] of ArgMax" in printed
-    assert printed.endswith("1 of 2 steps run on a GPU without waiting for the host\n")
+    assert gpu_graph.faults(gpu_graph.analyse([compiled(x)])) == []
