@@ -58,6 +58,6 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     exec(compile(short, "README.md", "exec"), {})
     for model in loaded:
         model.close()
-    assert len((place / "vectors.jsonl").read_text().splitlines()) == 2
+    assert len(pathlib.Path("vectors.jsonl").read_text().splitlines()) == 2
     assert {path.name for path in pathlib.Path().iterdir()} == {
         "model", "released", "sample_run", "texts.txt", "vectors.jsonl"}
