@@ -188,6 +188,7 @@ class Kills:
       at_calls: moments are calls about files, not seconds; the trials go through the places of the
         library that make such calls.
     """
+
     def __init__(self, program, folder, seed=0, at_calls=False):
         self._program, self._seed = program, seed
         self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)

@@ -63,6 +63,7 @@ class Job(NamedTuple):
     compute: Callable[[list], Sequence[Any]]
     at_once: int
 
+
 class Model:
     """A trained model: one session, restored once, which any number of threads may call.
 
