@@ -6,8 +6,8 @@ import pathlib
 import shlex
 import sys
 
-import programs
 import pytest
+from helpers import command_lines
 from helpers.paths import ROOT
 
 from xlnet import cli, help
@@ -17,7 +17,7 @@ from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 
-PROGRAMS = [program for file in programs.all_files() for program in file.programs]
+PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]
 
 

@@ -26,12 +26,8 @@ Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 UPDATES = "loss_scale/updates"   # the number of updates, where steps may be skipped (fp16)
 
-# "pretrained" is a slot of mixout, which versions up to 0.2.0 had.
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
-# Output layers whose names do not begin with `model/`, as in the original checkpoints; up to
-# version 0.1.0 they did.
-_ONCE_INSIDE = re.compile(r"^model/(?=(logits|start_logits|end_logits|answer_class)/)")
 _log = logging.getLogger(__name__)
 
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it is moved into place
@@ -260,13 +256,13 @@ def weights(prefix: str) -> dict[str, str]:
     counts = [name for name in (UPDATES, "global_step") if name in stored]
     if averaged and counts and not next(arrays(prefix, counts)):
         averaged = set()
-    return {name: place + "/average" if place + "/average" in averaged else place
-            for name, place in places_of(stored).items()}
+    return {name: name + "/average" if name + "/average" in averaged else name
+            for name in stored if is_weight(name)}
 
 
-def places_of(stored: Iterable[str]) -> dict[str, str]:
-    """The weights among the variables `stored`: dict from current names to stored names."""
-    return {_ONCE_INSIDE.sub("", name): name for name in stored if not _SLOT.search(name)}
+def is_weight(name: str) -> bool:
+    """Whether a variable is a weight, not a slot of the optimizer or a counter."""
+    return not _SLOT.search(name)
 
 
 def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
@@ -346,7 +342,7 @@ def warm_start(prefix: str, config: XLNetConfig,
     """
     check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
-    variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
+    variables = [variable for name, variable in by_name.items() if is_weight(name)]
     comparison = compare(prefix, variables)
     stored = weights(prefix)
     tf.train.init_from_checkpoint(prefix, {

@@ -19,6 +19,7 @@ from xlnet.errors import UserError
 from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
 from xlnet.pretraining import sources
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.records.manifest import Manifest
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
@@ -51,7 +52,7 @@ class Pretrainer(Job):
 
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
                  network: NetworkSettings, optimization: OptimizationSettings,
-                 device_settings: DeviceSettings, manifest: sources.AnyManifest,
+                 device_settings: DeviceSettings, manifest: Manifest,
                  devices: Devices):
         self._settings = settings
         self.config = config
