@@ -54,7 +54,8 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
     if settings.init_checkpoint:
-        _require_checkpoint(settings.init_checkpoint)
+        if settings.do_train and not weights_in(settings.model_dir):     # else it resumes
+            _require_checkpoint(settings.init_checkpoint)
         settings = _with_own_files(settings, directory_of(settings.init_checkpoint))
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
