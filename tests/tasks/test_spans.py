@@ -15,7 +15,7 @@ from helpers.paths import DATA
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
-from xlnet.tasks.files import parsing, squad_files
+from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.files.squad_files import Answer, place_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import Found, Span
@@ -203,6 +203,48 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
         assert (task.files, task.dev_share) == (files, 0.0)
 
 
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "json", "ndjson", "parquet"])
+def test_a_row_that_is_impossible_has_no_answer(tmp_path, form, caplog):
+    """KLUE-MRC keeps plausible answers in such rows; SQuAD's JSON has another key for them."""
+    rows = [("1", "foo bar", "?", "bar", 4, True), ("2", "foo bar", "?", "bar", 4, False),
+            ("3", "foo bar", "?", "", None, True)]
+    names = "id context question answer start is_impossible".split()
+    path = tmp_path / ("rows." + form)
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+        if form not in readers.FORMS:
+            pytest.skip("Parquet is read for all tasks alike")
+        import pyarrow
+        from pyarrow import parquet
+        parquet.write_table(pyarrow.table(dict(zip(names, map(list, zip(*rows))))), str(path))
+    elif form in ("tsv", "csv"):
+        between = "\t" if form == "tsv" else ","
+        path.write_text("\n".join(between.join("" if cell is None else str(cell) for cell in cells)
+                                  for cells in (names, *rows)))
+    else:
+        objects = [dict(zip(names, cells)) for cells in rows]
+        path.write_text(json.dumps(objects) if form == "json" else
+                        "\n".join(map(json.dumps, objects)))
+    found = parsing.read_file(TABLE, str(path), True)
+    assert [one.label for one in found] == [(), (Answer("bar", 4),), ()]
+    assert "rows.%s: 1 questions are is_impossible and have answers, which are not used" % form \
+        in caplog.text
+
+
+def test_rows_of_hugging_face_that_are_impossible(tmp_path):
+    def line(id, is_impossible, *texts):
+        return json.dumps({"id": id, "context": "foo bar", "question": "?", "answers": {
+            "text": texts, "answer_start": [4] * len(texts)}, "is_impossible": is_impossible})
+    rows = read(tmp_path, "\n".join([line("1", True, "bar"), line("2", True), line(
+        "3", False, "bar")]), name="t.jsonl")
+    assert [one.label for one in rows] == [(), (), (Answer("bar", 4),)]
+    for broken, message in ((line("4", False), "no answers"), (line("4", "perhaps", "bar"), (
+            "is_impossible is \"perhaps\", expected true or false"))):
+        with pytest.raises(UserError, match="t.jsonl:1: " + message):
+            read(tmp_path, broken, name="t.jsonl")
+    assert read(tmp_path, line("4", False), name="t.jsonl", need_labels=False)[0].label is None
+
+
 COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
           "cmrc2018": {"trial": 1002, "dev": 1118}}
 
@@ -230,6 +272,17 @@ def test_places_of_answers():
         -1, -1, "the answer is in the context several times")
     assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
     assert not place_of(row()).is_known and place_of(row()).fault is None
+
+
+def test_the_first_answer_with_a_place_is_learned(caplog):
+    several = row(answers=(("cow", 1), ("The", None), ("dog", 17)))
+    assert place_of(several) == (17, 20, "the answer is not in the context, another one is learned")
+    assert SQUAD.reader.training_rows([several], 0, "") == [several]
+    squad_files.note_places("train.json", [several])
+    assert "question 'q1': the answer is not in the context, another one is learned" in caplog.text
+    assert "not trained on" not in caplog.text
+    assert place_of(row(answers=(("cow", 1), ("hen", 2)))).fault == (
+        "the answer is not in the context")
 
 
 def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(caplog):
