@@ -23,7 +23,7 @@ from xlnet.serving import loaded, session
 from xlnet.serving.export import exporter, signatures
 from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
-from xlnet.tasks.files import schemes, tagged_files
+from xlnet.tasks.files import schemes, tagged_words
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -186,7 +186,7 @@ def test_tags(quick_start, models, tmp_path, caplog):
             rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted,
             zip(*(by_text["entity_" + name] for name in ("starts", "ends", "labels")))):
         entities = [(start, end, label.decode()) for start, end, label in zip(*found)]
-        true = tagged_files.located(row.source, schemes.spans([tag.decode() for tag in want]))
+        true = tagged_words.located(row.source, schemes.spans([tag.decode() for tag in want]))
         assert entities == true + [(-1, -1, "")] * (len(entities) - len(true))
         count = len(row.source.words)
         assert [word.decode() for word in words[:count]] == list(row.source.words)

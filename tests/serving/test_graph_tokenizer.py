@@ -12,7 +12,7 @@ from helpers.vocabulary import train_tiny_model
 from xlnet.errors import UserError
 from xlnet.serving.export import graph_words
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.tasks.files.tagged_files import find_words
+from xlnet.tasks.files.tagged_words import find_words
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_ids_of_cuts_that_are_equally_likely():
 
 
 def test_words():
-    """As `tagged_files` finds them, with each character between letters, digits and spaces."""
+    """As `tagged_words` finds them, with each character between letters, digits and spaces."""
     texts = ["", "  ", "New York's 3rd, \u00a0Ave.", "中文 ok中\u0301文", "\u0301a \u0301",
              "x\x01y \x01z", "ไทย\u0e31a1 2b", "a\u200bb \u200bc", "서울에서 KBS가",
              "\u1109\u1165\u110b\u116e\u11af \u3131a"]

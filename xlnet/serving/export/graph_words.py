@@ -1,4 +1,4 @@
-"""The words of texts inside of a TensorFlow graph, as `tagged_files.find_words` has them.
+"""The words of texts inside of a TensorFlow graph, as `tagged_words.find_words` has them.
 
 Shape letters: N texts, W words.
 """
@@ -10,7 +10,7 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.tasks.files.tagged_files import kind_of
+from xlnet.tasks.files.tagged_words import kind_of
 from xlnet.tokenization.character_classes import character_class, space_class
 
 _END = "\x01"            # behind a word; in a text it is no part of one, and so is its neighbour

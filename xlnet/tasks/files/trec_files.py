@@ -99,7 +99,7 @@ def _join_texts(task, path, rows, relevance, sources):
     paths = [readers.find_file(directory, (*own_queries, "queries.tsv")),
              os.path.join(directory, "documents.tsv")]
     texts = [_read_texts(task, each, {cells[column] for _, cells in rows
-                                         if isinstance(cells, list)})
+                                      if isinstance(cells, list)})
              for each, column in zip(paths, (0, 2))]
 
     def join(cells):

@@ -13,7 +13,14 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
-from xlnet.tasks.files import faults, schemes, tagged_files
+from xlnet.tasks.files import (
+    faults,
+    schemes,
+    tagged_columns,
+    tagged_files,
+    tagged_json,
+    tagged_words,
+)
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -37,9 +44,9 @@ def _entity_metric(name):
 def _counts(decisions, rows):
     """Entities by label; those of a text are where its file has them, even inside of words."""
     return entity_metrics.by_label(
-        [tagged_files.located(row.source, schemes.spans(tags))
+        [tagged_words.located(row.source, schemes.spans(tags))
          for row, tags in zip(rows, decisions)],
-        [tagged_files.located(row.source, schemes.spans(row.label))
+        [tagged_words.located(row.source, schemes.spans(row.label))
          if row.source.entities is None else [tuple(entity) for entity in row.source.entities]
          for row in rows])
 
@@ -86,7 +93,7 @@ class TaggingReader(contract.Reader):
         except UserError as e:
             raise UserError("%s: %s" % (path, e)) from None
         source = sentences[0].source
-        if isinstance(source, tagged_files.Lines):
+        if isinstance(source, tagged_words.Lines):
             # As found in the file; names stay.
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,) for names, column in (
@@ -146,6 +153,8 @@ class TaggingReader(contract.Reader):
         return rows
 
     def _row(self, index, sentence, fault):
+        if not sentence.words:          # a skipped one
+            return Row(str(index), (), None, source=sentence)
         tags = sentence.tags
         if tags is not None:
             tags = None if any(map(fault, set(tags))) else schemes.tags_of(
@@ -168,8 +177,8 @@ class TaggingReader(contract.Reader):
 
     def row(self, id: str, asked: Asked) -> tuple:
         try:
-            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
-                else tagged_files.of_words(asked.text_a)
+            sentence = tagged_words.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+                else tagged_words.of_words(asked.text_a)
         except ValueError as e:
             return None, str(e)
         return self._row(id, sentence, None), None
@@ -286,17 +295,18 @@ class TaggingScorer(contract.Scorer):
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows of the file with one more column or key."""
-        _check_lengths(values, rows)
-        spans = Mapped(schemes.spans, self.decide(values))
+        _check_lengths(values, [row for row in rows if row.pairs])
+        decided = iter(self.decide(values))
+        spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
         places = Mapped(lambda row: row.source.source, rows)
-        tags = Mapped(lambda row, found: schemes.tags_of(
-            found, len(row.source.words), self.options.scheme), rows, spans)
-        if isinstance(next(iter(places)), tagged_files.JsonLine):
-            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans, tags))]
-        return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
+        tags = (None if found is None else schemes.tags_of(
+            found, len(row.source.words), self.options.scheme) for row, found in zip(rows, spans))
+        if isinstance(next(iter(places)), tagged_words.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_json.json_lines(places, spans, tags))]
+        return [PredictionFile("conll", None, tagged_columns.conll_lines(places, tags))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        return [tagged_files.tagged(row.source, schemes.spans(tags), self.options.scheme)
+        return [tagged_words.tagged(row.source, schemes.spans(tags), self.options.scheme)
                 for row, tags in zip(rows, self.decide(values))]
 
 
