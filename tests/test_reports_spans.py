@@ -19,6 +19,7 @@ from xlnet.settings.finetuning import SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, schemes, squad_files
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.types import custom
+from xlnet.tasks.types.tagging import Tags
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -40,7 +41,8 @@ def tagged(row):
 
 def outside(rows, tag=0):
     """Answers that every word has this tag."""
-    return [np.full(len(row.source.words), tag) for row in rows]
+    return [Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words)))
+            for row in rows]
 
 
 # --- Entities
@@ -167,7 +169,8 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     task, rows = rows_of(path)
     assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
     assert "an entity begins or ends inside of a word" in caplog.text
-    values = [np.array([task.labels.index(tag) for tag in row.label]) for row in rows]
+    values = [Tags(np.array([task.labels.index(tag) for tag in row.label]), np.ones(len(row.label)))
+              for row in rows]
     result = task.scorer.evaluate(values, task.scorer.truth(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
     table = task.scorer.table(values, rows, 0.5).splitlines()

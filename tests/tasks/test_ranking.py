@@ -313,6 +313,16 @@ def test_prediction_files():
     assert lines[5][2] == "0.333333"
 
 
+def test_what_is_wrong_with_the_order_of_documents():
+    rows = rows_of(2, 0, 1) + rows_of(1, query="r")
+    cases = list(RANKING.scorer.compare(rows, np.array([.1, .9, .5, 1.])))
+    assert [case[:2] for case in cases] == [("2", "rank 3 of 3"), ("0", "rank 1 of 3"),
+                                            ("1", "rank 2 of 3"), ("1", "rank 1 of 1")]
+    assert [case.error for case in cases] == [1, 1, 1, 0]
+    cases = list(RANKING.scorer.compare(rows, np.array([.5, .9, .1, 1.])))
+    assert [case.error for case in cases] == [.5, 1, .5, 0]
+
+
 # --- The loss, and what is learned
 
 def test_pairwise_head_by_hand(graph):

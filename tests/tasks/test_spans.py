@@ -21,7 +21,7 @@ from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import Found, Span
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.types.task import Asked, Row, Task
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = TASK_TYPES["spans"]
@@ -369,6 +369,32 @@ def test_a_skipped_question_is_in_no_file(caplog):
         SQUAD.scorer.prediction_files(rows, SQUAD.head.join(WINDOWS, np.array([2, 1])).values)))
     assert answers == {"q1": "The dog", "q2": ""}
     assert list(n_best) == list(null) == ["q1", "q2"]
+
+
+def test_what_is_wrong_with_an_answer():
+    rows = [row(answers=(("The dog", 13), ("dog ran", 17))), row(answers=(), id="q2"),
+            row(id="none")._replace(label=None), row(answers=(("cat sat", 4),), id="q3")]
+    values = [Found([Span(13, 20, -1.0, -1.0)], -5.0), Found([Span(0, 7, -1.0, -1.0)], -1.0),
+              Found([Span(0, 7, -1.0, -1.0)], -1.0), Found([Span(0, 7, -1., -1.)], 2.)]
+    right, unanswerable, unlabelled, missed = SQUAD.scorer.compare(rows, values)
+    assert right[:2] == ("The dog | dog ran", "The dog") and right.error == 0
+    assert unanswerable[:2] == ("", "The cat") and unanswerable.error == 1
+    assert unanswerable.probability == pytest.approx(1 - 1 / (1 + math.exp(1)))
+    assert unlabelled[:2] == ("", "The cat") and unlabelled.error == 0
+    assert missed[:2] == ("cat sat", "") and missed.error == 1
+    assert missed.probability == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+def test_more_best_spans_than_five():
+    spans = [Span(i, i + 1, -float(i), 0.) for i in range(20) if not CONTEXT[i].isspace()]
+    answer, = SQUAD.with_options(n_best_size=9).scorer.results([row()], [Found(spans, -5.)])
+    assert len(answer.best) == 9
+
+
+def test_a_question_that_is_missing_is_an_error():
+    for text in ("", " ", None):
+        assert SQUAD.reader.row("0", Asked(CONTEXT, text)) == (
+            None, "the question is empty, expected a text")
 
 
 def test_evaluation_is_that_of_the_files_written():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import unicodedata
@@ -141,10 +142,25 @@ def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int
     return list(spans)
 
 
-def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str) -> Tagged:
-    """A sentence with predicted entities, as `located` returns them, and their tags in a scheme."""
+def entities(sentence: Sentence, located: Iterable[schemes.Span],
+             scores: Optional[Sequence[float]] = None) -> tuple[Entity, ...]:
+    """Entities in characters or words, as `located` returns them, with their texts."""
     source, words = sentence.source, sentence.words
     text = source.text if isinstance(source, JsonLine) else ""
-    return Tagged(words, tuple(schemes.tags_of(spans, len(words), scheme)), tuple(
-        Entity(label, text[start:end] if text else " ".join(words[start:end]), start, end)
-        for start, end, label in located(sentence, spans)))
+    return tuple(
+        Entity(label, text[start:end] if text else " ".join(words[start:end]), start, end, score)
+        for (start, end, label), score in zip(located, scores or itertools.repeat(None)))
+
+
+def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str,
+           probabilities: Sequence[float]) -> Tagged:
+    """A sentence with predicted entities and their tags in a scheme.
+
+    Args:
+      spans: of the entities, in words.
+      probabilities: float [W], of the words' tags; an entity has their mean.
+    """
+    return Tagged(
+        sentence.words, tuple(schemes.tags_of(spans, len(sentence.words), scheme)),
+        entities(sentence, located(sentence, spans), [
+            float(sum(probabilities[first:last]) / (last - first)) for first, last, _ in spans]))

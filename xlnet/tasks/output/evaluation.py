@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from xlnet import files
+from xlnet.tasks.metrics import intervals
+from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 from xlnet.tasks.types.task import Row, Task
 
@@ -39,12 +41,19 @@ class Evaluation:
         return result
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
-        and `collapsed`, a message, if the predictions are degenerate, always the same."""
+        """The task's metrics and the mean loss of the predictions for a split, a dict of floats.
+
+        Also `interval`, the 95 % interval of the main metric, if there are few rows; and
+        `collapsed`, a message, if the predictions are degenerate, always the same.
+        """
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
+        interval = intervals.interval(self._task, values, rows, self._threshold,
+                                      result[self._task.metrics[0]])
+        if interval:
+            result["interval"] = list(interval)
         collapsed = scorer.collapsed(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
 
@@ -58,9 +67,12 @@ class Evaluation:
 
     def report(self, split: str, what: str, result: dict, rows: Sequence[Row]) -> None:
         """Logs a result in a line."""
-        numbers = "  ".join("%s %.4f" % item for item in result.items() if item[0] != "collapsed")
-        _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers, len(
-            rows), "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
+        numbers = "  ".join("%s %.4f" % item for item in result.items()
+                            if item[0] not in ("collapsed", "interval"))
+        interval = "  95 %% interval of %s: %.4f to %.4f" % (
+            self._task.metrics[0], *result["interval"]) if "interval" in result else ""
+        _log.info("eval %s %s  %s  %s  (%d rows)%s%s", self._task.name, split, what, numbers, len(
+            rows), interval, "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict]) -> dict:
@@ -83,9 +95,13 @@ class Evaluation:
             math.isfinite(result["loss"]), sign * result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes the confusion matrix as text and as a plot, if the task type has them; values: as
-        in `contract.Predictions`."""
+        """Writes the wrong predictions, and the confusion matrix as text and as a plot, if the task
+        type has them; values: as in `contract.Predictions`."""
         scorer = self._task.scorer
+        path = os.path.join(self._directory, "errors_%s.tsv" % split)
+        _log.info("wrong predictions %s %s  %d of %d rows, the worst first: %s", self._task.name,
+                  split, prediction_files.write_errors(path, self._task, rows, values,
+                                                       self._threshold), len(rows), path)
         text = scorer.table(values, scorer.truth(rows), self._threshold,
                             os.path.join(self._directory, "confusion_%s.png" % split))
         if text is None:

@@ -64,6 +64,36 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
         _log.info("for the %s server: %s", server, path)
 
 
+def has_query_names(task: Task) -> bool:
+    """Whether rows have the name of a query; that of questions is their context."""
+    return task.query is not None and task.query not in task.text_a
+
+
+def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
+                 threshold: float) -> int:
+    """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
+    number. Arguments as of `write`; no row was skipped."""
+    wrong = [(case.error, number, case) for number, case in enumerate(
+        task.scorer.compare(rows, values, threshold)) if case.error]
+    wrong.sort(key=lambda one: (-one[0], one[1]))
+    has_query = has_query_names(task)
+    names = ["row", "id", *(["query"] * has_query), "error", "gold", "predicted", "probability",
+             "text_a", *(["text_b"] * bool(task.text_b or task.choices))]
+
+    def lines():
+        yield _line(names)
+        for error, number, case in wrong:
+            row = rows[number]
+            texts = [row.pairs[0][0], " | ".join(dict.fromkeys(
+                text for _, text in row.pairs if text))]
+            yield _line([str(number + 1), row.id, *([row.query] * has_query), "%.6g" % error,
+                         case.gold, case.predicted,
+                         "" if case.probability is None else "%.6f" % case.probability,
+                         *texts[:len(names) - names.index("text_a")]])
+    files.write_lines(path, lines())
+    return len(wrong)
+
+
 def _submission(task, rows, values, threshold):
     """The lines for the task's server: the columns `index` and `prediction` for GLUE, JSON for
     CLUE."""

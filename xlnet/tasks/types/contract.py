@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -27,10 +27,11 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.prediction_files import PredictionFile, tsv
+from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.types.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
+_LEAST_ERROR = 1e-9
 LABELS_SHOWN = 20    # maximum number of labels that are named, and whose tables are shown
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
@@ -41,6 +42,12 @@ LossOptions = collections.namedtuple("LossOptions", "label_smoothing class_weigh
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
 # [n], or what else the `Scorer` of the same type takes. loss: float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
+
+
+# A prediction next to its gold label, both as text, of one row. probability: of the prediction;
+# None: the type has none. error: 0 if it is right, else above 0, the higher the worse. gold and
+# error of a row without a label are "" and 0.
+Case = collections.namedtuple("Case", "gold predicted probability error")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,23 +368,40 @@ class Scorer(_Part):
         """The predicted labels or the score of each row as text."""
         raise NotImplementedError
 
-    def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, the rows' names under "id". Texts
-        of probabilities are made one at a time to save memory."""
-        return [("id", (row.id for row in rows)), (self.column, self.texts(values, threshold)),
-                *(("p_" + name, map("%.6f".__mod__, column))
-                  for name, column in zip(self.probabilities, np.asarray(values).T))]
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[Case]:
+        """Yields the `Case` of each row. By default a prediction is wrong if its text is not that
+        of the label, and worse the less probable the label was."""
+        places = {name: place for place, name in enumerate(self.probabilities)}
+        for row, predicted, found in zip(rows, self.texts(values, threshold), values):
+            gold = "" if row.label is None else str(row.label)
+            probability = float(found[places[predicted]]) if predicted in places else None
+            error = float(row.label is not None and predicted != gold)
+            if error and gold in places:
+                error = max(1 - float(found[places[gold]]), _LEAST_ERROR)
+            yield Case(gold, predicted, probability, error)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The `PredictionFile`s to write, the main one first.
+        """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
+        predictions, probabilities and, if some row has one, the gold labels.
 
         Args:
           rows: n and those without texts, which were skipped and have no values.
         """
         answered = kept(row for row in rows if row.pairs)
-        return [PredictionFile("tsv", None, tsv(self.columns(
-            answered, checked(self, values, len(answered)), threshold), rows))]
+        values = checked(self, values, len(answered))
+        # Texts are made one at a time to save memory.
+        columns = [("id", (row.id for row in answered)),
+                   (self.column, self.texts(values, threshold)),
+                   *(("p_" + name, map("%.6f".__mod__, column))
+                     for name, column in zip(self.probabilities, values.T))]
+        if has_query_names(self.task):
+            columns.insert(0, ("query", (row.query for row in answered)))
+        if any(row.label is not None for row in answered):
+            columns.append(("gold", (case.gold for case in self.compare(
+                answered, values, threshold))))
+        return [PredictionFile("tsv", None, tsv(columns, rows))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -209,6 +209,25 @@ class MultiLabelScorer(contract.Scorer):
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return list(map(self.options.separator.join, self._names(values, threshold)))
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The probability is that of the decision on one label, the one whose decision is furthest
+        from the truth, or the least sure one; the error is how far."""
+        truth = np.asarray(self.truth(rows))
+        certain = self.task.with_options(thresholds="").scorer
+        for row, gold, labels, predicted, decision, found in zip(
+                rows, certain.texts(truth, THRESHOLD), truth, self.texts(values, threshold),
+                self.decide(values, threshold), np.asarray(values)):
+            if row.label is None:
+                yield contract.Case("", predicted, None, 0.0)
+                continue
+            is_wrong = labels != decision
+            of_decision = np.where(decision > 0, found, 1 - found)
+            worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1)) if is_wrong.any() \
+                else np.argmin(of_decision)
+            yield contract.Case(gold, predicted, float(of_decision[worst]), float(
+                max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))

@@ -19,7 +19,7 @@ from xlnet.errors import UserError
 from xlnet.tasks.files import readers, trec_files
 from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked, refuse_nan
+from xlnet.tasks.types.contract import THRESHOLD, Case, LossOptions, TaskType, checked, refuse_nan
 from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
 from xlnet.tasks.types.task import Row, Task
 
@@ -163,9 +163,24 @@ class RankingScorer(RegressionScorer):
     def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
         return super().collapsed(values, truth.relevance)
 
-    def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
-        """`query id score`"""
-        return [("query", (row.query for row in rows)), *super().columns(rows, values, threshold)]
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[Case]:
+        """The prediction is the rank; the error, the fraction of the query's documents of another
+        relevance that are on the wrong side of the document."""
+        relevance = super().truth(rows)
+        ranks, counts, errors = (np.zeros(len(rows)) for _ in range(3))
+        for query in by_query(rows):
+            ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
+            counts[query] = len(query)
+            mine, rank = relevance[query], ranks[query]
+            is_better = mine[:, None] > mine
+            is_wrong = is_better & (rank[:, None] > rank)
+            errors[query] = (is_wrong | is_wrong.T).sum(axis=1) / np.maximum(
+                (is_better | is_better.T).sum(axis=1), 1)
+        for row, rank, count, error in zip(rows, ranks, counts, errors):
+            has_label = row.label is not None
+            yield Case("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count), None,
+                       float(error) if has_label else 0.0)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:

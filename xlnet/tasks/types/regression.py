@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -85,6 +85,14 @@ class RegressionScorer(contract.Scorer):
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return ["%.6f" % value for value in values]
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The error is the absolute difference."""
+        for row, predicted, value in zip(rows, self.texts(values, threshold), values):
+            error = 0.0 if row.label is None else abs(float(value) - row.label)
+            yield contract.Case("" if row.label is None else "%g" % row.label, predicted, None,
+                                error)
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """Floats."""

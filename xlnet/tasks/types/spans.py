@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -29,7 +29,7 @@ from xlnet.tasks.output import served_spans, span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.types.task import Asked, Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +86,11 @@ class SpanReader(contract.Reader):
                 return "question '%s': answer_start %d is outside of the context of %d characters" \
                     % (row.id, answer.start, len(context))
         return None
+
+    def row(self, id: str, asked: Asked) -> tuple:
+        if not (asked.text_b or "").strip():
+            return None, "the question is empty, expected a text"
+        return super().row(id, asked)
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no position; `read` has named them."""
@@ -323,6 +328,19 @@ class SpanScorer(contract.Scorer):
         rows = kept(row for row in rows if row.pairs)
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
             names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
+        rule = self.truth(rows).rule
+        for row, answer in zip(rows, span_answers.answers(rows, values, 1, threshold)):
+            golds = squad_files.as_in_context(row) if row.label else []
+            scores = span_metrics.score(rule, [answer.text], [golds])
+            error = 1 - (scores.exact[0] + scores.f1[0]) / 2
+            probability = answer.best[0].probability * (1 - answer.null_probability) \
+                if answer.text else answer.null_probability
+            yield contract.Case(" | ".join(dict.fromkeys(golds)), answer.text, probability,
+                                0.0 if row.label is None else float(error))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -53,6 +53,12 @@ def _counts(decisions, rows):
 
 def _accuracy(task, decisions, truth, values):
     return entity_metrics.accuracy(decisions, [row.label for row in truth])
+
+
+class Tags(NamedTuple):
+    """The predictions for a sentence of W words."""
+    ids: np.ndarray                 # int32 [W], of the tags
+    probabilities: np.ndarray       # float32 [W], of each tag alone, without regard to the others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,21 +219,27 @@ class TaggingHead(contract.Head):
         return (loss / tf.maximum(count, 1.))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """int32 [B,T]: the tag of each word in the most probable legal sequence at its first piece,
-        -1 elsewhere."""
+        """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
+        first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
         tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
             *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
-        tags = tf.pad(tags, [[0, 0], [tf.shape(starts)[1] - length, 0]])
-        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags))}
+        probabilities = tf.gather(tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0),
+                                  axis=2, batch_dims=2)                               # [B,T']
+        padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
+        tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
+        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
+                "probabilities": probabilities}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
-        """values: the tags of each row, a list of n arrays int32 [W]."""
+        """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
-        parts = np.split(outputs["values"], np.cumsum(windows)[:-1])
-        return contract.Predictions([part[part >= 0] for part in parts],
-                                    contract.mean_over_windows(outputs["loss"], windows))
+        ids, probabilities = (np.split(outputs[name], np.cumsum(windows)[:-1])
+                              for name in ("values", "probabilities"))
+        return contract.Predictions(
+            [Tags(part[part >= 0], each[part >= 0]) for part, each in zip(ids, probabilities)],
+            contract.mean_over_windows(outputs["loss"], windows))
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         """For records the tag of each word at its first piece, "" elsewhere: string [B,T]. For raw
@@ -256,7 +268,7 @@ class TaggingHead(contract.Head):
 
 
 class TaggingScorer(contract.Scorer):
-    """A prediction is a tag's id for each word, int32 [W]. The gold labels are the rows."""
+    """A prediction is `Tags`. The gold labels are the rows."""
     default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
                    accuracy=_accuracy)
@@ -268,7 +280,7 @@ class TaggingScorer(contract.Scorer):
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
         return [schemes.repaired([self.task.class_names[id] for id in ids],
-                                 self.options.learned_scheme) for ids in values]
+                                 self.options.learned_scheme) for ids, _ in values]
 
     def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, truth)
@@ -280,7 +292,8 @@ class TaggingScorer(contract.Scorer):
         """The most frequent tag."""
         counts = collections.Counter(tag for row in truth for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate([np.full(len(row.label), id) for row in truth], truth)
+        return self.evaluate([Tags(np.full(len(row.label), id), np.ones(len(row.label)))
+                              for row in truth], truth)
 
     def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words."""
@@ -291,6 +304,22 @@ class TaggingScorer(contract.Scorer):
     def table(self, values: Any, truth: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
         return entity_metrics.table(_counts(self.decide(values), truth))
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The entities of a sentence; the probability is that of the least probable tag, the error
+        how many entities are missed or predicted wrongly."""
+        for row, tags, found in zip(rows, self.decide(values), values):
+            sentence = row.source
+            predicted = tagged_words.located(sentence, schemes.spans(tags))
+            gold = [] if row.label is None else tagged_words.located(
+                sentence, schemes.spans(row.label)) if sentence.entities is None else [
+                    tuple(entity) for entity in sentence.entities]
+            wrong = set(gold) ^ set(predicted) if row.label is not None else ()
+            yield contract.Case(*("; ".join("%s: %s" % (each.label, each.text) for each in
+                                            tagged_words.entities(sentence, spans))
+                                  for spans in (gold, predicted)),
+                                float(np.min(found.probabilities)), float(len(wrong)))
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
@@ -306,8 +335,9 @@ class TaggingScorer(contract.Scorer):
         return [PredictionFile("conll", None, tagged_columns.conll_lines(places, tags))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        return [tagged_words.tagged(row.source, schemes.spans(tags), self.options.scheme)
-                for row, tags in zip(rows, self.decide(values))]
+        return [tagged_words.tagged(row.source, schemes.spans(tags), self.options.scheme,
+                                    found.probabilities)
+                for row, tags, found in zip(rows, self.decide(values), values)]
 
 
 # ---- from the command line to a task
@@ -349,5 +379,5 @@ def _is_spaced(sentences):
 
 def _check_lengths(values, rows):
     """Raises ValueError unless each row has as many tags as words."""
-    if list(map(len, values)) != [len(row.source.words) for row in rows]:
+    if [len(found.ids) for found in values] != [len(row.source.words) for row in rows]:
         raise ValueError("the numbers of tags are not those of the words of rows")
