@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
 from xlnet import json_stream
@@ -166,8 +166,9 @@ def _cells(context, question):
 
 
 # The forms of files with answers in contexts; others are as for any task.
-FORMS = {**dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
-         **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")}}
+FORMS: dict[str, Callable] = {
+    **dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
+    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")}}
 
 
 # ---- answers

@@ -56,7 +56,8 @@ class Columns:
         self._separator = delimiter or separator(lines)
         self._is_quoted = self._separator != " " and _is_quoted(lines, self._separator)
         # The line that has all columns: that of their names, if there is one, or the first row.
-        self._header = None
+        self._header: Optional[int] = None
+        self._model: Optional[int]
         if any(name and not name.isdecimal() for name in (word_column, tag_column)):
             self._header = self._model = next(
                 number for number, line in enumerate(lines) if line.strip(" \t"))

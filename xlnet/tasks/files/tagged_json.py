@@ -159,5 +159,3 @@ def json_lines(sources: Iterable[JsonLine], spans: Iterable[Optional[Sequence[sc
         else:
             value[ADDED] = list(column)
         yield json.dumps(value, ensure_ascii=False) + "\n"
-
-

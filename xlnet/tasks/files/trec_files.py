@@ -36,9 +36,9 @@ def _read_run(task, path, lines):
     queries = {query for query, _ in judged}
     retrieved = {(cells[0], cells[2]) for _, cells in rows if isinstance(cells, list)}
     missing: dict[str, list[float]] = {}
-    for (query, document), relevance in judged.items():
-        if relevance > 0 and (query, document) not in retrieved:
-            missing.setdefault(query, []).append(relevance)
+    for (query, document), degree in judged.items():
+        if degree > 0 and (query, document) not in retrieved:
+            missing.setdefault(query, []).append(degree)
 
     def relevance(cells):
         if cells[0] not in queries:

@@ -71,8 +71,9 @@ class Evaluation:
                             if item[0] not in ("collapsed", "interval"))
         interval = "  95 %% interval of %s: %.4f to %.4f" % (
             self._task.metrics[0], *result["interval"]) if "interval" in result else ""
-        _log.info("eval %s %s  %s  %s  (%d rows)%s%s", self._task.name, split, what, numbers, len(
-            rows), interval, "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
+        degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""
+        _log.info("eval %s %s  %s  %s  (%d rows)%s%s", self._task.name, split, what, numbers,
+                  len(rows), interval, degenerate)
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict]) -> dict:

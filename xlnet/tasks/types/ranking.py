@@ -306,11 +306,11 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
 
 def _measure_of(name):
     """(function, cutoff; 0: none) of a measure's name; None: there is no such measure."""
-    plain, separator, cutoff = re.fullmatch("(.*?)(?:([@_])([1-9][0-9]*))?", name).groups()
-    if not cutoff:
-        return (_WITHOUT_CUTOFF[name], 0) if name in _WITHOUT_CUTOFF else None
-    known = MEASURES if separator == "@" else _TREC_EVAL
-    return (known[plain], int(cutoff)) if plain in known else None
+    if name in _WITHOUT_CUTOFF:
+        return _WITHOUT_CUTOFF[name], 0
+    found = re.fullmatch("(.+)([@_])([1-9][0-9]*)", name)
+    known = MEASURES if found and found[2] == "@" else _TREC_EVAL
+    return (known[found[1]], int(found[3])) if found and found[1] in known else None
 
 
 def _average_precision(relevance, cutoff, judged, highest):
@@ -361,7 +361,7 @@ def _success(relevance, cutoff, judged, highest):
 
 def _precision_at_all(relevance, cutoff, judged, highest):
     """The precision among as many documents as are relevant."""
-    count = np.count_nonzero(judged)
+    count = int(np.count_nonzero(judged))
     return np.count_nonzero(relevance[:count]) / max(count, 1)
 
 

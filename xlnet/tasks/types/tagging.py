@@ -315,11 +315,12 @@ class TaggingScorer(contract.Scorer):
             gold = [] if row.label is None else tagged_words.located(
                 sentence, schemes.spans(row.label)) if sentence.entities is None else [
                     tuple(entity) for entity in sentence.entities]
-            wrong = set(gold) ^ set(predicted) if row.label is not None else ()
-            yield contract.Case(*("; ".join("%s: %s" % (each.label, each.text) for each in
-                                            tagged_words.entities(sentence, spans))
-                                  for spans in (gold, predicted)),
-                                float(np.min(found.probabilities)), float(len(wrong)))
+            error = 0 if row.label is None else len(set(gold) ^ set(predicted))
+            texts = ["; ".join("%s: %s" % (each.label, each.text)
+                               for each in tagged_words.entities(sentence, spans))
+                     for spans in (gold, predicted)]
+            yield contract.Case(texts[0], texts[1], float(np.min(found.probabilities)),
+                                float(error))
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
