@@ -308,7 +308,7 @@ def test_prediction_files():
         "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
         "q1 Q0 b 1 0.333333343 xlnet", "q1 Q0 a 2 -1 xlnet", "q1 Q0 c 3 -1.5 xlnet"]
     lines = [line.split("\t") for line in "".join(table.lines).splitlines()]
-    assert lines[0] == ["query", "id", "score"]
+    assert lines[0] == ["query", "id", "score", "gold"]
     assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
     assert lines[5][2] == "0.333333"
 

@@ -57,16 +57,13 @@ class Columns:
         self._is_quoted = self._separator != " " and _is_quoted(lines, self._separator)
         # The line that has all columns: that of their names, if there is one, or the first row.
         self._header: Optional[int] = None
-        self._model: Optional[int]
         if any(name and not name.isdecimal() for name in (word_column, tag_column)):
-            self._header = self._model = next(
-                number for number, line in enumerate(lines) if line.strip(" \t"))
-        else:
-            self._model = next((number for number, line in enumerate(lines)
-                                if self._is_row(number, line)), None)
-        if self._model is None or not any(
-                self._is_row(number, line) for number, line in enumerate(lines)):
+            self._header = next(number for number, line in enumerate(lines) if line.strip(" \t"))
+        first_row = next((number for number, line in enumerate(lines)
+                          if self._is_row(number, line)), None)
+        if first_row is None:
             raise UserError("%s: no words" % path)
+        self._model = first_row if self._header is None else self._header
         self._columns = self._cells(next(itertools.islice(lines, self._model, None)))
         self._width = len(self._columns)
         self._word = self._position(word_column)

@@ -14,7 +14,7 @@ from xlnet.tasks.types.task import Row, Task
 
 SMALL = 200                     # rows up to which there is a bootstrap
 _SMALL_PROPORTION = 1000        # the same for a proportion, whose interval costs nothing
-_SAMPLES = 100                  # of the bootstrap
+_SAMPLES = 200                  # of the bootstrap
 
 
 def wilson(right: int, count: int) -> tuple[float, float]:
