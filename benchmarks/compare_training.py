@@ -34,6 +34,7 @@ VARIANTS = {
     "causal": {"objective": "causal"},
     "bf16": {"precision": "bf16"},
     "token": {"mask_mode": "token"},
+    "legacy": {"mask_mode": "legacy"},      # the original's rule
 }
 COMMON = dict(train_batch_size=16, mem_len=96, perm_size=64, num_predict=21, learning_rate=1e-3,
               warmup_steps=150, dropout=0.1, dropatt=0.1, init_std=0.02, log_steps=50,
@@ -43,9 +44,8 @@ COMMON = dict(train_batch_size=16, mem_len=96, perm_size=64, num_predict=21, lea
 @dataclasses.dataclass(frozen=True)
 class TrainingComparison:
     """compare_training.py: the records, the network, what is compared."""
-    record_info_dir: str = required("records: data_utils.py's or the authors'")
+    record_info_dir: str = required("records, of data_utils.py or of import_records.py")
     model_config_path: str = required("JSON with the architecture")
-    spiece_model_file: str = setting("", "vocabulary of the authors' records")
     out_dir: str = setting("comparison_run", "directory for the runs")
     variants: str = setting("none,row", "variants, comma-separated")
     seeds: str = setting("0,1,2,3,4", "seeds, comma-separated")
@@ -84,8 +84,6 @@ def train(settings, name, seed):
         flags = dict(COMMON, record_info_dir=settings.record_info_dir, model_dir=folder, seed=seed,
                      model_config_path=settings.model_config_path,
                      train_steps=settings.train_steps, **VARIANTS[name])
-        if settings.spiece_model_file:
-            flags["spiece_model_file"] = settings.spiece_model_file
         print("training %s, seed %d, in %s" % (name, seed, folder), flush=True)
         done = subprocess.run(
             [sys.executable, os.path.join(ROOT, "train_gpu.py")]

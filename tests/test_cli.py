@@ -7,9 +7,8 @@ import subprocess
 import sys
 import time
 
-import programs
 import pytest
-from helpers import command
+from helpers import command, command_lines
 from helpers.paths import ROOT
 
 from xlnet import cli
@@ -135,18 +134,10 @@ def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     assert done.returncode == 2 and meant in done.stderr.split(flag, 1)[1]
 
 
-@pytest.mark.parametrize("program", ["data_utils.py", "xlnet data vocabulary", "xlnet data beam"])
-def test_a_flag_of_an_earlier_version_is_noted(program, tmp_path):
-    done = command.run(program, *("--%s=%s" % (name, tmp_path / "none") for name in (
-        "input_glob", "sp_path", *["save_dir"] * (program != "xlnet data vocabulary"))),
-        "--heldout_percent=1")
-    assert done.returncode == 1 and "note: --heldout_percent is not used" in done.stderr
-
-
 def test_a_value_of_a_flag_without_effect_may_follow_a_space(tmp_path):
-    done = command.run("run_classifier.py", "--data_workers", "4", "--padding", "fixed",
+    done = command.run("run_classifier.py", "--iterations", "4", "--predict_ckpt", "model",
                        task_name="cola", model_dir=tmp_path, do_predict=True)
-    assert done.returncode == 1 and "note: --padding is not used" in done.stderr
+    assert done.returncode == 1 and "note: --predict_ckpt is not used" in done.stderr
 
 
 @pytest.mark.parametrize("flag", ["--use_tpu", "--nouse_tpu", "--use_tpu=True"])
@@ -157,7 +148,7 @@ def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
 
 
 def test_each_habit_leads_to_a_flag_that_exists():
-    names = {name for file in programs.all_files() for program in file.programs
+    names = {name for file in command_lines.all_files() for program in file.programs
              for name in program.settings}
     for habit, meant in cli._HABITS.items():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
@@ -179,7 +170,7 @@ stop tag_column task_name tasks text text_a_column text_b_column tpu_name varian
 
 
 def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
-    texts = {name for file in programs.all_files() for program in file.programs
+    texts = {name for file in command_lines.all_files() for program in file.programs
              for name, field in program.settings.items()
              if setting_type(field) is str and not field.metadata["choices"]}
     assert {name for name in texts if not cli._PATHS.fullmatch(name)} <= set(NO_PATHS)

@@ -4,14 +4,13 @@ import dataclasses
 import shlex
 import sys
 
-import programs
 import pytest
-from helpers.paths import ROOT
+from helpers import command_lines
 
-from xlnet import cli, help
+from xlnet import cli, help, presets
 from xlnet.settings.fields import REQUIRED, Need, check_limits, default_of, setting, setting_type
 
-PROGRAMS = [program for file in programs.all_files() for program in file.programs]
+PROGRAMS = [program for file in command_lines.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]
 
 
@@ -65,7 +64,7 @@ def test_the_flags_of_examples_are_those_of_the_program(program, monkeypatch, ca
             name, _, value = word.partition("=")
             assert name.startswith("--"), word
             if name == "--config":
-                assert (ROOT / value).is_file()
+                assert presets.read(value, "config", presets.OF_RUNS)
                 continue
             field = program.settings[name[2:]]
             if setting_type(field) is not bool:

@@ -1,5 +1,6 @@
 """The package: built as pip builds it, installed into an empty environment, used from elsewhere."""
 
+import ast
 import email
 import json
 import os
@@ -18,7 +19,7 @@ from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
 from xlnet import presets
-from xlnet.commands import COMMANDS, as_started
+from xlnet.commands import COMMANDS
 from xlnet.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -174,17 +175,19 @@ def test_help_speaks_of_subcommands(installed, tmp_path):
     assert done.returncode == 0 and not done.stderr
     assert all("  %s  " % name in done.stdout for name in COMMANDS)
     assert len(done.stdout.splitlines()) < 48 and max(map(len, done.stdout.splitlines())) <= 100
-    for name in ("pretrain", "data make", "checkpoints strip"):
+    for name in ("pretrain", "data make", "export"):
         done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
         assert done.returncode == 0 and not done.stderr, (name, done.stderr)
         assert done.stdout.startswith("xlnet %s: " % name) and ".py" not in done.stdout, name
 
 
-def test_texts_name_programs_as_they_were_started():
-    text = "python train_gpu.py; data_utils.py writes one, my_data_utils.py, x/train_gpu.py do not"
-    assert as_started(text, "train_gpu.py") == text
-    assert as_started(text, "xlnet data make") == as_started(text, "xlnet checkpoints strip") == (
-        "xlnet pretrain; xlnet data make writes one, my_data_utils.py, x/train_gpu.py do not")
+def test_texts_name_other_programs_by_their_subcommands():
+    """Those that are printed: files at the root are for the original's command lines alone."""
+    for path in sorted((ROOT / "xlnet").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (
+                    path, node.value)
 
 
 @pytest.mark.parametrize("words, status, said", (
@@ -228,21 +231,26 @@ def test_from_python(installed, tmp_path):
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    find = presets.find
-    sst, k7 = (ROOT / "configs" / name for name in (
-        "finetune/sst-2.json", "pretrain/ablation/k7.json"))
-    assert pathlib.Path(find("sst-2", "config", presets.OF_RUNS)) == sst
-    assert pathlib.Path(find("configs/finetune/sst-2.json", "config", presets.OF_RUNS)) == sst
-    assert pathlib.Path(find("ablation/k7", "config", presets.OF_RUNS)) == k7
+    read, runs = presets.read, presets.OF_RUNS
+    for name, size in (("sst-2", "large"), ("sst-2-base", "base")):
+        values, path = read(name, "config", runs)
+        table = json.loads((ROOT / "configs" / "finetune.json").read_text())["sst-2"]
+        both = {key: value for key, value in table.items() if key not in ("large", "base")}
+        assert values == dict(both, task_name="sst-2", **table[size])
+        assert pathlib.Path(path) == ROOT / "configs" / "finetune.json"
+    k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
+    for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
+        assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
     pathlib.Path("base").mkdir()        # a directory is no settings
-    assert find("base", "model_config_path", presets.MODEL).endswith("model/base.json")
-    pathlib.Path("large").touch()       # a file is
-    assert find("large", "model_config_path", presets.MODEL) == "large"
-    assert find("../x.json", "config", presets.OF_RUNS) == "../x.json"
+    assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
+    pathlib.Path("large").write_text("{}")      # a file is
+    assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
+    with pytest.raises(UserError, match="no such file: ../x.json"):
+        read("../x.json", "config", runs)
     with pytest.raises(UserError, match="config: no such file or preset: sst2; did you mean 'sst-"):
-        find("sst2", "config", presets.OF_RUNS)
+        read("sst2", "config", runs)
     with pytest.raises(UserError, match="preset: huge; there are base, large, tiny$"):
-        find("huge", "model_config_path", presets.MODEL)
+        read("huge", "model_config_path", presets.MODEL)
 
 
 def test_a_name_is_of_one_preset():

@@ -15,7 +15,7 @@ from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
 from xlnet import cli, encodings, errors
-from xlnet.programs import asking, extract_features, train_sentencepiece
+from xlnet.programs import asking, train_sentencepiece
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.text import preparation, reading, recognition
@@ -130,7 +130,7 @@ def test_most_encodings_are_proposed_first():
 
 @pytest.mark.parametrize("group", [
     CorpusSettings, ClassifierSettings, TaggerSettings, SpanSettings,
-    train_sentencepiece.VocabularySettings, extract_features.FeatureSettings])
+    train_sentencepiece.VocabularySettings])
 def test_every_program_that_reads_files_has_the_flag(group):
     assert "encoding" in cli.settings_of([group])
 

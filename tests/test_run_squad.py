@@ -114,7 +114,7 @@ def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_pa
     assert "has no task.json: task, vocabulary and settings are those given" in done.stdout
     assert (tmp_path / "predictions_custom_dev.nbest.json").exists()
     done = run(place, "--do_train=True", model_dir=theirs)
-    assert "theirs are not run_squad.py's (no task.json)" in done.stderr
+    assert "theirs are not xlnet squad's (no task.json)" in done.stderr
 
 
 START_KERNEL = "start_logits/dense/kernel"
@@ -298,7 +298,7 @@ WRONG = (
     (dict(model_dir=None), 1, "model_dir is missing; only --do_prepro=True does without it"),
     (dict(train_file=None, predict_file=None), 1, "no questions: give data_dir, or train_file"),
     (dict(train_file="nowhere.json"), 1, "no such"),
-    (dict(task_name="cola"), 1, "cola is a task of run_classifier.py"),
+    (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
     (dict(task_name="squad2", context_column="text"), 1,
      "context_column is for --task_name=custom"),
     (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),

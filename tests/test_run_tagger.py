@@ -177,7 +177,7 @@ def test_a_run_goes_on_on_other_devices(place):
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(task_name="rte"), "task_name: rte is a task of run_classifier.py"),
+    (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
     (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom"),
     (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
     (dict(tag_column="2"), "train.txt:3: tag 'XX'"),
@@ -208,7 +208,7 @@ def test_the_other_program_names_this_one(place):
                        spiece_model_file=place.directory / "sp.model",
                        model_config_path=RELEASED / "xlnet_config.json")
     assert done.returncode == 1
-    assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of run_tagger.py\n"
+    assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
 
 
 def test_predictions_are_read_as_any_file(place, trained):

@@ -9,7 +9,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
-from helpers.pretraining import TINY, flags_of, losses, train, weights
+from helpers.pretraining import TINY, losses, train, weights
 
 from xlnet.engine import checkpoint
 
@@ -236,20 +236,6 @@ def test_records_are_verified(place):
     done = verify(place / "heldout")
     assert done.returncode == 0 and done.stdout.count("\n") == 1, done
     assert "agree with their checksums" in done.stdout
-
-
-@pytest.mark.slow
-def test_settings_of_earlier_versions_are_noted(place, trained, tmp_path):
-    """As flags, one of them without a value, in a preset, and in the run that resumes."""
-    kept = place / "whole" / "pretraining.json"
-    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), keep_every=5, eval_mem_len=3)))
-    (tmp_path / "old.json").write_text(json.dumps({"keep_every": 5}))
-    done = command.succeed("train_gpu.py", *flags_of(
-        place, "whole", eval_record_info_dir=place / "heldout", config=tmp_path / "old.json",
-        eval_mem_len=3, on_nan="rollback"), "--verify_records", "--parallel_ops")
-    for start in ("--eval_mem_len", "--verify_records", "--on_nan", "--parallel_ops",
-                  "config .*/old.json: keep_every"):
-        assert re.search("^note: %s is not used: " % start, done.stderr, re.MULTILINE), done.stderr
 
 
 def test_a_model_directory_keeps_its_architecture(place, trained):

@@ -8,7 +8,7 @@ The documented API: `load` returns a trained model as an object; `XLNetConfig`, 
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.3.0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel

@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 
 from absl import flags
 
-from xlnet import commands, errors, files, help, presets
+from xlnet import errors, help, presets
 from xlnet.errors import UserError, did_you_mean, visible
 from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
@@ -31,12 +31,11 @@ _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perha
 
 # The ends of names of settings that are paths; in these ~ and $HOME are expanded.
 _PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model"
     r"|input|output)")
 
-# Settings without effect that were switches: a value is optional.
-_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars", "use_tpu", "tf32"))
+# Flags without effect that were switches: a value is optional.
+_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu"))
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 _HABITS = {
@@ -80,8 +79,8 @@ def run(main: Callable[..., object], *groups: type,
     Args:
       main: called with one object per group; its return value is ignored.
       groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
-      no_longer_needed: flags without effect, of the original implementation or earlier versions,
-        `{name: why}`; on the command line or in a preset they cause a note.
+      no_longer_needed: flags of the original implementation without effect, `{name: why}`; on the
+        command line or in a preset they cause a note.
       about: the text above the flags in `--help`, the program's docstring.
       first: in a program with many flags, the names that `--help` explains; `--helpfull` explains
         all, by need. Empty: both explain all.
@@ -95,7 +94,7 @@ def run(main: Callable[..., object], *groups: type,
     if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with _showing_log(program) as console, errors.explained():
+        with _showing_log() as console, errors.explained():
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
@@ -124,8 +123,7 @@ def _end(program, message, status):
 
 
 def _say_end(program, message):
-    print("%s: %s" % (program, visible(commands.as_started(str(message), program))),
-          file=sys.stderr, flush=True)
+    print("%s: %s" % (program, visible(str(message))), file=sys.stderr, flush=True)
 
 
 def _run(main, groups, no_longer_needed, console):
@@ -162,22 +160,17 @@ class _Console(logging.Handler):
     stdout has the program's result."""
     has_stdout = True
 
-    def __init__(self, program):
-        super().__init__()
-        self._program = program
-
     def emit(self, record):
         # Looked up now: tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        line = visible(self.format(record), kept="\n\t")
-        print(commands.as_started(line, self._program), file=stream, flush=True)
+        print(visible(self.format(record), kept="\n\t"), file=stream, flush=True)
 
 
 @contextlib.contextmanager
-def _showing_log(program=""):
+def _showing_log():
     """Shows the log of this library from INFO on, not that of others."""
-    log, console = logging.getLogger("xlnet"), _Console(program)
+    log, console = logging.getLogger("xlnet"), _Console()
     before = log.level, log.propagate
     log.addHandler(console)
     log.setLevel(logging.INFO)
@@ -251,9 +244,9 @@ def _take_preset(fields, no_longer_needed):
         return
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
-    path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
+    values, path = presets.read(FLAGS.config, "config", presets.OF_RUNS)
     seen: dict[str, str] = {}
-    for given_name, value in files.read_json(path, "config").items():
+    for given_name, value in values.items():
         if given_name == "about":
             continue
         name = aliases.get(given_name, given_name)
@@ -318,7 +311,7 @@ def _show_help(program, about, groups, first, examples):
     is_short = bool(first) and "--helpfull" not in sys.argv
     text = help.short(about, fields, first, _CONFIG_HELP) if is_short else \
         help.full(about, fields, () if first else groups, _CONFIG_HELP)
-    print(commands.as_started(text, program))
+    print(text)
     if examples:
         command = "python " + sys.argv[0] if ".py" in program else program
         print("\nExamples:\n" + help.commands(command, examples))

@@ -1,7 +1,6 @@
 """The console command `xlnet`: its subcommands, and the program of each."""
 
 import importlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
@@ -48,16 +47,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("predict", "predict", "predict a file with a fine-tuned model"),
         Command("fill", "fill_mask", "fill in blanks (infilling)"),
         Command("generate", "generate", "generate text"),
-        Command("features", "extract_features", "write vectors (embeddings) of texts"),
-        Command("export", "export", "write a SavedModel"),
         Command("serve", "serve", "serve a model over HTTP"),
     ),
-    "Checkpoints": (
+    "Exchange": (
+        Command("export", "export", "write a SavedModel, or the weights alone"),
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
-        Command("checkpoints inspect", "checkpoint_tools inspect", "show what a checkpoint holds"),
-        Command("checkpoints strip", "checkpoint_tools strip", "leave out the optimizer's slots"),
-        Command("checkpoints average", "checkpoint_tools average", "average several checkpoints"),
-        Command("checkpoints compare", "checkpoint_tools compare", "compare two checkpoints"),
     ),
     "Plots": (
         Command("plot masks", "inspect_records", "attention masks of both streams",
@@ -70,10 +64,6 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
-# Files at the root of the repository, for the original's command lines.
-_FILES = {command.program: command.name for command in COMMANDS.values()
-          if command.name in ("data make", "pretrain", "classify", "squad", "tag")}
-_FILE = re.compile(r"(?:\bpython )?(?<![\w./-])(%s)\.py\b" % "|".join(_FILES))
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 
 
@@ -124,11 +114,3 @@ def _help(group=""):
         lines += [title, *shown, ""] if shown else []
     return "\n".join(lines + ["xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
                               "installed: python -m xlnet"])
-
-
-def as_started(text: str, program: str) -> str:
-    """A program's text, in which the files at the repository's root are named as subcommands if
-    `program` is one."""
-    if not program.startswith("xlnet "):
-        return text
-    return _FILE.sub(lambda found: "xlnet " + _FILES[found[1]], text)

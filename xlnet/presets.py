@@ -2,43 +2,57 @@
 
 import glob
 import os
+from typing import Any
 
+from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 
 MODEL = ("model",)                      # architectures
 PRETRAINING = ("pretrain",)             # settings of runs
 OF_RUNS = ("pretrain", "finetune")
 
+_BASE = "-base"     # the end of the names for XLNet-Base; those without it are for Large
 
-def find(name: str, role: str, folders: tuple[str, ...]) -> str:
-    """The path of a JSON file that is given by its path or the name of a preset.
+
+def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """The content of a JSON file that is given by its path or the name of a preset.
 
     Args:
       name: a path; a key of `names`; or a preset's path in the repository,
-        "configs/finetune/sst-2.json", from any working directory.
+        "configs/pretrain/tiny.json", from any working directory.
       role: the flag, for errors.
-      folders: folders of `configs/` to search.
+      folders: folders of `configs/`, or tables there, to search.
 
     Returns:
-      A path; a file of that path may not exist if `name` is one.
+      The settings, and the path of the file that has them.
 
     Raises:
-      UserError: `name` is neither a path nor a preset.
+      UserError: `name` is neither a path nor a preset; or the file cannot be read.
     """
     found = {key: path for folder in folders for short, path in names(folder).items()
              for key in (short, "configs/%s/%s.json" % (folder, short))}
     if os.path.isfile(name) or name not in found and _is_path(name):
-        return name
+        return files.read_json(name, role), name
     if name not in found:
         short = [key for folder in folders for key in names(folder)]
         raise UserError("%s: no such file or preset: %s%s" % (
             role, name, did_you_mean(name, short) or "; there are " + ", ".join(short)))
-    return found[name]
+    values = files.read_json(found[name], role)
+    if os.path.dirname(found[name]) == _home():         # a table
+        task, size = (name[:-len(_BASE)], "base") if name.endswith(_BASE) else (name, "large")
+        both = {key: value for key, value in values[task].items() if key not in ("base", "large")}
+        about = "; ".join(part["about"] for part in (both, values[task][size]) if "about" in part)
+        values = {"task_name": task, **both, **values[task][size], "about": about}
+    return values, found[name]
 
 
 def names(folder: str) -> dict[str, str]:
-    """The JSON files of a folder of `configs/`: paths by name, such as "sst-2", "ablation/k7"."""
+    """The presets of a folder of `configs/`, or of the table `configs/<folder>.json`: paths of
+    their files by name, such as "sst-2", "ablation/k7"."""
     home = os.path.join(_home(), folder)
+    if os.path.isfile(home + ".json"):
+        return {task + size: home + ".json" for task in files.read_json(home + ".json", "presets")
+                for size in ("", _BASE)}
     paths = sorted(glob.glob(os.path.join(glob.escape(home), "**", "*.json"), recursive=True))
     return {os.path.splitext(os.path.relpath(path, home))[0].replace(os.sep, "/"): path
             for path in paths}

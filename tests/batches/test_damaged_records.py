@@ -37,10 +37,10 @@ def test_a_window_is_read_by_its_place_alone(folder):
     with open(path, "rb") as f:
         f.seek(places[7])
         expected = f.read(places[1])
-    record, = tfrecord.read_piece(path, places, 7)
+    record = tfrecord.read_record(path, places[1], 7)
     assert tfrecord.frame(record) == expected
     with pytest.raises(UserError, match="^%s: record 6 is damaged; remove the records" % path):
-        tfrecord.read_piece(path, places, 6)
+        tfrecord.read_record(path, places[1], 6)
 
 
 def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
@@ -48,10 +48,10 @@ def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
     for size in (places[7] + 20, places[7]):
         os.truncate(path, size)
         with pytest.raises(UserError, match="record 7 is damaged"):
-            tfrecord.read_piece(path, places, 7)
+            tfrecord.read_record(path, places[1], 7)
     os.remove(path)
     with pytest.raises(UserError, match="cannot be read: No such file"):
-        tfrecord.read_piece(path, places, 0)
+        tfrecord.read_record(path, places[1], 0)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 
 import xlnet
 from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
-from xlnet.engine import checkpoint, checkpoint_tools
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -197,11 +197,11 @@ def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name,
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
 
 
-def test_stripped_weights_keep_their_output_layer(folder, tmp_path):
+def test_weights_alone_keep_their_output_layer(folder, tmp_path):
     model = folder()
     model.convert(tmp_path / "converted")
-    checkpoint_tools.average([checkpoint.resolve(str(tmp_path / "converted"))],
-                             str(tmp_path / "ours"))
+    best_checkpoint.export(checkpoint.resolve(str(tmp_path / "converted")),
+                           str(tmp_path / "ours"))
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 

@@ -4,7 +4,7 @@ import io
 import re
 import tokenize
 
-import hooks
+import notebooks
 import pytest
 from helpers.paths import ROOT
 
@@ -46,7 +46,10 @@ ALLOWED = ()
 
 def words_of(page):
     """The prose of a page: without commands and outputs, inline code, and where links lead."""
-    text = hooks._FENCED.sub("", hooks.text_of(ROOT / page))
+    path = ROOT / page
+    text = notebooks.as_markdown(notebooks.read(path)) if path.suffix == ".ipynb" else \
+        path.read_text(encoding="utf-8")
+    text = re.sub(r"^( *)(```+).*?^ *\2`* *$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"(?<=\])\([^()\s]+\)|`[^`]*`|src=\"[^\"]*\"", " ", text)
     for allowed, around in ALLOWED:
         text = text.replace(around, " ") if allowed == page else text

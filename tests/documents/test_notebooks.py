@@ -2,7 +2,6 @@
 
 import re
 
-import hooks
 import notebooks
 import numpy as np
 from helpers.paths import ROOT
@@ -36,9 +35,6 @@ def test_the_papers_figures(monkeypatch):
     assert np.log(12) / 2 - .1 < first < 1.6 and second < .3
 
 
-def test_a_notebook_is_a_page_of_the_site():
-    source, text = hooks.texts_of_repository()["explanation/paper.md"]
-    assert source == "docs/explanation/paper.ipynb" and text.count("data:image/png;base64,") == 8
-    moved = hooks.with_links_of_the_site("[a](paper.ipynb)", "docs/explanation/two_streams.md",
-                                         "explanation/two_streams.md")
-    assert moved == "[a](paper.md)"
+def test_a_notebook_as_a_page():
+    text = notebooks.as_markdown(notebooks.read(PAPER))
+    assert text.count("data:image/png;base64,") == 8 and text.count("```python\n") > 8

@@ -86,19 +86,19 @@ def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
     assert checkpoint.read_weights(prefix) == {"model/w": [2. if is_read else 1.]}
 
 
-def test_output_layers_that_were_part_of_the_model_once(graph, tmp_path):
-    """Those of version 0.1.0, with moving averages."""
-    names = ("model/logits/dense/kernel", "model/a/logits/dense")
-    checkpoint.write_arrays(str(tmp_path / "x.ckpt"), {
-        name + end: np.full([2], 5 - len(end), "f4") for name in names for end in ("", "/average")})
-    prefix = str(tmp_path / "x.ckpt")
-    assert checkpoint.weights(prefix) == {
-        "logits/dense/kernel": names[0] + "/average", names[1]: names[1] + "/average"}
-    weight = tf.get_variable("logits/dense/kernel", [2], use_resource=True)
-    checkpoint.warm_start(prefix, config_of())
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        assert session.run(weight).tolist() == [5, 5]
+def test_weights_of_another_type_are_refused(graph, tmp_path):
+    half = str(tmp_path / "x.ckpt")
+    checkpoint.write_arrays(half, {name: array.astype(np.float16)
+                                   for name, array in checkpoint.read_weights(PREFIX).items()})
+    with pytest.raises(UserError, match="is of type float16, expected float32"):
+        checkpoint.warm_start(half, config_of())
+
+
+def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
+    prefix = str(tmp_path / "my.ckpt")
+    checkpoint.write_arrays(prefix, {"model/w": np.zeros([1], "f4"),
+                                     "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")})
+    assert list(checkpoint.read_weights(prefix)) == ["model/w"]
 
 
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):

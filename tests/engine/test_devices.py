@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import curve, start_hosts, train, weights
-from transfers import ancestors
+from products import ancestors
 
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer, train_step

@@ -11,8 +11,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-import transfer_works
-import transfers
+from helpers import gpu_graph, gpu_steps
 from tensorflow.python.framework import op_def_registry
 
 from xlnet.engine.devices import connect
@@ -31,13 +30,13 @@ FREE = {"Bitcast", "Const", "ExpandDims", "Identity", "IdentityN", "NoOp", "Prev
 
 @pytest.fixture
 def count(monkeypatch):
-    """Function of a work of `transfer_works` to the launches of each kind of operation, in a
+    """Function of a work of `gpu_steps` to the launches of each kind of operation, in a
     network of 2 layers and in one more layer; XLA's cluster is one operation."""
     def of_layers(layers, build, *arguments):
-        sizes = dict(transfer_works.CONFIG.to_dict(), n_layer=layers)
+        sizes = dict(gpu_steps.CONFIG.to_dict(), n_layer=layers)
         for name, value in (("ROWS", 2), ("CONFIG", XLNetConfig(**sizes)), (
                 "OPTIMIZATION", OptimizationSettings(train_steps=100, weight_decay=0.01))):
-            monkeypatch.setattr(transfer_works, name, value)
+            monkeypatch.setattr(gpu_steps, name, value)
         with tf.Graph().as_default():
             return launches(build(*arguments))
 
@@ -64,7 +63,7 @@ def launches_kernel(node):
     """False for what only passes on a tensor, and for what computes on the host."""
     if node.op in FREE:
         return False
-    kernel = transfers.kernel_of(node.op, node.attr)
+    kernel = gpu_graph.kernel_of(node.op, node.attr)
     outputs = [output.name for output in op_def_registry.get(node.op).output_arg]
     return kernel is None or not outputs or not set(outputs) <= set(kernel.host_memory_arg)
 
@@ -76,10 +75,10 @@ def in_full(counted):
 
 
 @pytest.mark.parametrize("work, most", (
-    ((transfer_works.pretraining, {}, {}), dict(base=5459, large=10919)),
-    ((transfer_works.pretraining, dict(precision="bf16"), {}), dict(base=5985, large=11961)),
-    ((transfer_works.finetuning, "classification", {}, {}, True), dict(base=3134, large=6122)),
-    ((transfer_works.finetuning, "classification", dict(precision="bf16"), {}, True),
+    ((gpu_steps.pretraining, {}, {}), dict(base=5459, large=10919)),
+    ((gpu_steps.pretraining, dict(precision="bf16"), {}), dict(base=5985, large=11961)),
+    ((gpu_steps.finetuning, "classification", {}, {}, True), dict(base=3134, large=6122)),
+    ((gpu_steps.finetuning, "classification", dict(precision="bf16"), {}, True),
      dict(base=3506, large=6854))))
 def test_a_step_launches_no_more_than_it_did(count, work, most):
     counted = count(*work)
@@ -90,9 +89,9 @@ def test_a_step_launches_no_more_than_it_did(count, work, most):
 
 def test_xla_leaves_the_update_alone(count, monkeypatch):
     """The gradients are one cluster; the norm, clipping and Adam are outside."""
-    monkeypatch.setattr(transfer_works.pretraining_model, "PretrainingModel", functools.partial(
-        transfer_works.pretraining_model.PretrainingModel, xla=True))
-    counted = count(transfer_works.pretraining, {}, {})
+    monkeypatch.setattr(gpu_steps.pretraining_model, "PretrainingModel", functools.partial(
+        gpu_steps.pretraining_model.PretrainingModel, xla=True))
+    counted = count(gpu_steps.pretraining, {}, {})
     found = in_full(counted)
     assert counted[0]["StatefulPartitionedCall"] == 1
     assert found["base"] <= 702 and found["large"] <= 1338, (found, counted[1].most_common())

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 import time_xlnet
-import transfer_works
+from helpers import gpu_steps
 from run import WORKS
 
 from xlnet.network import ops
@@ -23,9 +23,9 @@ def long_sums(graph_def):
             and sum(not name.startswith("^") for name in node.input) > 2]
 
 
-@pytest.mark.parametrize("name", transfer_works.QUICK)
+@pytest.mark.parametrize("name", gpu_steps.QUICK)
 def test_two_are_summed_at_a_time(graph, name):
-    build, *arguments = transfer_works.QUICK[name]
+    build, *arguments = gpu_steps.QUICK[name]
     build(*arguments)
     assert long_sums(graph.as_graph_def()) == []
 

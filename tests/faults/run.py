@@ -1,9 +1,9 @@
-"""Disturbed programs in full: `python tests/faults/run.py killed`, `disks` or `folders`.
+"""Killed programs in full: `python tests/faults/run.py`.
 
-Each program of `helpers.programs` (or --only those of such a name) is disturbed --times
-(`helpers.trials`): killed, on a disk that is too small, in a folder that vanishes. --at_calls: at a
-call about files, not at a random time; with --times=0 once at each place of the library that makes
-such calls (not for several hosts, of which one would hold up the others).
+Each program of `helpers.programs` (or --only those of such a name) is killed --times
+(`helpers.trials`). --at_calls: at a call about files, not at a random time; with --times=0 once at
+each place of the library that makes such calls (not for several hosts, of which one would hold up
+the others).
 
 Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
@@ -22,7 +22,6 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parent / "scripts")]
 def main():
     from helpers import programs, trials
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=tuple(trials.KINDS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--at_calls", action="store_true")
@@ -37,8 +36,7 @@ def main():
     if not chosen:
         parser.error("--only=%s: expected a part of one of: %s" % (
             arguments.only, ", ".join(names)))
-    sys.exit(bool(trials.try_all(trials.KINDS[arguments.what], chosen, arguments.times,
-                                 arguments.seed, arguments.at_calls)))
+    sys.exit(bool(trials.try_all(chosen, arguments.times, arguments.seed, arguments.at_calls)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ SETTINGS = st.fixed_dictionaries(dict(
     precision=st.sampled_from(["fp32", "bf16", "fp16"]), init_std=st.sampled_from([.02, .5]),
     lr_layer_decay_rate=st.sampled_from([1., .5]), legacy_optimizer=st.booleans(),
     clip=st.sampled_from([.1, 1e3]), decay_method=st.sampled_from(["poly", "cos", "constant"]),
-    summary_type=st.sampled_from(["last", "attn"]), padding=st.sampled_from(["longest", "fixed"])))
+    summary_type=st.sampled_from(["last", "attn"])))
 CUTS = st.sampled_from([dict(grad_accum_steps=2), dict(grad_accum_steps=4),
                         dict(num_core_per_host=2)])
 

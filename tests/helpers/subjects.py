@@ -18,7 +18,7 @@ from helpers import command, pretraining
 from helpers.finetuning import make_files, make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
 from xlnet import files
-from xlnet.records import legacy, tfrecord
+from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -87,37 +87,9 @@ def _of_manifest(manifest):
 
 
 def _windows(directory, manifest):
-    return [[tfrecord.read_piece(path, _places(stream), number)
+    return [[tfrecord.read_record(path, stream["bytes"] // stream["windows"], number)
              for number in range(manifest.windows_per_stream)]
             for path, stream in zip(manifest.stream_paths(directory), manifest.streams)]
-
-
-def _places(stream):
-    return range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
-
-
-def _make_legacy(folder, version):
-    """Records as the original implementation writes them, of random sequences."""
-    import tensorflow as tf
-    tokenizer = Tokenizer(str(_vocabulary(folder, 0)))
-    rng, lines = np.random.default_rng(version), []
-    for _ in range(8):
-        ids = rng.integers(10, 30, 32)
-        ids[-2:] = tokenizer.sep_id, tokenizer.cls_id
-        values = dict(input=ids, seg_id=ids * 0, is_masked=ids % 7 == 0, label=[1])
-        lines.append(tfrecord.frame(tf.train.Example(features=tf.train.Features(feature={
-            name: tf.train.Feature(int64_list=tf.train.Int64List(value=list(map(int, value))))
-            for name, value in values.items()})).SerializeToString()))
-    stem = "train-0-0.bsz-2.seqlen-32.reuse-16.uni.alpha-6.beta-1.fnp-5"
-    (folder / (stem + ".tfrecords")).write_bytes(b"".join(lines))
-    (folder / ("record_info-%s.json" % stem)).write_text(json.dumps(
-        {"filenames": [stem + ".tfrecords"], "num_batch": 4}))
-
-
-def _read_legacy(folder):
-    manifest = legacy.LegacyManifest.read(str(folder), str(folder / "made.model"))
-    return [tfrecord.read_piece(path, places, number) for path, places in manifest.files
-            for number in range(len(places) - 1)]
 
 
 # ---- raw text
@@ -359,8 +331,6 @@ SUBJECTS = (
     Subject("records, not verified", _make_records, _read_records_unverified,
             ("records/*.tfrecord",), True),
     Subject("manifest", _make_records, _read_records, ("records/manifest.json",), True),
-    Subject("the authors' records", _make_legacy, _read_legacy, ("*.tfrecords", "record_info*"),
-            True, needs_tensorflow=True),
     Subject("text", _make_texts, _read_text("text.txt"), ("text.txt",), False),
     Subject("text, JSON lines", _make_texts, _read_text("text.jsonl"), ("text.jsonl",), False),
     Subject("text, gzip", _make_texts, _read_text("text.txt.gz"), ("text.txt.gz",), True,

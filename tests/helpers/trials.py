@@ -1,6 +1,6 @@
-"""Fault injection: programs are disturbed at random moments (by a seed) and started again.
+"""Fault injection: programs are killed at random moments (by a seed) and started again.
 
-Checked are their messages, the files after the first start, and the result of the next one. Each
+Checked are the files after the first start, and the result of the next one. Each
 start is a fork of this process, which has imported TensorFlow but has no session.
 """
 
@@ -13,10 +13,8 @@ import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -182,14 +180,14 @@ def _lines_of_the_library(frame):
 
 # ---- trials
 
-class Trials:
-    """Trials of a program in its own folder; subclasses disturb its first start.
+class Kills:
+    """Trials of a program in its own folder: SIGKILL or SIGTERM at its first start; of two hosts to
+    the first, the second, or both.
 
     Args:
       at_calls: moments are calls about files, not seconds; the trials go through the places of the
         library that make such calls.
     """
-    about = ""
 
     def __init__(self, program, folder, seed=0, at_calls=False):
         self._program, self._seed = program, seed
@@ -202,7 +200,6 @@ class Trials:
         whole = self._new("whole")
         assert not any(self._run(whole)), self._printed()[-2000:]
         self._seconds = time.time() - began
-        self._bytes = sum(path.stat().st_blocks * 512 for path in whole.rglob("*"))
         self._expected = program.results(whole)
         self.places = self._find_places() if at_calls else ()
 
@@ -224,17 +221,23 @@ class Trials:
     def trial(self, number):
         """The outcome of the `number`-th trial, `SAME` if all is well."""
         rng = random.Random(repr((self._program.name, self._seed, number)))
-        with contextlib.ExitStack() as cleaning:
-            folder = self._new("trial")
-            wrong = self._disturbed(folder, rng, number, cleaning)
-            faults = faults_of(folder)
-            if faults:
-                return "a final name held a partial file: %s" % faults[0]
-            return wrong or self._gone_on(folder)
+        folder = self._new("trial")
+        wrong = self._killed(folder, rng, number)
+        faults = faults_of(folder)
+        if faults:
+            return "a final name held a partial file: %s" % faults[0]
+        return wrong or self._gone_on(folder)
 
-    def _disturbed(self, folder, rng, number, cleaning):
+    def _killed(self, folder, rng, number):
         """The first start; returns what is wrong, or None."""
-        raise NotImplementedError
+        sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
+        chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
+        statuses = self._run(folder, self._moment(rng, number), lambda children: [
+            _tell(children[index], sent) for index in chosen])
+        ended = [statuses[index] for index in range(hosts)
+                 if index not in chosen and os.WIFSIGNALED(statuses[index])]
+        return "a host that nobody killed ended by signal, or hung: %s %s" % (
+            ended, self._printed()[-1000:]) if ended else None
 
     def _gone_on(self, folder):
         for _ in range(_STARTS):
@@ -266,8 +269,7 @@ class Trials:
           moment: when to disturb.
           disturb: function of the list of processes; None: nothing is disturbed.
         """
-        for path in [self._log, *self._folder.glob("errors-*")]:
-            path.unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)
         addresses = self._addresses()
 
         def start(index):
@@ -292,7 +294,6 @@ class Trials:
         done = command.run(name, *flags)
         print(done.stdout, done.stderr, sep="\n", flush=True)
         if done.returncode:
-            (self._folder / ("errors-%d" % index)).write_text("\n".join(done.errors))
             os._exit(done.returncode)
 
     def _moment(self, rng, number):
@@ -312,115 +313,9 @@ class Trials:
         found = self._results(folder)
         return not isinstance(found, list) or found[0] == self._expected[0]
 
-    def _end_in_a_line(self, statuses, pattern):
-        """What is wrong with the end of the program, or None: it should end well, or with status 1
-        and a line that matches `pattern`."""
-        if not any(statuses):
-            return None
-        if any(not os.WIFEXITED(status) for status in statuses):
-            return "ended by signal, or hung: %s %s" % (statuses, self._printed()[-1000:])
-        # A host that ends because another one did writes its line past `command`.
-        said = [path.read_text().strip() for path in self._folder.glob("errors-*")]
-        if not said or any("\n" in line or not re.search(pattern, line) for line in said):
-            return "said: %s" % ("; ".join(said) or self._printed()[-1000:])
-        return None
 
-
-class Kills(Trials):
-    """SIGKILL or SIGTERM; of two hosts to the first, the second, or both."""
-    about = "killed"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
-        chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
-        statuses = self._run(folder, self._moment(rng, number), lambda children: [
-            _tell(children[index], sent) for index in chosen])
-        ended = [statuses[index] for index in range(hosts)
-                 if index not in chosen and os.WIFSIGNALED(statuses[index])]
-        return "a host that nobody killed ended by signal, or hung: %s %s" % (
-            ended, self._printed()[-1000:]) if ended else None
-
-
-class FullDisks(Trials):
-    """A disk with room for a part of the output, or that is filled at a call; the next start has
-    more room."""
-    about = "disks"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        full_at = self._full_at_a_call if self.places else self._full_at_a_size
-        return self._end_in_a_line(full_at(folder, rng, number, cleaning),
-                                   "(?i)no space left|lost host")
-
-    def _full_at_a_size(self, folder, rng, number, cleaning):
-        _mount(cleaning, folder, "size=%dk" % rng.uniform(8, 1.2 * self._bytes / 1024))
-        statuses = self._run(folder)
-        _call("mount", "-o", "remount,size=1g", folder)
-        return statuses
-
-    def _full_at_a_call(self, folder, rng, number, cleaning):
-        disk = self._new("disk")
-        _mount(cleaning, disk, "size=%dk" % (4 * self._bytes / 1024))
-        (disk / "results").mkdir()
-        _bind(cleaning, disk / "results", folder)
-        statuses = self._run(folder, self._moment(rng, number),
-                             lambda children: _fill(disk / "others"))
-        (disk / "others").unlink()
-        return statuses
-
-
-class VanishingFolders(Trials):
-    """A shared folder vanishes; the next start has it again."""
-    about = "folders"
-
-    def _disturbed(self, folder, rng, number, cleaning):
-        shared = self._new("shared")
-        _mount(cleaning, shared, "size=1g")
-        _mount(cleaning, folder, "size=4k,ro")           # seen when the other is gone
-        _call("mount", "--bind", shared, folder)
-        statuses = self._run(folder, self._moment(rng, number),
-                             lambda children: _call("umount", "--lazy", folder))
-        wrong = self._end_in_a_line(statuses, "(?i)read-only|no such file|cannot be written"
-                                    "|cannot be read|is gone|lost host")
-        _bind(cleaning, shared, folder)
-        if not wrong and not any(statuses) and self._results(folder) != self._expected:
-            return "ended well without the results"
-        return wrong
-
-
-def _call(*words):
-    subprocess.run([str(word) for word in words], check=True, capture_output=True)
-
-
-def _mount(cleaning, folder, options):
-    """Mounts a file system in memory, until the end.
-
-    Raises:
-      PermissionError: this process may not mount any.
-    """
-    try:
-        _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
-    except (OSError, subprocess.CalledProcessError) as e:
-        raise PermissionError("no file system may be mounted here") from e
-    cleaning.callback(_call, "umount", "--lazy", folder)
-
-
-def _bind(cleaning, there, folder):
-    _call("mount", "--bind", there, folder)
-    cleaning.callback(_call, "umount", "--lazy", folder)
-
-
-def _fill(path):
-    """Writes a file until its disk is full."""
-    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as f:
-        while f.write(bytes(4096)):
-            pass
-
-
-KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders)}
-
-
-def try_all(kind, names, times, seed=0, at_calls=False):
-    """Disturbs the programs `times` times, or once at each place (times=0, `at_calls`); prints the
+def try_all(names, times, seed=0, at_calls=False):
+    """Kills the programs `times` times, or once at each place (times=0, `at_calls`); prints the
     outcomes, returns the number of bad ones."""
     wrong = 0
     for program in PROGRAMS:
@@ -428,7 +323,7 @@ def try_all(kind, names, times, seed=0, at_calls=False):
             continue
         began, counts = time.time(), collections.Counter()
         with tempfile.TemporaryDirectory() as folder:
-            trials = kind(program, pathlib.Path(folder) / "trials", seed, at_calls)
+            trials = Kills(program, pathlib.Path(folder) / "trials", seed, at_calls)
             for number in range(times or len(trials.places)):
                 what = trials.trial(number)
                 counts[what.split(":")[0]] += 1

@@ -46,7 +46,7 @@ def test_what_is_left_out_is_the_models(model):
 def test_a_model_of_another_program_is_refused(model):
     described = json.loads((model / "task.json").read_text())
     (model / "task.json").write_text(json.dumps(dict(described, kind="tagging")))
-    with pytest.raises(UserError, match="task.json was trained with run_tagger.py"):
+    with pytest.raises(UserError, match="task.json was trained with xlnet tag"):
         resolved.resolve(*settings_of(model))
 
 

@@ -8,7 +8,6 @@ import sys
 import answering
 import costs
 import from_python
-import operators
 import products
 import pytest
 import run
@@ -17,7 +16,7 @@ import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
 from untrained import make_texts
-from work import WORKS, Work
+from work import WORKS
 
 from xlnet.errors import UserError
 from xlnet.network import parameters
@@ -108,21 +107,6 @@ def test_benchmark_prints_its_table():
         assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
         tokens, seconds = float(cells[4]), float(cells[2])
         assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
-
-
-def test_operators_are_counted_with_what_they_read_and_write(capsys):
-    config = XLNetConfig(**base(n_layer=1, n_token=50, d_model=8, n_head=2, d_head=4,
-                                d_inner=16))
-    stats = operators.trace(Work("infer", batch=2, length=16), config,
-                            dict(precision="fp32", recompute=False), warm_up=1)
-    found = operators.shares(stats)
-    assert 7 <= found["MatMul"].count + found["FusedMatMul"].count <= 10
-    assert found["BatchMatMulV2"].count == 4    # content, position, segment; and the values
-    gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
-    assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
-    operators.show(stats, top=3)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and lines[-1].startswith("| all | 100.0 |")
 
 
 def test_products_of_a_step_are_timed_alone(graph, capsys):

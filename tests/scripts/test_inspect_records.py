@@ -294,4 +294,4 @@ def test_damaged_records_are_named_in_one_line(place):
 
 def test_records_of_the_reference_are_called_so(place, tmp_path):
     (tmp_path / "record_info-train-0-0.bsz-4.seqlen-64.reuse-24.bi.alpha-6.beta-1.json").touch()
-    assert "has records of the original implementation" in command.refused(SCRIPT, input=tmp_path)
+    assert "but record_info-*.json of the original" in command.refused(SCRIPT, input=tmp_path)

@@ -63,6 +63,6 @@ def beam(monkeypatch):
 @pytest.mark.parametrize("save_dir, is_remote", [("gs://mine/records", True), ("records", False)])
 def test_records_that_cannot_be_trained_on_where_they_are_say_so(beam, save_dir, is_remote):
     done = command.succeed(SCRIPT, input_glob="text", sp_path="sp.model", save_dir=save_dir)
-    note = "note: train_gpu.py reads records from a disk: copy gs://mine/records to one when it is"
+    note = "note: xlnet pretrain reads records from a disk: copy gs://mine/records to one when"
     assert done.stdout.startswith(note) == is_remote
     assert done.stdout.endswith("records: %s\n" % save_dir)

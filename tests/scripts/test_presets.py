@@ -10,14 +10,15 @@ from helpers import command
 from helpers.paths import ROOT
 from work import Work
 
+from xlnet import presets
 from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types import known
 
-FOLDER = ROOT / "configs" / "finetune"
-PRESETS = sorted(FOLDER.glob("*.json"))
+PRESETS = {name: presets.read(name, "config", ("finetune",))[0]
+           for name in presets.names("finetune")}
 FIELDS = {field.name: field for group in (
     ClassifierSettings, TaggerSettings, SpanSettings, NetworkSettings,
     OptimizationSettings)
@@ -25,14 +26,12 @@ FIELDS = {field.name: field for group in (
 
 
 def test_presets():
-    for path in PRESETS:
-        preset = json.loads(path.read_text(encoding="utf-8"))
+    for key, preset in PRESETS.items():
         for name, value in preset.items():
             if name != "about":
-                check_value(FIELDS[name], value, path.name)
+                check_value(FIELDS[name], value, key)
         task = preset["task_name"]
-        assert path.stem in (task, task + "-base")
-        assert (FOLDER / (task + "-base.json")).exists() and preset["about"]
+        assert key in (task, task + "-base") and preset["about"]
         if task == known.CUSTOM:     # how long it is depends on the file
             assert preset["epochs"] and "train_steps" not in preset
             continue
@@ -43,12 +42,11 @@ def test_presets():
 def test_the_programs_take_the_presets(tmp_path, monkeypatch):
     """Their settings fit each other: what is missing is the data."""
     monkeypatch.chdir(tmp_path)
-    for path in PRESETS:
-        task = json.loads(path.read_text(encoding="utf-8"))["task_name"]
-        program = "run_classifier.py" if task == known.CUSTOM else known.find_task(
-            task).type.program
-        done = run(path, "--do_train=True", program=program)
-        assert done.returncode == 1 and "data_dir: no such directory" in done.stderr, path
+    for name, preset in PRESETS.items():
+        task = preset["task_name"]
+        program = "xlnet classify" if task == known.CUSTOM else known.find_task(task).type.program
+        done = run(name, "--do_train=True", program=program)
+        assert done.returncode == 1 and "data_dir: no such directory" in done.stderr, name
 
 
 @pytest.mark.parametrize("name, settings", [
@@ -61,14 +59,13 @@ def test_the_programs_take_the_presets(tmp_path, monkeypatch):
     ("squad2-base", dict(learning_rate=2e-5, train_steps=12000, train_batch_size=24)),
     ("rte", dict(learning_rate=3e-5, train_steps=800, warmup_steps=200, train_batch_size=32))])
 def test_published_settings(name, settings):
-    preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))
+    preset = PRESETS[name]
     assert {key: preset[key] for key in settings} == settings and "published it" in preset["about"]
 
 
 def test_where_every_question_has_an_answer_one_is_always_given():
     for name in ("squad1", "squad1-base", "cmrc2018", "cmrc2018-base"):
-        preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))
-        assert preset["predict_threshold"] == 1
+        assert PRESETS[name]["predict_threshold"] == 1
 
 
 def run(path, *flags, program="run_classifier.py"):
@@ -100,8 +97,8 @@ def test_a_preset_is_read_before_flags(tmp_path, monkeypatch, content, flags, st
 
 PRETRAIN = [path for path in sorted((ROOT / "configs" / "pretrain").glob("*.json"))
             if path.stem != "tiny"]
-LONG = [path for path in sorted((ROOT / "configs" / "finetune").glob("*.json"))
-        if "-base" not in path.stem and json.loads(path.read_text())["max_seq_length"] == 512]
+LONG = [name for name, preset in PRESETS.items()
+        if not name.endswith("-base") and preset["max_seq_length"] == 512]
 V100 = 16       # GiB
 WITHOUT_BFLOAT16 = ("V100", "T4")
 
@@ -136,9 +133,9 @@ def test_memory_is_that_of_the_formulas():
 
 def test_long_texts_fit_a_gpu_of_16_gb():
     """XLNet-Large on 512 tokens; a question of RACE is four rows."""
-    for path in LONG:
-        preset = json.loads(path.read_text())
-        rows = preset["train_batch_size"] * (4 if path.stem == "race" else 1)
+    for name in LONG:
+        preset = PRESETS[name]
+        rows = preset["train_batch_size"] * (4 if name == "race" else 1)
         each, rest = divmod(rows, preset["grad_accum_steps"])
         found = gib(preset, "large", Work("finetune", each, 512))
         assert rest == 0 and "%.1f GiB by benchmarks/costs.py" % found in preset["about"]

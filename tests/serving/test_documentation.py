@@ -36,6 +36,7 @@ def place(tmp_path, monkeypatch, model_of):
     for path in released.glob("model.ckpt-1.*"):
         path.rename(released / path.name.replace("model.ckpt-1", "xlnet_model.ckpt"))
     (released / "task.json").unlink()
+    (tmp_path / "texts.txt").write_text("kamat telok\nsol\n")
     monkeypatch.chdir(tmp_path)
 
 
@@ -57,4 +58,6 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     exec(compile(short, "README.md", "exec"), {})
     for model in loaded:
         model.close()
-    assert {path.name for path in pathlib.Path().iterdir()} == {"model", "released", "sample_run"}
+    assert len(pathlib.Path("vectors.jsonl").read_text().splitlines()) == 2
+    assert {path.name for path in pathlib.Path().iterdir()} == {
+        "model", "released", "sample_run", "texts.txt", "vectors.jsonl"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.serving import choosing, generation
+from xlnet.serving import generation, sampling
 from xlnet.serving.settings import GenerationSettings, stop_texts
 
 PROMPT = "the cat sat on"
@@ -36,26 +36,26 @@ def written(made, prompt=PROMPT, **settings):
 def test_the_nucleus_by_hand():
     """Of 0.5, 0.1, 0.3, 0.1: 0.5 alone are less than 0.7, with 0.3 they are enough."""
     logs = np.log([0.5, 0.1, 0.3, 0.1])
-    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.7), [0.625, 0, 0.375, 0])
-    assert choosing.distribution(logs, temperature=1e-310).tolist() == [1, 0, 0, 0]
+    np.testing.assert_allclose(sampling.distribution(logs, top_p=0.7), [0.625, 0, 0.375, 0])
+    assert sampling.distribution(logs, temperature=1e-310).tolist() == [1, 0, 0, 0]
     assert stop_texts("[END]") == ("[END]",) and stop_texts('["a"]') == ("a",)
-    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.49), [1, 0, 0, 0])
-    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.81), [5 / 9, 1 / 9, 3 / 9, 0])
-    np.testing.assert_allclose(choosing.distribution(logs), [0.5, 0.1, 0.3, 0.1])
+    np.testing.assert_allclose(sampling.distribution(logs, top_p=0.49), [1, 0, 0, 0])
+    np.testing.assert_allclose(sampling.distribution(logs, top_p=0.81), [5 / 9, 1 / 9, 3 / 9, 0])
+    np.testing.assert_allclose(sampling.distribution(logs), [0.5, 0.1, 0.3, 0.1])
 
 
 def test_temperature_goes_before_the_k_likeliest_and_they_before_the_nucleus():
     logs = np.log([0.5, 0.1, 0.3, 0.1])
-    np.testing.assert_allclose(choosing.distribution(logs, temperature=0.5),
+    np.testing.assert_allclose(sampling.distribution(logs, temperature=0.5),
                                np.array([25, 1, 9, 1]) / 36)
-    np.testing.assert_allclose(choosing.distribution(logs, top_k=2), [0.625, 0, 0.375, 0])
-    np.testing.assert_allclose(choosing.distribution(logs, top_k=2, top_p=0.6), [1, 0, 0, 0])
-    np.testing.assert_allclose(choosing.distribution(logs, 0.5, 2, 0.74), [25 / 34, 0, 9 / 34, 0])
-    np.testing.assert_allclose(choosing.distribution(np.array([0., -np.inf]), 2.), [1, 0])
+    np.testing.assert_allclose(sampling.distribution(logs, top_k=2), [0.625, 0, 0.375, 0])
+    np.testing.assert_allclose(sampling.distribution(logs, top_k=2, top_p=0.6), [1, 0, 0, 0])
+    np.testing.assert_allclose(sampling.distribution(logs, 0.5, 2, 0.74), [25 / 34, 0, 9 / 34, 0])
+    np.testing.assert_allclose(sampling.distribution(np.array([0., -np.inf]), 2.), [1, 0])
 
 
 def test_the_best_of_an_array():
-    rows, columns = choosing.best(np.array([[1., 5.], [5., -np.inf], [7., 0.]]), 10)
+    rows, columns = sampling.best(np.array([[1., 5.], [5., -np.inf], [7., 0.]]), 10)
     assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
 
 

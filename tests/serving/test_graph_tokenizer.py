@@ -10,9 +10,7 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.serving.export import graph_words
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.tasks.files.tagged_words import find_words
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -97,32 +95,6 @@ def test_ids_of_cuts_that_are_equally_likely():
     texts = [mark * count for mark in ("_", "=", "A", "ha") for count in range(1, 40)]
     texts += ["".join(draw.choices("_-=*~a'!. ", k=30)) for _ in range(1000)]
     assert in_graph(tokenizer, texts, "ids") == tokenizer.encode_lines(texts)
-
-
-def test_words():
-    """As `tagged_words` finds them, with each character between letters, digits and spaces."""
-    texts = ["", "  ", "New York's 3rd, \u00a0Ave.", "中文 ok中\u0301文", "\u0301a \u0301",
-             "x\x01y \x01z", "ไทย\u0e31a1 2b", "a\u200bb \u200bc", "서울에서 KBS가",
-             "\u1109\u1165\u110b\u116e\u11af \u3131a"]
-    texts += ["".join("%s a%s1" % (chr(code), chr(code)) for code in range(first, first + 200))
-              for first in (*range(0, 0xD700, 200), *range(0xE000, 0x20000, 1000))]
-    with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(graph_words.find(tf.constant([text.encode() for text in texts])))
-    for text, some, spaced, begins, ends in zip(texts, *(each.to_list() for each in found)):
-        places = list(find_words(text))
-        assert list(zip(begins, ends)) == places
-        assert [word.decode() for word in some] == [text[start:end] for start, end in places]
-        assert spaced == [start == 0 or text[start - 1].isspace() for start, _ in places]
-
-
-def test_ids_of_words(vocabulary):
-    tokenizer = Tokenizer(vocabulary)
-    words = ["cat", "cat", "", "3,", "\u0301", "houses2010,", "x"]
-    after = [True, False, True, False, True, False, False]
-    with tf.Graph().as_default(), tf.Session() as session:
-        ids = session.run(GraphTokenizer(tokenizer).word_ids(
-            tf.constant([word.encode() for word in words]), tf.constant(after)))
-    assert ids.to_list() == tokenizer.encode_words(words, after)
 
 
 def test_without_tensorflow_text(vocabulary, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from helpers import command
 
 import xlnet
-from xlnet.serving import jobs
+from xlnet.serving import model as model_module
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -340,7 +340,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("stream, progress, is_shown", [
     (Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)])
 def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_shown):
-    monkeypatch.setattr(jobs, "_SECONDS_WITHOUT_BAR", 0)
+    monkeypatch.setattr(model_module, "_SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys, "stderr", stream())
     texts = ["kamat", 3, "telok sol", "mitel"]
     with xlnet.load(kept("multi_label").path, device="cpu", batch_size=2,

@@ -69,7 +69,7 @@ def without_padding(answer):
 
 
 @pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
-@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("kind", [kind for kind in ROWS if kind not in ("tagging", "spans")])
 def test_it_answers_as_its_export(quick_start, tmp_path, kind):
     path = make_model(tmp_path / "model", kind, max_seq_length=40)
     exported = SavedModel(exporter.export(path, str(tmp_path / "e"), names=["text"]))

@@ -12,7 +12,7 @@ from xlnet.tasks.types import known
 COUNTS = {("imdb", "train"): 1400, ("imdb", "test"): 800, ("ag_news", "train"): 4000,
           ("ag_news", "test"): 1600, ("yelp-5", "train"): 6, ("yelp-5", "test"): 6,
           ("tnews", "train"): 5500, ("afqmc", "dev"): 2800, ("chnsenticorp", "test"): 700}
-FILES = [(name, split) for name in FOLDERS if known.TASKS[name].type.program == "run_classifier.py"
+FILES = [(name, split) for name in FOLDERS if known.TASKS[name].type.program == "xlnet classify"
          for split in known.TASKS[name].files]
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not there")

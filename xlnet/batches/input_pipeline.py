@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.records import feature_spec, legacy, tfrecord
+from xlnet.records import feature_spec, tfrecord
 from xlnet.records.feature_spec import Feature
-from xlnet.records.legacy import LegacyManifest
 from xlnet.records.manifest import Manifest
 
 POOL_BATCHES = 32         # batches that are sorted by length together
@@ -27,7 +26,7 @@ SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
 _as_written = tf.autograph.experimental.do_not_convert
 
 
-def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) -> int:
+def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     """Steps in which every window is seen once.
 
     Raises:
@@ -41,7 +40,7 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
-def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest], *,
+def pretraining_batches(directory: str, manifest: Manifest, *,
                         batch_size: int, permutation: permutations.Permutation,
                         special_ids: Sequence[int], seed: int, start_step: int = 0,
                         epochs: Optional[int] = None, rows: slice = slice(None),
@@ -52,9 +51,6 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     memory must be cleared. Targets and orders are sampled again in each epoch, as a function of
     (seed, epoch, stream, window): step n and each row are always the same, wherever reading starts
     and whichever rows are read.
-
-    In records of the original implementation (`LegacyManifest`) the streams are the rows of one
-    file, then of the next; targets are the masked tokens, and only orders are sampled.
 
     Args:
       special_ids: ids that are never predicted.
@@ -72,9 +68,8 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     if permutation.mask_mode == "legacy" and legacy_word_start is None:
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
-    source = (_LegacySource if isinstance(manifest, LegacyManifest) else _Source)(
-        directory, manifest, batch_size, rows)
-    first_round, first_window = source.place(start_step)
+    source = _Source(directory, manifest, batch_size, rows)
+    first_round, first_window = divmod(start_step, manifest.windows_per_stream)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
 
@@ -82,8 +77,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     def one_round(round_index):
         """Indices of the windows of R streams; `round_index` counts through the epochs."""
         skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
-        last = tf.constant(source.windows)[round_index % source.groups]
-        return tf.data.Dataset.range(skipped, last).batch(together).map(
+        return tf.data.Dataset.range(skipped, manifest.windows_per_stream).batch(together).map(
             lambda window: (round_index, window))
 
     @_as_written
@@ -134,7 +128,7 @@ def _by_step(features, num_rows):
     """Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names."""
     names = {"input": "input_ids", "seg_id": "seg_ids"}
     return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-            for name, value in features.items() if name not in ("word_start", "is_masked")}
+            for name, value in features.items() if name != "word_start"}
 
 
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
@@ -156,25 +150,16 @@ class _Source:
 
     Attributes:
       num_rows: R.
-      windows: int64 [groups], windows of each stream of a round.
       sampled_from: features that `targets` needs.
     """
-    sampled_from: tuple[str, ...] = ("input", "word_start", "direction")
+    sampled_from = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
         self._paths = manifest.stream_paths(directory)
-        self._places = [_places(stream) for stream in manifest.streams]
+        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
         self.groups, self.num_rows = self._streams.shape
-        self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
-
-    def place(self, step):
-        """The round of a step, and the window in it."""
-        ends = np.cumsum(self.windows)
-        epoch, rest = divmod(step, int(ends[-1]))
-        group = int(np.searchsorted(ends, rest, side="right"))
-        return epoch * self.groups + group, rest - int(ends[group] - self.windows[group])
 
     def streams(self, group):
         """int [R]: the streams of a round."""
@@ -189,7 +174,7 @@ class _Source:
 
     def _read(self, group, window):
         """Serialized windows, list of N bytes: all rows of one index, then of the next."""
-        return [tfrecord.read_piece(self._paths[stream], self._places[stream], number)[0]
+        return [tfrecord.read_record(self._paths[stream], self._sizes[stream], number)
                 for number in window.tolist() for stream in self._streams[group]]
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
@@ -198,55 +183,6 @@ class _Source:
             else features["word_start"] > 0
         return permutations.sample(random, is_special, word_start, features["direction"],
                                    permutation)
-
-
-def _places(stream):
-    """Where a stream's windows begin in its file, and the end of the last one."""
-    return range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
-
-
-class _LegacySource(_Source):
-    """Records of the original implementation: a round is some of the rows of a file.
-
-    A batch with fewer rows than the file takes them at equal distances, so that it has both
-    directions.
-    """
-    sampled_from = ("input", "is_masked")
-
-    def __init__(self, directory, manifest, batch_size, rows):
-        self._features = legacy.features(manifest.seq_len)
-        self._in_file = manifest.num_streams
-        self._parts = self._in_file // batch_size
-        self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
-        self._directions = manifest.directions
-        self._paths, self._places = map(list, zip(*manifest.files))
-        self.groups, self.num_rows = self._parts * len(self._paths), len(self._rows)
-        self.windows = np.repeat([len(places) - 1 for places in self._places], self._parts)
-
-    def streams(self, group):
-        file, part = divmod(group, self._parts)
-        return file * self._in_file + part + self._rows
-
-    def _read(self, group, window):
-        file, part = divmod(group, self._parts)
-        return [piece[row] for number in window.tolist() for piece in [tfrecord.read_piece(
-            self._paths[file], self._places[file], number)] for row in part + self._rows]
-
-    def parse(self, group, window):
-        parsed = super().parse(group, window)
-        rows = tf.cast(group % self._parts, tf.int32) + self._rows
-        return dict(
-            parsed, label=parsed["label"][:, 0],
-            direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
-            starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
-
-    def targets(self, random, features, is_special, permutation, legacy_word_start):
-        is_target = (features["is_masked"] > 0) & ~is_special
-        most = is_target.sum(axis=1).max()
-        if most > permutation.num_predict:
-            raise UserError("num_predict is %d, but a window of the records has %d masked tokens"
-                            % (permutation.num_predict, most))
-        return permutations.arrange(random, is_target, is_special, permutation)
 
 
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:

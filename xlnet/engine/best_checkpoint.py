@@ -9,8 +9,6 @@ import math
 import os
 from typing import Any, Optional
 
-import numpy as np
-
 from xlnet import errors, files
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
@@ -133,7 +131,7 @@ def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
 
 def export(prefix: str, directory: str) -> None:
     """Makes `directory` hold the weights of one checkpoint, EMA weights where the run kept them,
-    its step, and the files next to it that are needed to use them.
+    its step if it has one, and the files next to it that are needed to use them.
 
     The file `checkpoint` there always points to complete weights: the old ones, then the new ones.
     Weights that it does not point to are unfinished or obsolete.
@@ -146,9 +144,9 @@ def export(prefix: str, directory: str) -> None:
     copy_sidecar_files(prefix, directory)
     name = os.path.basename(prefix)
     _step_aside(directory, name)
+    steps = [name for name in checkpoint.names(prefix) if name == "global_step"]
     checkpoint.write_arrays(os.path.join(directory, name), {
-        **checkpoint.read_weights(prefix),
-        "global_step": np.array(checkpoint.step_in(prefix), np.int64)})
+        **checkpoint.read_weights(prefix), **dict(zip(steps, checkpoint.arrays(prefix, steps)))})
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)

@@ -26,12 +26,8 @@ Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 UPDATES = "loss_scale/updates"   # the number of updates, where steps may be skipped (fp16)
 
-# "pretrained" is a slot of mixout, which versions up to 0.2.0 had.
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
-# Output layers whose names do not begin with `model/`, as in the original checkpoints; up to
-# version 0.1.0 they did.
-_ONCE_INSIDE = re.compile(r"^model/(?=(logits|start_logits|end_logits|answer_class)/)")
 _log = logging.getLogger(__name__)
 
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it is moved into place
@@ -253,13 +249,13 @@ def weights(prefix: str) -> dict[str, str]:
     counts = [name for name in (UPDATES, "global_step") if name in stored]
     if averaged and counts and not next(arrays(prefix, counts)):
         averaged = set()
-    return {name: place + "/average" if place + "/average" in averaged else place
-            for name, place in places_of(stored).items()}
+    return {name: name + "/average" if name + "/average" in averaged else name
+            for name in stored if is_weight(name)}
 
 
-def places_of(stored: Iterable[str]) -> dict[str, str]:
-    """The weights among the variables `stored`: dict from current names to stored names."""
-    return {_ONCE_INSIDE.sub("", name): name for name in stored if not _SLOT.search(name)}
+def is_weight(name: str) -> bool:
+    """Whether a variable is a weight, not a slot of the optimizer or a counter."""
+    return not _SLOT.search(name)
 
 
 def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
@@ -280,7 +276,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
 def check_type(prefix: str) -> None:
     """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    for name in sorted(places_of(types).values()):
+    for name in sorted(filter(is_weight, types)):
         if types[name] != tf.float32:
             raise UserError("checkpoint %s: %s is of type %s, expected float32"
                             % (prefix, name, types[name].name))
@@ -305,7 +301,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """
     check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
-    stored = {name: shapes[place] for name, place in places_of(shapes).items()}
+    stored = {name: shape for name, shape in shapes.items() if is_weight(name)}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
@@ -339,11 +335,9 @@ def warm_start(prefix: str, config: XLNetConfig,
     """
     check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
-    variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
+    variables = [variable for name, variable in by_name.items() if is_weight(name)]
     comparison = compare(prefix, variables)
-    places = places_of(names(prefix))
-    tf.train.init_from_checkpoint(prefix, {
-        places[name]: by_name[name] for name in comparison.matched})
+    tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
     log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
     for kind, found in (("not in the checkpoint, started fresh", comparison.missing),
                         ("only in the checkpoint, not used", comparison.unexpected)):

@@ -18,6 +18,7 @@ from xlnet.errors import UserError
 from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.records.manifest import Manifest
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import TASK_NAME
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -47,7 +48,7 @@ class Run:
 
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
                  network: NetworkSettings, optimization: OptimizationSettings,
-                 device_settings: DeviceSettings, manifest: sources.AnyManifest,
+                 device_settings: DeviceSettings, manifest: Manifest,
                  devices: Devices):
         self._settings = settings
         self._config = config

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import Optional, Union
+from typing import Optional
 
 from xlnet import files
 from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
-from xlnet.records import legacy
 from xlnet.records.manifest import MANIFEST_NAME, Manifest
 from xlnet.settings.pretraining import PretrainingSettings
 
 _TFRECORDS = "tfrecords"
 
-AnyManifest = Union[Manifest, legacy.LegacyManifest]
-
 
 def find_records(directory: str) -> str:
     """The directory of the records for the path `directory`.
 
-    The original data_utils.py writes to `<save_dir>/tfrecords`, ours to `<save_dir>`; either path
-    finds either format. A directory without records is returned as it is.
+    The original's command lines name `<save_dir>/tfrecords`, records are in `<save_dir>`; either
+    path finds them. A directory without records is returned as it is.
     """
     parent, name = os.path.split(directory.rstrip("/"))
     others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
     return next((other for other in [directory, *others]
-                 if legacy.is_in(other) or os.path.exists(os.path.join(other, MANIFEST_NAME))),
-                directory)
+                 if os.path.exists(os.path.join(other, MANIFEST_NAME))), directory)
 
 
-def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManifest:
-    """The `Manifest` of our records, or the `LegacyManifest` of the original implementation's.
+def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
+    """The manifest of the records in a directory.
 
     Args:
-      directory: of the records.
-      spiece_model_file: the vocabulary of the original's records; None: the file that they name.
-        Ours contain their vocabulary, and another one is an error.
+      spiece_model_file: the vocabulary, which the records contain; another one is an error.
     """
-    if legacy.is_in(directory):
-        return legacy.LegacyManifest.read(directory, spiece_model_file)
     manifest = Manifest.read(directory)
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
@@ -49,7 +41,7 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManife
     return manifest
 
 
-def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,
+def choose_permutation(settings: PretrainingSettings, manifest: Manifest,
                        is_read: bool = True) -> Permutation:
     """The rule for sampling targets.
 
@@ -61,29 +53,22 @@ def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,
     Raises:
       UserError: more targets than a sequence can have.
     """
-    is_sampled = not isinstance(manifest, legacy.LegacyManifest)
     permutation = Permutation(
         reuse_len=manifest.reuse_len,
-        num_predict=1 if is_sampled and not is_read else settings.num_predict,
+        num_predict=settings.num_predict if is_read else 1,
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
-    if isinstance(manifest, legacy.LegacyManifest):
-        manifest.check_targets(settings.num_predict)
     return permutation
 
 
-def held_out_manifest(settings: PretrainingSettings,
-                      manifest: AnyManifest) -> Optional[AnyManifest]:
+def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Optional[Manifest]:
     """The manifest of the held-out records; their sequences must have the training records'
     shape."""
     directory = settings.eval_record_info_dir
     if not directory:
         return None
-    held_out = read_manifest(directory, os.path.join(settings.record_info_dir, manifest.sp_model)
-                             if legacy.is_in(directory) else None)
-    if isinstance(held_out, legacy.LegacyManifest):
-        held_out.check_targets(settings.num_predict)
+    held_out = read_manifest(directory, None)
     for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (

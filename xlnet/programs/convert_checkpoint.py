@@ -1,7 +1,7 @@
 """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
 
 A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
-model becomes a model directory, with which run_classifier.py --do_predict needs no other file; the
+model becomes a model directory, with which xlnet classify --do_predict needs no other file; the
 columns are those of the files to predict.
 """
 
@@ -63,7 +63,6 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 def run() -> None:
-    cli.run(main, ConversionSettings, about=__doc__, no_longer_needed={
-        "max_shard_size": "the weights are one file, of at most 1.5 GB for XLNet-Large"}, examples=(
+    cli.run(main, ConversionSettings, about=__doc__, examples=(
         "--input=folder_of_hugging_face --output=model",
         "--input=model --output=folder_for_hugging_face"))

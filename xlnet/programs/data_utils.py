@@ -4,8 +4,8 @@ Input is text, a sentence a line, a blank line between documents; <eop> may end 
 a paragraph. JSON, CSV and WikiExtractor's articles are recognized by their content.
 
 Output is one TFRecord file for each text stream, manifest.json and the SentencePiece model, all
-that train_gpu.py needs: --record_info_dir is this program's --save_dir. Run the same command again
-to resume a run that was killed.
+that xlnet pretrain needs: --record_info_dir is this program's --save_dir. Run the same command
+again to resume a run that was killed.
 """
 
 import contextlib
@@ -14,19 +14,18 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable
 
-from xlnet import cli, files, presets
+from xlnet import cli, presets
 from xlnet.errors import UserError
-from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import check_value
 from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
     from xlnet.text import preparation
 
-_WHILE_TRAINING = "targets are sampled while training; give it to train_gpu.py"
+_WHILE_TRAINING = "targets are sampled while training; give it to xlnet pretrain"
 
 NO_LONGER_NEEDED = {
-    **GONE,
     **dict.fromkeys(("num_core_per_host", "use_tpu"),
                     "records do not depend on the devices that read them"),
     **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),
@@ -34,7 +33,7 @@ NO_LONGER_NEEDED = {
 }
 
 
-# What train_gpu.py checks against the records.
+# What xlnet pretrain checks against the records.
 OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 
@@ -52,7 +51,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     path = settings.for_config
     if not path:
         return settings
-    preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
+    preset, _ = presets.read(path, "for_config", presets.PRETRAINING)
     fields = cli.settings_of((CorpusSettings, PretrainingSettings))
     for name in (*OF_RECORDS, "train_batch_size"):
         if name in preset:

@@ -2,7 +2,8 @@
 
 The README in it says how to serve and query it. Signatures: ids takes what the record files hold;
 text takes raw text, which the graph cleans and cuts into pieces (tensorflow-text must be
-installed); vectors takes raw text and returns the mean of the last layer over its tokens.
+installed); vectors takes raw text and returns the mean of the last layer over its tokens. With
+--weights_only it writes a checkpoint without the optimizer's state instead.
 """
 
 import dataclasses
@@ -21,6 +22,9 @@ class ExportSettings(Settings):
                            aliases=("export_dir",))
     signatures: Optional[str] = setting(None, "with commas: ids, text, vectors; default: ids,text "
                                         "of a fine-tuned model, vectors of others")
+    weights_only: bool = setting(False, "write the weights alone, with the files to use them: a "
+                                 "checkpoint as in best/, without the optimizer's state; output "
+                                 "is then a new directory")
     dtype: str = setting("float32", "dtype of the layers' weights and of matmuls",
                          choices=("float32", "bfloat16"))
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")
@@ -30,7 +34,10 @@ class ExportSettings(Settings):
 
 def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.serving.export.exporter import export
+    from xlnet.serving.export.exporter import export, export_weights
+    if settings.weights_only:
+        export_weights(settings.model_dir, settings.output, settings.use_checkpoint)
+        return
     export(settings.model_dir, settings.output,
            names=[name.strip() for name in settings.signatures.split(",")]
            if settings.signatures else None,
@@ -42,4 +49,5 @@ def main(settings: ExportSettings) -> None:
 def run() -> None:
     cli.run(main, ExportSettings, about=__doc__, examples=(
         "--model_dir=model --output=exported",
-        "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids"))
+        "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids",
+        "--model_dir=pretrained --output=to_share --weights_only"))

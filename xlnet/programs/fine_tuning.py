@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 from xlnet import cli
 from xlnet.errors import UserError
-from xlnet.settings import devices
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Need
 from xlnet.settings.finetuning import (
@@ -31,20 +30,6 @@ NO_LONGER_NEEDED = {
     "predict_batch_size": "use eval_batch_size",
 }
 
-# Flags of earlier versions.
-GONE = {
-    **devices.GONE,
-    "padding": "batches are as long as their longest example; with --xla as max_seq_length",
-    "mixout": "--freeze_layers and --lr_layer_decay_rate keep weights near the pretrained ones",
-    "parallel_ops": "operations run side by side without it",
-    "use_checkpoint": "the best checkpoint is used, or the newest one where there is no best",
-    "do_export": "xlnet export writes the model for TensorFlow Serving",
-    "export_dir": "see do_export",
-    "num_trials": "start a run with each --seed and a --model_dir of its own",
-    "learning_rates": "see num_trials",
-    "data_workers": "each core that the process may use tokenizes; taskset -c 0 gives it one",
-}
-
 # What --help shows, after the flags for the data; --helpfull shows all.
 FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "max_seq_length",
          "train_batch_size", "learning_rate")
@@ -61,7 +46,7 @@ def run(group: type[TaskSettings], about: str, examples: Sequence[str],
       data: names of the settings for the data, first in --help.
     """
     cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
-            no_longer_needed={**GONE, **no_longer_needed}, first=(*data, *FIRST),
+            no_longer_needed=no_longer_needed, first=(*data, *FIRST),
             examples=examples)
 
 

@@ -1,4 +1,4 @@
-"""Shows the records that data_utils.py made, as train_gpu.py will see them.
+"""Shows pretraining records as xlnet pretrain will see them.
 
 Targets and factorization orders are those that training samples with the same settings: seed,
 epoch, num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
 MOST_TOKENS = 40         # in a plot; more would be too small to read
-NO_LONGER_NEEDED = {"color": "the text has no colours",
-                    "histograms_png": "counts are printed, unless count_windows is 0"}
 
 
 @dataclasses.dataclass(frozen=True)
 class InspectionSettings:
     """xlnet data inspect: which sequences, and how they are shown."""
-    input: str = required("directory made by data_utils.py (its manifest is read)",
+    input: str = required("directory of records (its manifest is read)",
                           aliases=("record_info_dir",))
     verify: bool = setting(False, "only compare all records with the checksums of the "
                            "manifest")
@@ -55,12 +53,7 @@ class InspectionSettings:
 
 
 def main(settings: InspectionSettings) -> None:
-    from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
-    if legacy.is_in(settings.input):
-        raise UserError("input: %s has records of the original implementation, "
-                        "which train_gpu.py reads; only those of data_utils.py can be shown"
-                        % settings.input)
     manifest = Manifest.read(settings.input)
     if settings.verify:
         manifest.verify(settings.input)
@@ -154,7 +147,7 @@ def columns() -> int:
 
 
 def run() -> None:
-    cli.run(main, InspectionSettings, about=__doc__, no_longer_needed=NO_LONGER_NEEDED, examples=(
+    cli.run(main, InspectionSettings, about=__doc__, examples=(
         "--input=records --num_predict=85 --num_windows=2",
         "--input=records --num_predict=85 --output=masks.png --sentence='A name "
         "is bound in a block.'"))

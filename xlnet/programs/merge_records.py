@@ -1,4 +1,4 @@
-"""Merges the records that several machines made with data_utils.py --task=K --num_task=N."""
+"""Merges the records of several machines, each of xlnet data make --task=K --num_task=N."""
 
 import dataclasses
 import sys

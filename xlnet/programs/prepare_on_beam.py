@@ -1,4 +1,4 @@
-"""Makes the records that data_utils.py makes, byte for byte, with Apache Beam.
+"""Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
 It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output may be
 wherever Beam's file systems reach (gs://, s3://, hdfs://, a shared folder); the SentencePiece model
@@ -11,7 +11,7 @@ import shlex
 from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import fit_to_preset
-from xlnet.settings.data import GONE, CorpusSettings
+from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import Need, setting
 
 
@@ -30,7 +30,7 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
     from xlnet.text import beam
     settings = fit_to_preset(settings)
     if files.is_remote(settings.save_dir):
-        print("note: train_gpu.py reads records from a disk: copy %s to one when it is complete"
+        print("note: xlnet pretrain reads records from a disk: copy %s to one when it is complete"
               % settings.save_dir, flush=True)
     made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
     print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
@@ -46,4 +46,4 @@ def run() -> None:
     cli.run(main, CorpusSettings, BeamSettings, about=__doc__, first=FIRST, examples=(
         "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
         "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
-        "--project=mine --region=europe-west4'",), no_longer_needed=GONE)
+        "--project=mine --region=europe-west4'",))

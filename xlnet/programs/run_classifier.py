@@ -18,14 +18,12 @@ NO_LONGER_NEEDED = {
     "high_only": "use --task_name=race-high",
     "middle_only": "use --task_name=race-middle",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
-    "ranking_cutoff": "--metric=ndcg@20,map,err@20 names other cutoffs",
-    "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
 
 def run() -> None:
     fine_tuning.run(ClassifierSettings, __doc__, (
-        "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
+        "--config=sst-2-base --data_dir=glue/SST-2 --model_dir=model "
         "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
         "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
         "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train --epochs=3",

@@ -15,7 +15,7 @@ from xlnet.settings.finetuning import TaggerSettings
 
 def run() -> None:
     fine_tuning.run(TaggerSettings, __doc__, (
-        "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
+        "--config=conll2003-base --data_dir=CoNLL2003 --model_dir=model "
         "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
         "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-"),
         {"tagged_pieces": "the loss is computed at the first piece of each word"})

@@ -73,8 +73,4 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
 
 def run() -> None:
     cli.run(main, ServingSettings, LimitSettings, about=__doc__, examples=(
-        "--model_dir=model --port=8501", "--model=exported"),
-        no_longer_needed={
-            "max_values": "--budget bounds the tokens of an example",
-            "wait_ms": "requests that arrive while a batch is computed are the next batch",
-            "max_arrival": "silent connections are closed; a proxy in front refuses slow requests"})
+        "--model_dir=model --port=8501", "--model=exported"))

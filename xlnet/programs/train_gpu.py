@@ -1,4 +1,4 @@
-"""Pretrains an XLNet on records that data_utils.py made."""
+"""Pretrains an XLNet on the records of xlnet data make."""
 
 import dataclasses
 import os
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from xlnet import cli, files, presets, quiet
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import OF_RECORDS
-from xlnet.settings.devices import GONE, DeviceSettings
+from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
@@ -20,18 +20,11 @@ from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
-    from xlnet.pretraining.sources import AnyManifest
+    from xlnet.records.manifest import Manifest
 
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
-    "on_error": "a damaged record ends the run; remove the records and make them again",
-    **GONE,
-    "on_nan": "a loss that is NaN or infinite always stops the run",
-    "parallel_ops": "operations run side by side without it",
-    "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
-    "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
-    "verify_records": "xlnet data inspect --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is the length of a TPU loop",
     "max_seq_length": "the manifest has the length of a sequence",
@@ -106,7 +99,7 @@ def with_directories(settings: PretrainingSettings,
     return dataclasses.replace(settings, **found)
 
 
-def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest") -> None:
+def check_against_manifest(settings: PretrainingSettings, manifest: "Manifest") -> None:
     """Raises UserError for a flag that contradicts the records."""
     for name in OF_RECORDS:
         wanted, found = getattr(settings, name), getattr(manifest, name)
@@ -116,7 +109,7 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest
 
 
 def choose_architecture(settings: PretrainingSettings, flags: Settings,
-                        manifest: "AnyManifest") -> XLNetConfig:
+                        manifest: "Manifest") -> XLNetConfig:
     """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
     checkpoint's directory. Flags override a JSON file, each with a note."""
     from xlnet.models.resolved import directory_of
@@ -129,8 +122,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
         os.path.join(home, CONFIG_NAME) for home in homes)), None)
     size = {"n_token": manifest.vocab_size}
     if path:
-        values = size | files.read_json(presets.find(path, "model_config_path", presets.MODEL),
-                                        "model config")
+        values = size | presets.read(path, "model_config_path", presets.MODEL)[0]
         if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
             if values != values | size:
                 print("note: n_token is %d, the size of the records' vocabulary, not %d as in %s"

@@ -1,4 +1,4 @@
-"""Trains a SentencePiece model on the text that data_utils.py will encode with it.
+"""Trains a SentencePiece model on the text that xlnet data make will encode with it.
 
 The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to the
 model, says how text is cleaned for it; every later program obeys it.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Optional
 from xlnet import cli, files
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import progress
-from xlnet.settings.data import GONE, InputSettings
+from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
@@ -178,6 +178,6 @@ def _advice(message, vocab_size):
 
 
 def run() -> None:
-    cli.run(main, VocabularySettings, about=__doc__, no_longer_needed=GONE, examples=(
+    cli.run(main, VocabularySettings, about=__doc__, examples=(
         "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
         "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
@@ -12,10 +13,7 @@ from xlnet.errors import UserError
 from xlnet.records import tfrecord
 
 MANIFEST_NAME = "manifest.json"
-# 2: punctuation belonged to the word before it. 3: a document that was cut was never held out,
-# <unk> in WikiText was spelt, sentences of text without spaces began with a lone mark.
 FORMAT_VERSION = 4
-READABLE_VERSIONS = (2, 3, FORMAT_VERSION)
 # The types of the fields below in JSON.
 _TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 
@@ -44,7 +42,7 @@ class Manifest:
     dropped: int                 # those that are in no window of a pass
     skipped: dict                # lines left out, by reason
     seed: int
-    made_from: dict              # settings and input, which data_utils.py compares
+    made_from: dict              # settings and input, which xlnet data make compares
     streams: tuple
     format_version: int = FORMAT_VERSION
 
@@ -69,14 +67,14 @@ class Manifest:
             raise UserError("record_info_dir: %s is remote, and records are read from a disk; copy "
                             "the directory to one" % directory)
         if not os.path.exists(path):
-            raise UserError("record_info_dir: no %s in %s, nor record_info-*.json of the original "
-                            "implementation; make the records with data_utils.py"
-                            % (MANIFEST_NAME, directory))
+            found = " but record_info-*.json of the original implementation" if glob.glob(
+                os.path.join(glob.escape(directory), "record_info-*.json")) else ""
+            raise UserError("record_info_dir: no %s in %s%s; make the records with xlnet data make"
+                            % (MANIFEST_NAME, directory, found and "," + found))
         values = files.read_json(path, "manifest")
-        if values.get("format_version") not in READABLE_VERSIONS:
-            raise UserError("%s: format_version is %r, this program reads %d to %d; regenerate "
-                            "the records" % (path, values.get("format_version"),
-                                             READABLE_VERSIONS[0], READABLE_VERSIONS[-1]))
+        if values.get("format_version") != FORMAT_VERSION:
+            raise UserError("%s: format_version is %r, this program reads %d; regenerate the "
+                            "records" % (path, values.get("format_version"), FORMAT_VERSION))
         _check_fields(path, "", values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
             _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)

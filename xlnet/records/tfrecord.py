@@ -9,7 +9,7 @@ import functools
 import io
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO, Optional
 
 import google_crc32c
@@ -76,30 +76,23 @@ def first_damaged(path: str) -> Optional[int]:
         return next((number for number, data in enumerate(split(f)) if data is None), None)
 
 
-def read_piece(path: str, places: Sequence[int], number: int) -> list[bytes]:
-    """The data of the records in the piece `number` of a file, read by its position alone.
-
-    A piece is one of our records, which all have one size, or a batch of records of the original
-    implementation.
-
-    Args:
-      places: where the file's pieces begin, and the end of the last one [bytes].
+def read_record(path: str, size: int, number: int) -> bytes:
+    """The data of the record `number` of a file whose records all have `size` bytes.
 
     Raises:
-      UserError: the file cannot be read, or a record is damaged.
+      UserError: the file cannot be read, or the record is damaged.
     """
-    begin, end = int(places[number]), int(places[number + 1])
     try:
         with open(path, "rb") as f:
-            f.seek(begin)
-            content = f.read(end - begin)
+            f.seek(number * size)
+            content = f.read(size)
     except OSError as e:
         raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
-    found = [data for data in split(io.BytesIO(content)) if data is not None]
-    if sum(BEFORE + len(data) + BEHIND for data in found) != end - begin:
+    data = next(split(io.BytesIO(content)), None)
+    if data is None or BEFORE + len(data) + BEHIND != size:
         raise UserError("%s: record %d is damaged; remove the records and make them again" % (
             path, number))
-    return found
+    return data
 
 
 class EqualRecords:
@@ -115,11 +108,11 @@ class EqualRecords:
         if not size or total % size:
             raise UserError("%s: %d bytes are not a multiple of the %d bytes of a record; the file "
                             "was cut off: remove it, it will be regenerated" % (path, total, size))
-        self._places = range(0, total + 1, size)
+        self._size, self._count = size, total // size
 
     def __len__(self) -> int:
-        return len(self._places) - 1
+        return self._count
 
     def read(self, numbers: np.ndarray) -> list[bytes]:
         """The data of the records `numbers`, int [n], from 0; UserError if one is damaged."""
-        return [read_piece(self._path, self._places, number)[0] for number in numbers.tolist()]
+        return [read_record(self._path, self._size, number) for number in numbers.tolist()]

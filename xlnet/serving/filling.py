@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.serving import choosing
+from xlnet.serving import sampling
 from xlnet.serving.settings import ORDERS, FillingSettings
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
@@ -202,7 +202,7 @@ def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:
         if len(orders) > 1:
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
-    for row in choosing.best(scores, settings.top)[0]:
+    for row in sampling.best(scores, settings.top)[0]:
         yield blanks.filling(widths, fillings[row], float(scores[row]))
 
 
@@ -258,7 +258,7 @@ class _Search:
                     again_from=again_from)[:, 0]                                    # [C,V]
                 again_from += 1
             sums = np.where(self._allowed[place], scores[:, None] + said, -np.inf)
-            rows, ids = choosing.best(sums, beams)
+            rows, ids = sampling.best(sums, beams)
             fillings, scores = fillings[rows], sums[rows, ids]
             fillings[:, place] = ids
             self._reading.keep(rows.tolist())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.serving import choosing
+from xlnet.serving import sampling
 from xlnet.serving.settings import GenerationSettings, stop_texts
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
@@ -287,7 +287,7 @@ class _Samples:
         allowed = np.where(self._pieces.is_banned, -np.inf, log_probabilities)
         if settings.method == "greedy":
             return int(allowed.argmax())
-        return int(random.choice(len(allowed), p=choosing.distribution(
+        return int(random.choice(len(allowed), p=sampling.distribution(
             allowed, settings.temperature, settings.top_k, settings.top_p)))
 
 
@@ -308,7 +308,7 @@ class _Beams:
         sums = np.array([writing.log_probability for writing in self._alive])[:, None]
         scores = np.where(self._pieces.is_banned, -np.inf, sums + log_probabilities)
         continued = []                                          # writing, row, token
-        for rank, (row, id) in enumerate(zip(*choosing.best(scores, 2 * width))):
+        for rank, (row, id) in enumerate(zip(*sampling.best(scores, 2 * width))):
             writing = self._alive[row].copy()
             ended = writing.add(int(id), float(log_probabilities[row, id]), self._pieces.end_id)
             if not ended:

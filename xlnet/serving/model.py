@@ -9,21 +9,19 @@ import functools
 import itertools
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
+from tqdm import tqdm
 
-from xlnet import files
 from xlnet.engine import checkpoint
 from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import layout
-from xlnet.serving import attention, batches, filling, generation, jobs, session, vectors
+from xlnet.serving import attention, filling, generation, session, vectors
 from xlnet.serving.attention import Attention
-from xlnet.serving.jobs import Job
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import (
@@ -50,6 +48,20 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 Stop = Union[None, str, Sequence[str]]
 
 _BATCHES_AT_ONCE = 8    # texts of about equal length are batched out of so many batches
+_SECONDS_WITHOUT_BAR = 2        # short calls have no progress bar
+
+
+class Job(NamedTuple):
+    """What is done with each item.
+
+    Attributes:
+      prepare: function from an item to what `compute` takes; its UserErrors are about that item.
+      compute: function from a list of these to their results.
+      at_once: items that `compute` takes, at most.
+    """
+    prepare: Callable[[Any], Any]
+    compute: Callable[[list], Sequence[Any]]
+    at_once: int
 
 
 class Model:
@@ -112,17 +124,6 @@ class Model:
             self.task, self.verb, tuned.task.head.words())
         return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """All that results depend on, for JSON."""
-        prefix, network = self._loaded.prefix, self._loaded.network
-        return {"model": [os.path.abspath(prefix), files.sha256(prefix + ".index")],
-                "architecture": self._loaded.config.to_dict(),
-                "vocabulary": self.tokenizer.sha256,
-                "cleaning": [self.tokenizer.uncased, self.tokenizer.keep_accents],
-                "max_seq_length": self.max_seq_length, "clamp_len": network.clamp_len,
-                "precision": network.run_config(is_training=False).precision}
-
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
         restored, self._restored = self._restored, None
@@ -161,14 +162,14 @@ class Model:
                 verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
         texts = in_order(texts)
         from_keywords(ErrorSettings, {"errors": errors})
-        return jobs.pipe(_PIPED[verb](self, **settings), texts, errors, self._shows_progress)
+        return _pipe(_PIPED[verb](self, **settings), texts, errors, self._shows_progress)
 
     def _all(self, job: Job, texts: Any, errors: str = "raise") -> Any:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
         items, is_one = listed(texts)
-        with jobs.bar(len(items), self._shows_progress and not is_one) as progress:
-            found = jobs.results(job, items, errors, progress.update)
+        with _bar(len(items), self._shows_progress and not is_one) as progress:
+            found = _results(job, items, errors, progress.update)
         return found[0] if is_one else found
 
     # ---- text in, numbers out: any model
@@ -238,7 +239,7 @@ class Model:
     def _vectors_of(self, arrays, lengths, wanted, pooling):
         """n arrays [k,D], or [k,T,D] of each text's own tokens."""
         found: list[Any] = [None] * len(lengths)
-        for numbers, batch in batches.by_length(
+        for numbers, batch in session.batches_by_length(
                 arrays, self.max_seq_length, layout.Padding("left", (), 8), self._batch_size):
             for number, values in zip(numbers, np.stack(
                     self._vectors_part()(wanted, batch), axis=1)):              # [k,D], [k,T',D]
@@ -465,7 +466,7 @@ class Model:
         part = self._task_part(tuned)
         joined = in_order_of_records([
             dict(part({name: name for name in part.names}, batch), index=numbers)
-            for numbers, batch in batches.by_length(
+            for numbers, batch in session.batches_by_length(
                 records, how.max_seq_length, layout.of_padding(tuned.settings, task),
                 self._batch_size)])
         joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
@@ -510,6 +511,73 @@ def _row(tuned, number, asked, place):
     if fault:
         raise UserError((place or "") + fault)
     return row
+
+
+# ---- lists of items: results in the order of the items, errors item by item
+
+def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
+    """A progress bar on standard error, for work of some seconds and only on a terminal."""
+    return tqdm(total=total, unit=" texts", leave=False, delay=_SECONDS_WITHOUT_BAR,
+                disable=None if is_wanted else True)
+
+
+def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
+    """The results of items, in their order.
+
+    Args:
+      errors: "raise", or "return": the result of a bad item is its UserError.
+      update: called with the number of items that are done since the last call.
+
+    Raises:
+      UserError: an item is bad; it is named by its number, from 0 on.
+    """
+    found: list[Any] = []
+    for number, item in enumerate(items):
+        try:
+            found.append(job.prepare(item))
+        except UserError as e:
+            if errors == "raise":
+                raise _numbered(number, e) from None
+            found.append(e)
+    good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
+    update(len(items) - len(good))
+    for begin in range(0, len(good), job.at_once):
+        some = good[begin:begin + job.at_once]
+        for number, result in zip(some, job.compute([found[number] for number in some])):
+            found[number] = result
+        update(len(some))
+    return found
+
+
+def _pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Iterator[Any]:
+    """Yields what `_results` returns, and reads as many items at a time as the job takes.
+
+    If `items` raises, the results of the items before it are yielded first.
+    """
+    total = len(items) if isinstance(items, Sequence) else None
+    iterator, first = iter(items), 0
+    failure: Optional[Exception] = None
+    with _bar(total, shows_bar) as progress:
+        while failure is None:
+            some: list[Any] = []
+            try:
+                for item in itertools.islice(iterator, job.at_once):
+                    some.append(item)       # one by one: what was read before a failure is kept
+            except Exception as e:
+                failure = e
+            if not some:
+                break
+            for number, result in enumerate(_results(job, some, "return", progress.update), first):
+                if errors == "raise" and isinstance(result, UserError):
+                    raise _numbered(number, result)
+                yield result
+            first += len(some)
+    if failure is not None:
+        raise failure
+
+
+def _numbered(number, error):
+    return UserError("text %d: %s" % (number, error))
 
 
 # The methods of `Model.pipe`, as functions from the model and their settings.

@@ -1,6 +1,6 @@
 """The weights of a model in one session, restored once and used by any number of threads.
 
-Shape letters: B batch, T tokens of a record, C choices.
+Shape letters: m records, B batch, T tokens of a record, C choices.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
@@ -18,11 +19,13 @@ from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError
 from xlnet.models import layout
+from xlnet.models.layout import Padding
 from xlnet.records import feature_spec
 from xlnet.serving.loaded import TunedFor
 from xlnet.settings.devices import DeviceSettings
 
 Tensors = dict[str, tf.Tensor]       # by name
+Arrays = dict[str, np.ndarray]       # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
@@ -145,3 +148,34 @@ def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) 
         raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
             prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
     Restoring(variables)(session, prefix)
+
+
+def batches_by_length(records: Arrays, row_length: int, padding: Padding,
+                      batch_size: int) -> Iterator[tuple[np.ndarray, Arrays]]:
+    """Yields batches of about equal length, the shortest first: the numbers of the records, int
+    [B], and the records without the columns that are padding in all of them.
+
+    Args:
+      records: `IDS` and the features by token [m,C*T], others [m,...].
+      row_length: T.
+    """
+    def split(values):                                                              # [m,C,T]
+        return values.reshape(len(values), -1, row_length)
+    by_token = (*IDS, *padding.token_features)
+    lengths = _extents(split(records["input_mask"]) < 1, padding.side).max(axis=1)     # [m]
+    order = np.argsort(lengths, kind="stable")
+    for begin in range(0, len(order), batch_size):
+        numbers = order[begin:begin + batch_size]
+        longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
+        length = min(longest, row_length)
+        kept = slice(None, length) if padding.side == "right" else slice(-length, None)
+        yield numbers, {
+            name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
+            if name in by_token else values[numbers] for name, values in records.items()}
+
+
+def _extents(is_text, side):
+    """The length of each text, from its first token to the end of the row or, if padding is on the
+    right, from the beginning to its last token: bool [m,C,T] -> int [m,C]."""
+    is_text = is_text[:, :, ::-1] if side == "right" else is_text
+    return is_text.shape[2] - is_text.argmax(axis=2)

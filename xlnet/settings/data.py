@@ -11,9 +11,6 @@ from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining sequence
 
-# Flags of earlier versions in all programs that read text.
-GONE = {"heldout_percent": "--heldout_share is its hundredth part"}
-
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, need=Need.TEXT):
@@ -64,7 +61,7 @@ class InputSettings(Settings, need=Need.TEXT):
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
-    """data_utils.py: text to pretraining records."""
+    """xlnet data make: text to pretraining records."""
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
@@ -89,9 +86,9 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
                                         "records are complete")
     overwrite: bool = setting(False, "regenerate the records, and replace those in save_dir once "
                               "the new ones are complete")
-    for_config: Optional[str] = setting(None, "preset of train_gpu.py, a file or a name, that sets "
-                                        "seq_len, reuse_len and num_streams where they are not "
-                                        "given")
+    for_config: Optional[str] = setting(None, "preset of xlnet pretrain, a file or a name, that "
+                                        "sets seq_len, reuse_len and num_streams where they are "
+                                        "not given")
 
     def check(self) -> None:
         super().check()

@@ -10,11 +10,6 @@ from xlnet.settings.fields import Need, Settings, setting
 _log = logging.getLogger(__name__)
 
 
-# Flags of earlier versions in all programs that train.
-GONE = {"tf32": "NVIDIA_TF32_OVERRIDE=0 in the environment switches TF32 off, and so does "
-                "--deterministic"}
-
-
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings, need=Need.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""

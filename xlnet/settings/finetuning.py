@@ -137,7 +137,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
-    """run_classifier.py: the task, its files, what to do."""
+    """xlnet classify: the task, its files, what to do."""
     text_a_column: str = of_model("text_a", "custom: column of the text; a,b joins two columns")
     text_b_column: Optional[str] = of_model(None, "custom: column of the second text")
     label_column: str = of_model("label", "custom: column of the label; with multi_label also a "
@@ -184,12 +184,12 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
     use_summ_proj: bool = of_model(True, "apply a dense tanh layer to the summary",
                                    need=Need.ORIGINAL)
 
-    program = "run_classifier.py"
+    program = "xlnet classify"
 
 
 @dataclasses.dataclass(frozen=True)
 class TaggerSettings(TaskSettings, need=Need.COLUMNS):
-    """run_tagger.py: the task, its files, what to do."""
+    """xlnet tag: the task, its files, what to do."""
     task_name: str = as_in(TaskSettings, "task_name", help="a known task (conll2003, msra_ner, "
                            "resume_ner) or custom for your own files")
     data_dir: str = as_in(TaskSettings, "data_dir", help="directory of the task's files; custom: "
@@ -212,12 +212,12 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
                                         "sentence a line; found by its content if not given",
                                         choices=("conll", "jsonl", "text"))
 
-    program = "run_tagger.py"
+    program = "xlnet tag"
 
 
 @dataclasses.dataclass(frozen=True)
 class SpanSettings(TaskSettings, need=Need.COLUMNS):
-    """run_squad.py: questions, what to do with them."""
+    """xlnet squad: questions, what to do with them."""
     task_name: str = as_in(TaskSettings, "task_name", default="custom", help="a known task "
                            "(squad1, squad2, cmrc2018) or custom for your own files")
     data_dir: str = as_in(TaskSettings, "data_dir", default="", help="directory of the task's "
@@ -272,7 +272,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
                                         help="form of predict_file; from its extension if not "
                                         "given", choices=("json", "jsonl", "tsv", "csv"))
 
-    program = "run_squad.py"
+    program = "xlnet squad"
 
     @property
     def named_file(self) -> Optional[str]:

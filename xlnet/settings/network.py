@@ -53,8 +53,7 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = "model config %s" % json_path
-            values = files.read_json(presets.find(
-                os.fspath(json_path), "model config", presets.MODEL), "model config")
+            values, _ = presets.read(os.fspath(json_path), "model config", presets.MODEL)
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])

@@ -18,11 +18,11 @@ _CHECKED: dict[str, Any] = dict(default=None, help="compared with the records if
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings, need=Need.TARGETS):
-    """train_gpu.py: data, memory, permutation, checkpoints."""
+    """xlnet pretrain: data, memory, permutation, checkpoints."""
     model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; "
                            "a run found there resumes; if not given, model next to the records")
-    record_info_dir: str = required("directory of records made by data_utils.py or by the original "
-                                    "implementation", need=Need.RECORDS)
+    record_info_dir: str = required("directory of records made by xlnet data make",
+                                    need=Need.RECORDS)
     spiece_model_file: Optional[str] = as_in(
         RunSettings, "spiece_model_file", help="SentencePiece model of records of the original "
         "implementation, if their corpus_info.json does not name it")

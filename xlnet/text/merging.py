@@ -26,7 +26,7 @@ def merge(save_dir: str) -> Manifest:
     """
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
-        raise UserError("input: no task-...-of-... in %s; make them with data_utils.py --task=K "
+        raise UserError("input: no task-...-of-... in %s; make them with xlnet data make --task=K "
                         "--num_task=N" % save_dir)
     path = os.path.join(save_dir, MANIFEST_NAME)
     if os.path.exists(path) and not preparation.lists(path, "task-"):

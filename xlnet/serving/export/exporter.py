@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import connect, gradients_forgotten, set_up_process
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
@@ -40,8 +41,7 @@ LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
-             "choices": "One answer.", "question": "Who asks?",
-             "context": "A text in which somebody asks something."}
+             "choices": "One answer."}
 
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
@@ -79,6 +79,21 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     _log.info("exported %s to %s: signatures %s, %s, %s MB", model.prefix, target,
               ", ".join(made), dtype, "{:,.1f}".format(size / 1e6))
     return target
+
+
+def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") -> None:
+    """Writes the weights of a model, and the files that are needed to use them, to the directory
+    `target`: without the optimizer's state, a third of a checkpoint of a run.
+
+    Raises:
+      UserError: there is no checkpoint, or `target` is not a new or an empty directory.
+    """
+    set_up_process()
+    chosen = best_checkpoint.chosen(model_dir, use_checkpoint)
+    prefix = chosen[1] if chosen else checkpoint.resolve(model_dir, "model_dir")
+    with files.new_directory(target) as directory:
+        best_checkpoint.export(prefix, directory)
+    _log.info("weights of %s: %s", prefix, target)
 
 
 def _next_version(export_dir):

@@ -2,27 +2,21 @@
 
 Task types use `GraphEncoder` in place of a tokenizer. Batches are as long as their longest text.
 
-Shape letters: N texts, M windows of them, C choices, T tokens of the longest text, W words.
+Shape letters: N texts, M windows of them, C choices, T tokens of the longest text.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Sequence
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.serving.export import graph_words
-from xlnet.serving.export.graph_offsets import align
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
-from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
-from xlnet.tasks.features import encoding, question_windows
+from xlnet.tasks.features import encoding
 from xlnet.tokenization.character_classes import space_class
-
-_log = logging.getLogger(__name__)
 
 _CUTS = ("truncate", "head_tail", "sliding")
 
@@ -100,63 +94,6 @@ class GraphEncoder:
                                          features[name])
         return {name: tf.reshape(value, [tf.shape(options)[0], -1])
                 for name, value in features.items()}
-
-    def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The words of sentences, string [N] -> the features of `word_encoding.arrays_of`, `words`
-        string [N,W] padded with "", and `word_begins` and `word_ends` int32 [N, (W)], their
-        characters in the sentence.
-
-        A sentence that needs several windows is an error of the graph; a note says so at export.
-        """
-        words, after_space, begins, ends = graph_words.find(texts)
-        room = self._layout.max_seq_length - 2                     # without <sep> <cls>
-        _log.info("note: as text, a sentence of more than %d pieces is refused: it would need "
-                  "windows, which the graph does not cut sentences into", room)
-        ids = self._tokenizer.word_ids(words.flat_values, after_space.flat_values)[:, :room]
-        is_first = tf.equal(tf.ragged.range(ids.row_lengths()).flat_values, 0)
-        pieces, starts = (tf.RaggedTensor.from_row_splits(
-            values, tf.gather(ids.row_splits, words.row_splits), validate=False)
-            for values in (ids.flat_values, tf.cast(is_first, tf.int32)))
-        fits = tf.debugging.assert_less_equal(
-            pieces.row_lengths(), tf.constant(room, tf.int64), message="a sentence is longer than "
-            "%d pieces; cut it" % room)
-        with tf.control_dependencies([fits]):
-            features = self._laid_out(pieces, None)
-        length = tf.shape(features["input_ids"])[1]
-        special = tf.zeros([starts.nrows(), 2], tf.int32)
-        starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
-        return dict(features, words=words.to_tensor(""), word_begins=begins, word_ends=ends,
-                    sentence_edges=special + 1,
-                    word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
-
-    def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,
-                  max_query_length: int) -> dict[str, tf.Tensor]:
-        """Questions about paragraphs, string [N] twice -> the features of M windows, `WINDOW_OF`,
-        and `context`, the paragraphs. Arguments as of `question_windows.encode`."""
-        if self._layout.long_document == "memory":
-            raise UserError("long_document memory cannot be expressed in the graph; export with "
-                            "--signatures=ids")
-        paragraphs = align(self._tokenizer, contexts)
-        queries = self._tokenizer.ids(questions)[:, :max_query_length]
-        row, start, end, widest_start, widest_end = _question_windows(
-            paragraphs.ids.row_lengths(), self._layout.max_seq_length - queries.row_lengths()
-            - QUESTION_SPECIAL_TOKENS, stride)
-        size = end - start
-        pieces, starts, ends = (_slices(each, row, start, size) for each in paragraphs)
-        queries = tf.gather(queries, row)
-        rows = _joined(self._tokenizer, (
-            (pieces, question_windows.SEG_PARAGRAPH), (queries, question_windows.SEG_QUESTION)),
-            question_windows.SEG_CLS)
-        features = {name: each.to_tensor(padding) for (name, each), padding in zip(
-            rows.items(), (0, 1., question_windows.SEG_PAD))}
-        any_number = tf.constant(-1, tf.int64)
-        shape = tf.stack([any_number, tf.shape(features["input_ids"], out_type=tf.int64)[1]])
-        features.update({name: tf.cast(value, tf.int32) for name, value in (
-            ("cls_index", size + queries.row_lengths() + 2), ("paragraph_len", size),
-            ("widest_start", widest_start - start), ("widest_end", widest_end - start))})
-        features.update({name: tf.cast(value.to_tensor(0, shape=shape), tf.float32)
-                         for name, value in zip(question_windows.TOKEN_FEATURES, (starts, ends))})
-        return dict(features, **{WINDOW_OF: row, "context": contexts})
 
     def _ids(self, texts):
         for old, new in self._replacements:
@@ -275,41 +212,3 @@ def _answered(questions, options, fills_gaps):
     filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, behind)
-
-
-# ---- windows of paragraphs, as of `question_windows`
-
-def _question_windows(count, room, stride):
-    """`question_windows.windows_of` each question: numbers of pieces, and of those that fit, int64
-    [N] -> question, start, end, widest_start and widest_end of each window, int64 [M]."""
-    step = tf.minimum(room, stride)
-    windows = 1 + tf.maximum(-(-(count - room) // step), 0)                            # [N]
-    numbers = tf.ragged.range(windows, row_splits_dtype=tf.int64)
-    row, number = numbers.value_rowids(), numbers.flat_values                          # [M]
-    start = number * tf.gather(step, row)
-    end = tf.minimum(start + tf.gather(room, row), tf.gather(count, row))
-    is_first = tf.equal(number, 0)
-    is_last = tf.concat([is_first[1:], [True]], 0)
-    next_start, next_end = (tf.where_v2(is_last, end, tf.roll(each, -1, 0))
-                            for each in (start, end))           # of a last window: empty
-    border = _borders(start, end, next_start, next_end)
-    return (row, start, end,
-            tf.where_v2(is_first, tf.zeros_like(start), tf.concat([[0], border[:-1]], 0)),
-            tf.where_v2(is_last, tf.gather(count, row), border))
-
-
-def _borders(start, end, next_start, next_end):
-    """The first piece with more context in the next window than in this one: int64 [M] four times
-    -> [M]. In the last window of a question it is the end."""
-    both = tf.ragged.range(next_start, tf.maximum(end, next_start), row_splits_dtype=tf.int64)
-    place, row = both.flat_values, both.value_rowids()
-    gains = _context(place, row, next_start, next_end) - _context(place, row, start, end)
-    gaining = both.with_flat_values(tf.where_v2(gains > 0, place, tf.gather(end, row)))
-    return tf.minimum(tf.reduce_min(gaining, axis=1), end)      # without pieces: the largest int
-
-
-def _context(place, row, start, end):
-    """As in `question_windows`, bit for bit, so that ties are the same."""
-    start, end = tf.gather(start, row), tf.gather(end, row)
-    return tf.cast(tf.minimum(place - start, end - 1 - place), tf.float64) \
-        + 0.01 * tf.cast(end - start, tf.float64)

@@ -5,7 +5,7 @@ Python's Unicode data. So the graph does not depend on the Unicode version of th
 sorts combining characters, but these are removed, so a table of single characters suffices. The
 exception is Σ, which becomes ς at the end of a word. tensorflow-text runs SentencePiece.
 
-Shape letters: N texts, T characters of all texts, W words, V vocabulary.
+Shape letters: N texts, T characters of all texts.
 """
 
 from __future__ import annotations
@@ -71,56 +71,24 @@ class GraphTokenizer:
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
         """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
-        return self.clean_characters(_joined_quotes(_joined_spaces(texts)))
-
-    def clean_characters(self, texts: tf.Tensor) -> tf.Tensor:
-        """As `clean`, of what is done character by character: all but spaces and quotes."""
+        texts = _joined_quotes(_joined_spaces(texts))
         for step in self._cleaning:
             texts = step(texts)
         return texts
 
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """`Tokenizer.encode_lines`: string [N] -> int32 [N, (pieces)]."""
-        return self._cut(texts, has_prefix=True)
-
-    def word_ids(self, words: tf.Tensor, after_space: tf.Tensor) -> tf.RaggedTensor:
-        """`Tokenizer.encode_words`: string [W], bool [W] -> int32 [W, (pieces)]."""
-        spaced, other = (tf.where(which)[:, 0] for which in (after_space, ~after_space))
-        parts = [self._cut(tf.gather(words, which), has_prefix)
-                 for which, has_prefix in ((spaced, True), (other, False))]
-        ids = tf.gather(tf.concat(parts, axis=0),
-                        tf.math.invert_permutation(tf.concat([spaced, other], axis=0)))
-        is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
-        unknown = tf.fill([tf.reduce_sum(is_empty)], self.plain.unk_id)
-        return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
-
-    def _cut(self, texts, has_prefix):
-        model = self.sentencepiece(self.plain.model_bytes(has_prefix), tf.int32)
+        model = self._text.SentencepieceTokenizer(self.plain.model_bytes(), out_type=tf.int32)
         return _split_commas(model.tokenize(self.clean(texts)), self.plain)
-
-    def pieces(self, cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Cleaned texts as SentencePiece cuts them, before the rule for commas: string [N] -> ids
-        int32 [N, (pieces)], and the pieces, string, with unknown characters unchanged."""
-        ids, pieces = (self.sentencepiece(self.plain.model_bytes(), dtype).tokenize(cleaned)
-                       for dtype in (tf.int32, tf.string))
-        return ids, pieces
-
-    def sentencepiece(self, model: bytes, out_type: tf.DType) -> Any:
-        """A SentencePiece model in the graph: tensorflow_text's `SentencepieceTokenizer`."""
-        return self._text.SentencepieceTokenizer(model, out_type=out_type)
 
 
 def _split_commas(ids, tokenizer):
     """The rule for commas after digits: int32 [N, (pieces)] -> the same with more pieces."""
     parts = [tokenizer.split_ids.get(id, [id]) for id in range(tokenizer.vocab_size)]
-    return each_replaced(ids, tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64))
-
-
-def each_replaced(rows: tf.RaggedTensor, parts: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Each item i of ragged rows [N, (items)] replaced by the items `parts[i]`."""
-    found = tf.gather(parts, rows.flat_values)                                    # [items, (parts)]
+    found = tf.gather(tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64),
+                      ids.flat_values)                                    # [pieces, (parts)]
     return tf.RaggedTensor.from_row_splits(
-        found.flat_values, tf.gather(found.row_splits, rows.row_splits), validate=False)
+        found.flat_values, tf.gather(found.row_splits, ids.row_splits), validate=False)
 
 
 # ---- cleaning ----

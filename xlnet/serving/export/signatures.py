@@ -55,7 +55,9 @@ def _of_text(loaded):
 def _answers(loaded, features):
     head, network = loaded.tuned.task.head, loaded.task_model().predictions
     if WINDOW_OF in features:
-        outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
+        # As `Head.join` of the types that encode raw text: the mean over the windows of a text.
+        outputs = {name: tf.math.segment_mean(value, features[WINDOW_OF])
+                   for name, value in _in_groups(network, features).items()}
     else:
         outputs = network(features)
     return head.served(tf, outputs, features, loaded.tuned.settings.predict_threshold)
@@ -83,8 +85,7 @@ BUILDERS: dict[str, Callable[[LoadedModel], Signature]] = {
 
 def _in_groups(network, features):
     """`network` of the features of M windows in groups, which bounds the memory."""
-    features = {name: value for name, value in features.items()
-                if name not in (WINDOW_OF, "context")}
+    features = {name: value for name, value in features.items() if name != WINDOW_OF}
     count, length = (tf.shape(features["input_ids"])[axis] for axis in (0, 1))
     size = tf.maximum(GROUP // length ** 2, 1)
     with tf.Graph().as_default():           # only for the names and shapes of the outputs

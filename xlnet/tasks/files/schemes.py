@@ -21,7 +21,7 @@ Spans are (first word, word after the last, label).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -128,36 +128,6 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     same = np.equal.outer(labels, labels)
     after = np.where(continues[None], same & is_open[:, None], ~is_unfinished[:, None])
     return after, ~continues, ~is_unfinished
-
-
-def graph_spans(tf: Any, ids: Any, tags: Sequence[str], scheme: str, begins: Any,
-                ends: Any) -> tuple:
-    """The entities of legal sequences, in a TensorFlow graph.
-
-    Args:
-      tf: TensorFlow.
-      ids: ragged int32 [B, (W)], of the `tags`.
-      tags: all tags of a learned scheme.
-      scheme: its name.
-      begins: ragged int32 [B, (W)], the first character of each word.
-      ends: ragged int32 [B, (W)], the character after each word.
-
-    Returns:
-      Ragged [B, (E)]: labels, string; their begins and ends, int32.
-    """
-    first, _, _, only = tuple(_PREFIXES[scheme])
-    parts = [split(tag) for tag in tags]
-    is_first = tf.gather(tf.constant([part[0] in (first, only) for part in parts]), ids.flat_values)
-    is_part = tf.gather(tf.constant([tag != OUTSIDE for tag in tags]), ids.flat_values)
-    number = tf.cumsum(tf.cast(is_first, tf.int32)) - 1             # of the entity of each word
-    last = tf.math.unsorted_segment_max(
-        tf.boolean_mask(ends.flat_values, is_part), tf.boolean_mask(number, is_part),
-        tf.reduce_sum(tf.cast(is_first, tf.int32)))
-    rows, names, start = (tf.boolean_mask(each, is_first) for each in (
-        ids.value_rowids(), tf.gather(tf.constant([part[1] for part in parts]), ids.flat_values),
-        begins.flat_values))
-    return tuple(tf.RaggedTensor.from_value_rowids(each, rows, nrows=ids.nrows(), validate=False)
-                 for each in (names, start, last))
 
 
 # ---- the scheme of a file ----

@@ -65,7 +65,7 @@ class TaskType:
     options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
     has_labels: bool = False                # whether a task has a list of labels
     verb: str = "classify"                  # the method of a loaded model that calls it
-    program: str = "run_classifier.py"      # that trains it
+    program: str = "xlnet classify"         # that trains it
     # The setting that chooses the type if it is not empty; the first such type of the registry is
     # used. Each program has one with "task_name", which always has a value.
     asked_by: Optional[str] = None
@@ -191,8 +191,9 @@ class Reader(_Part):
         """
         if type(self).encode is not Reader.encode \
                 or type(self).parse_pairs is not Reader.parse_pairs:
-            raise UserError("texts of task type %s cannot be encoded in the graph; export with "
-                            "--signatures=ids" % self.task.type.name)
+            raise UserError("texts of task type %s cannot be encoded in the graph; serve the model "
+                            "directory (xlnet serve), or export with --signatures=ids"
+                            % self.task.type.name)
         return encoder.records([[*map(text, self.texts), None][:2]])
 
 
@@ -242,20 +243,11 @@ class Head(_Part):
         return Predictions(*(mean_over_windows(outputs[name], windows)
                              for name in Predictions._fields))
 
-    def graph_join(self, tf: Any, outputs: dict, row: Any) -> dict:
-        """The same in the graph of an exported model: a dict of tensors [n, ...].
-
-        Args:
-          outputs: as `outputs` returns them for m windows.
-          row: int64 [m], the row of each window, in order.
-        """
-        return {name: tf.math.segment_mean(value, row) for name, value in outputs.items()}
-
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         """The outputs of an exported model, by readable names: dict of tensors [B, ...].
 
         Args:
-          outputs: as `outputs` or `graph_join` returns them.
+          outputs: as `outputs` returns them.
           features: their inputs.
           threshold: as for `Scorer.decide`.
         """

@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -25,7 +25,7 @@ from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
 from xlnet.tasks.files.row_store import Mapped, digest, kept
 from xlnet.tasks.metrics import span_metrics
-from xlnet.tasks.output import served_spans, span_answers
+from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -113,11 +113,6 @@ class SpanReader(contract.Reader):
     @property
     def texts(self) -> tuple[str, ...]:
         return "question", "context"
-
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        question, context = text("question"), text("context")
-        return encoder.questions(context, question, stride=self.options.doc_stride,
-                                 max_query_length=self.options.max_query_length)
 
 
 class SpanHead(contract.Head):
@@ -266,16 +261,6 @@ class SpanHead(contract.Head):
         return contract.Predictions(span_answers.join(outputs, windows),
                                     contract.mean_over_windows(outputs["loss"], windows))
 
-    def graph_join(self, tf: Any, outputs: dict, row: Any) -> dict:
-        return served_spans.join(tf, outputs, row)
-
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """For raw text `served_spans.answers`; for records `outputs`, by window."""
-        if "context" not in features:
-            return outputs
-        return served_spans.answers(tf, outputs, features["context"], self.options.n_best_size,
-                                    threshold)
-
     def words(self) -> str:
         return "answers of up to %d tokens, windows every %d tokens" % (
             self.options.max_answer_length, self.options.doc_stride)
@@ -385,7 +370,7 @@ def _evaluated_file(task, settings):
 
 
 SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
-                          program="run_squad.py", asked_by="task_name", own_columns=_own_columns,
+                          program="xlnet squad", asked_by="task_name", own_columns=_own_columns,
                           configured=_configured)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -189,9 +189,6 @@ class TaggingReader(contract.Reader):
             return None, str(e)
         return self._row(id, sentence, None), None
 
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        return encoder.words(text("text_a"))
-
 
 class TaggingHead(contract.Head):
     """A softmax over the tags at the first piece of each word."""
@@ -242,20 +239,9 @@ class TaggingHead(contract.Head):
             contract.mean_over_windows(outputs["loss"], windows))
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """For records the tag of each word at its first piece, "" elsewhere: string [B,T]. For raw
-        text words and tags, string [B,W], and the labels, string, and offsets in characters, int32
-        [B,E], of entities; "" and -1 where a text has fewer."""
-        ids = outputs["values"]
-        if "words" not in features:
-            return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), ids + 1)}
-        ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
-        tags = ids.with_flat_values(tf.gather(tf.constant(self.task.class_names), ids.flat_values))
-        labels, starts, ends = schemes.graph_spans(
-            tf, ids, self.task.class_names, self.options.learned_scheme, features["word_begins"],
-            features["word_ends"])
-        return {"words": features["words"], "tags": tags.to_tensor(""),
-                "entity_labels": labels.to_tensor(""), "entity_starts": starts.to_tensor(-1),
-                "entity_ends": ends.to_tensor(-1)}
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
+        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
+                                  outputs["values"] + 1)}
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -354,7 +340,7 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
 
 TAGGING = contract.TaskType(
     "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
-    verb="tag", program="run_tagger.py", asked_by="task_name", own_columns=_own_columns,
+    verb="tag", program="xlnet tag", asked_by="task_name", own_columns=_own_columns,
     configured=_configured)
 
 

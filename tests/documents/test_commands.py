@@ -1,0 +1,205 @@
+"""The commands of README.md, docs/ and examples/, run from top to bottom of each page as a reader
+would: CONTRIBUTING.md says how. Without XLNET_TEST_ALL=1 those of one page."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+import pytest
+from helpers.paths import ROOT
+from sybil import Sybil
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
+                              for path in (ROOT / folder).rglob("*.md"))]
+QUICK = ("docs/how_to/install.md",)
+TIMEOUT = 1800              # of a block [s]
+SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
+
+# README.md has no comments: what comes before its blocks, by their beginning; None: it is not run.
+README = {
+    "git clone": None,
+    "bash scripts/run_tests.sh": None,
+    "import xlnet": None,       # tests/serving/test_documentation.py runs it
+    "bash scripts/run_sample.sh": "add run_sample.sh " + " ".join(SAMPLE_STEPS),
+    "python -m xlnet data vocabulary": """
+        mkdir text
+        cp sample_run/text/pretrain/train.txt text
+        add xlnet_data_vocabulary --vocab_size=1000
+        add train_gpu.py --model_config_path=configs/model/tiny.json --precision=fp32
+        add train_gpu.py --train_steps=2 --warmup_steps=1""",
+    "python run_classifier.py --config=custom-base": """
+        rm -rf model; ln -s sample_run/pretrained model
+        for file in train dev; do
+            python -c 'import csv, sys
+        rows = csv.DictReader(sys.stdin, delimiter="\\t")
+        out = csv.writer(sys.stdout)
+        out.writerow(["text", "topic"])
+        out.writerows([row["text"], row["label"]] for row in rows)' \\
+                < sample_run/text/classify/$file.tsv > $file.csv
+        done
+        mv train.csv news.csv; mv dev.csv new.csv""",
+    "python run_classifier.py --config=sts-b": None,        # data that cannot be shipped
+    "python run_squad.py": None,
+    "curl ": "for i in $(seq 60); do curl -s http://127.0.0.1:8501/health && break; sleep 1; done",
+}
+
+# In the place of a program: adds to its command line what `add` was given for the next block.
+STAND_IN = """#!/bin/bash
+name=$(basename -- "${1:-}")
+[ "$name" != -m ] || name=$2
+more=()
+for each in "$name" "${name}_${3:-}" "${name}_${3:-}_${4:-}"; do
+    [ ! -f "$ADDED/$each" ] || mapfile -t more < "$ADDED/$each"
+done
+exec %s "$@" "${more[@]}"
+"""
+# A pipe fails with any of its programs; `head` reads to the end, lest they fail of writing to it.
+PRELUDE = """set -eo pipefail
+trap 'pwd > "$ADDED.where"' EXIT
+head() { command head "$@"; cat > /dev/null; }
+add() { local name=$1; shift; printf '%s\\n' "$@" >> "$ADDED/$name"; }
+"""
+
+
+class Reader:
+    """Runs the blocks of a page in a copy of the repository, each where the one before ended."""
+
+    def __init__(self, directory: pathlib.Path):
+        self.tree, self._added = directory / "repository", directory / "added"
+        programs = directory / "bin"
+        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=shutil.ignore_patterns(
+            ".*", "tests", "site", "sample_run", "__pycache__", "*.egg-info"))
+        self._added.mkdir()
+        programs.mkdir()
+        for name, path in (("python", sys.executable), ("python3", sys.executable),
+                           ("bash", "/bin/bash")):
+            (programs / name).write_text(STAND_IN % path)
+        (programs / "xlnet").write_text('#!/bin/bash\nexec python -m xlnet "$@"\n')
+        for path in programs.iterdir():
+            path.chmod(0o755)
+        (self.tree / ".venv").mkdir()       # for commands that name it
+        (self.tree / ".venv" / "bin").symlink_to(programs)
+        (programs / "activate").write_text("")
+        for stamp in (ROOT / ".venv").glob("*.cksum"):      # setup.sh takes it for complete
+            shutil.copy(stamp, self.tree / ".venv")
+        self._environment = dict(
+            os.environ, ADDED=str(self._added), PYTHONPATH=str(self.tree), PATH=os.pathsep.join((
+                str(programs), str(pathlib.Path(sys.executable).parent), os.environ["PATH"])))
+        self._where, self._groups = self.tree, []
+
+    def run(self, script, is_shown=True):
+        """Runs a script, which must end with status 0; is_shown: to the reader."""
+        log = self._added.with_suffix(".log")
+        with open(log, "wb") as f:
+            process = subprocess.Popen(
+                ["/bin/bash", "-c", PRELUDE + script], cwd=self._where, env=self._environment,
+                stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT,
+                start_new_session=True)
+            self._groups.append(process.pid)
+            status = process.wait(TIMEOUT)
+        assert status == 0, "%s\n%s" % (script, log.read_text(errors="replace")[-3000:])
+        self._where = pathlib.Path(pathlib.Path(str(self._added) + ".where").read_text().strip())
+        if is_shown:
+            for path in self._added.iterdir():
+                path.unlink()
+
+    def end(self):
+        """Ends what the blocks have left running."""
+        for group in self._groups:
+            try:
+                os.killpg(group, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+
+
+@pytest.fixture
+def reader(tmp_path):
+    found = Reader(tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """Function that returns the directory of the sample's run, in few steps."""
+    directory = tmp_path_factory.mktemp("sample")
+
+    def made():
+        if not (directory / "repository").exists():
+            Reader(directory).run("python scripts/run_sample.py " + " ".join(SAMPLE_STEPS))
+        return directory / "repository" / "sample_run"
+    return made
+
+
+def commands(language, text):
+    """What a shell is to run; of a console session the lines after `$`, without outputs."""
+    if language == "python":
+        return "python << 'END_OF_BLOCK'\n%s\nEND_OF_BLOCK\n" % text
+    if language == "console":
+        return "\n".join(re.findall(r"^\$ ((?:.*\\\n)*.*)", text, re.MULTILINE))
+    return text
+
+
+def blocks(page, evaluate):
+    """The blocks of a page as `sybil` finds them, for `evaluate(language, text, is_shown)`."""
+    def evaluator(example):
+        is_shown = not example.document.text.startswith("<!--", example.start)
+        evaluate(example.region.lexemes["arguments"], str(example.parsed), is_shown)
+    found = Sybil([*(CodeBlockParser(language, evaluator)
+                     for language in ("bash", "console", "python")), SkipParser()])
+    return found.parse(ROOT / page).examples()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands(page, reader, sample):
+    if page not in QUICK and not os.environ.get("XLNET_TEST_ALL"):
+        pytest.skip("XLNET_TEST_ALL=1 runs the commands of all pages")
+
+    def evaluate(language, text, is_shown):
+        before = next((script for start, script in README.items() if text.startswith(start)), "") \
+            if page == "README.md" else ""
+        if before is not None:
+            if before:
+                reader.run(re.sub("^ {8}", "", before, flags=re.MULTILINE), is_shown=False)
+            reader.run(commands(language, text), is_shown)
+    if page != "README.md" and "sample_run" in (ROOT / page).read_text(encoding="utf-8"):
+        shutil.copytree(sample(), reader.tree / "sample_run")
+    for example in blocks(page, evaluate):
+        try:
+            example.evaluate()
+        except unittest.SkipTest:
+            pass
+
+
+def test_blocks_are_found_and_say_their_language():
+    """A block without a language would not be run; each beginning in README.md is there once."""
+    seen = []
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        fences = re.findall(r"^ *```(.*)$", text, re.MULTILINE)
+        assert all(fences[::2]) and not any(fences[1::2]), page
+        assert not set(fences[::2]) & {"sh", "shell", "py", "pycon"}, page
+        shown = []
+        for example in blocks(page, lambda *found: shown.append(found)):
+            try:
+                example.evaluate()
+            except unittest.SkipTest as e:
+                shown.append((None, str(e), True))
+        assert sum(is_shown for *_, is_shown in shown) == sum(
+            language in ("bash", "console", "python") for language in fences[::2]), page
+        seen += [text for _, text, _ in shown] if page == "README.md" else []
+    assert [sum(text.startswith(start) for text in seen) for start in README] == [1] * len(README)
+
+
+def test_a_block_fails_with_its_last_lines_and_flags_are_added_once(reader):
+    reader.run("add echo_it.sh --more=1 'two words'", is_shown=False)
+    reader.run("mkdir made; cd made; echo 'echo \"$@\" > said' > echo_it.sh; bash echo_it.sh --a")
+    reader.run("grep -x -- '--a --more=1 two words' said; bash echo_it.sh --a; grep -x -- --a said")
+    with pytest.raises(AssertionError, match="No such file"):
+        reader.run("cat nothing | head -1")

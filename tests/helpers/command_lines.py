@@ -1,0 +1,98 @@
+"""The programs, as their own command lines know them."""
+
+import contextlib
+import dataclasses
+import pathlib
+import re
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from helpers.paths import ROOT
+from xlnet import cli, commands
+
+
+class Program(NamedTuple):
+    """A program.
+
+    path: in the repository. command: as it is typed.
+    groups: classes of settings. no_longer_needed: the authors' flags that have lost their meaning.
+    """
+    path: str
+    command: str
+    about: str
+    groups: Sequence[type]
+    no_longer_needed: Mapping[str, str]
+    examples: Sequence[str]
+    first: Sequence[str]
+
+    @property
+    def settings(self) -> "dict[str, dataclasses.Field]":
+        """The settings by name, each once, as flags are made of them."""
+        return cli.settings_of(self.groups)
+
+
+class File(NamedTuple):
+    """A file that users start.
+
+    about: the first paragraph of its docstring, more: the others.
+    programs: one; none if the file is not a program.
+    """
+    path: str
+    about: str
+    more: str
+    programs: Sequence[Program]
+
+
+def all_files() -> "list[File]":
+    """What users start: files at the root and in `scripts/`, then the subcommands of `xlnet` that
+    have no file, in the order of `xlnet --help`."""
+    paths = sorted(ROOT.glob("*.py")) + sorted((ROOT / "scripts").glob("*.py"))
+    files = [file for file in map(_file, paths) if file.programs]
+    return files + [_command(command) for command in commands.COMMANDS.values()
+                    if not (ROOT / (command.program + ".py")).exists() and not command.flags]
+
+
+def _file(path: pathlib.Path) -> File:
+    name = path.relative_to(ROOT).as_posix()
+    text = path.read_text(encoding="utf-8")
+    docstring = text.split('"""')[1].strip() if '"""' in text else ""
+    found: list[Program] = []
+    if re.search(r"\bcli\.run|^from .* import run$", text, re.MULTILINE):
+        found = _programs(name, "python " + name, path.parent,
+                          lambda: runpy.run_path(str(path), run_name="__main__"))
+    elif "__main__" in text:    # it is copied elsewhere, and so has no flags of ours
+        found = [Program(name, "python " + name, docstring, (), {}, (), ())]
+    about, _, more = docstring.partition("\n\n")
+    about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
+    return File(name, about, more, found)
+
+
+def _command(command: commands.Command) -> File:
+    name = "xlnet " + command.name
+    return File(name, command.about, "", _programs(name, name, ROOT, command.run))
+
+
+def _programs(path, command, folder, start):
+    """The program that `start` runs."""
+    found = []
+
+    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=()):
+        found.append(Program(path, command, about, groups, dict(no_longer_needed), examples,
+                             first))
+
+    with _in_the_place_of_the_command_line(run, folder):
+        start()
+    return found
+
+
+@contextlib.contextmanager
+def _in_the_place_of_the_command_line(run, folder):
+    before = cli.run, list(sys.path)
+    cli.run = run
+    sys.path[:0] = [str(folder), str(ROOT)]
+    try:
+        yield
+    finally:
+        cli.run, sys.path[:] = before

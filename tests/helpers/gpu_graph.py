@@ -1,0 +1,204 @@
+"""What of a training step has no GPU kernel, and what it would copy between GPU and host.
+
+No GPU is needed: TensorFlow's wheel for Linux knows its CUDA kernels everywhere, and each says
+which of its tensors are in the memory of the host. Where one operation leaves a tensor in the
+GPU's memory and another one wants it on the host, TensorFlow copies it, in every step; a copy to
+the host makes the host wait until the GPU has done all before it.
+
+The analysis takes the graph as it is built, on one GPU: each operation that has a CUDA kernel runs
+there. TensorFlow's rewriting of the graph removes operations, and so copies, but adds none.
+"""
+
+import collections
+import dataclasses
+import functools
+import math
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+from products import ancestors, function_graphs
+from tensorflow.python.framework import kernels, op_def_registry
+
+SMALL = 4096        # bytes that may go to the GPU in a step: scalars and shapes
+
+# No kernels are asked for: calls of functions, whose insides are looked at by themselves, and what
+# a function is called with.
+_CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "PartitionedCall",
+          "StatefulPartitionedCall")
+_GIVEN = ("Placeholder", "_Arg")
+_BATCH = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
+_ON_HOST = (tf.int32, tf.string, tf.resource)   # where a function takes or returns them
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """A tensor that one operation leaves where another one cannot read it.
+
+    size: bytes; None where the shape is not known before the step.
+    """
+    source: str
+    readers: tuple
+    dtype: str
+    shape: tuple
+    size: Optional[int]
+
+    def __str__(self):
+        return "%s %s of %s, read by %s" % (self.dtype, list(self.shape), self.source,
+                                            ", ".join(self.readers))
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """Of the operations of a step: those without a CUDA kernel; the `Copy`s to the host and to the
+    device, those of the batch apart."""
+    operations: int
+    without_kernel: list
+    to_host: list
+    to_device: list
+    batch: list
+
+
+def analyse(fetches, is_batch=lambda tensor: tensor.op.type in _BATCH) -> Analysis:
+    """The `Analysis` of what `fetches`, operations or tensors, make run."""
+    graph = fetches[0].graph
+    functions = function_graphs(graph)
+    found = Analysis(0, [], [], [], [])
+    waiting = [("", graph, [getattr(fetch, "op", fetch) for fetch in fetches])]
+    count, seen = 0, set()
+    while waiting:
+        where, graph, ends = waiting.pop()
+        part = _Part(where, graph, ends)
+        part.analyse(is_batch, found)
+        count += len(part.operations)
+        for name in sorted(part.called() - seen):
+            seen.add(name)
+            body = functions[name]
+            waiting.append((name + "/", body, [end.op for end in body.outputs] + [
+                op for op in body.get_operations() if op.op_def.is_stateful]))
+    return dataclasses.replace(found, operations=count)
+
+
+class _Part:
+    """A graph, or that of a function: the operations that have to run for its `ends`."""
+
+    def __init__(self, where, graph, ends):
+        self._where = where
+        self._nodes = {node.name: node for node in graph.as_graph_def().node}
+        self.operations = sorted(ancestors(ends), key=lambda op: op.name)
+
+    def called(self):
+        """Names of functions that are called, but for those compiled by XLA: they are one kernel
+        each."""
+        calls = [self._nodes[op.name].attr for op in self.operations if op.type in _CALLS]
+        return {attr[name].func.name for attr in calls if not attr["_XlaMustCompile"].b
+                for name in ("cond", "body", "then_branch", "else_branch", "f") if name in attr}
+
+    def analyse(self, is_batch, found):
+        """Adds to the lists of an `Analysis`."""
+        for op in self.operations:
+            if op.type not in (*_CALLS, *_GIVEN) and self._kernel(op) is None:
+                dtypes = {tensor.dtype.base_dtype.name for tensor in [*op.inputs, *op.outputs]}
+                found.without_kernel.append("%s of %s (%s)" % (
+                    op.type, ", ".join(sorted(dtypes)), self._where + op.name))
+        for tensor, on_host, ops in self._readings():
+            copy = self._copy(tensor, ops)
+            if not self._where and is_batch(tensor):    # in the GPU's memory, or on the way to it
+                (found.to_host if on_host else found.batch).append(copy)
+            elif on_host and not self._is_left_on_host(tensor):
+                found.to_host.append(copy)
+            elif not on_host and self._is_left_on_host(tensor):
+                found.to_device.append(copy)
+
+    def _readings(self):
+        """(tensor, whether it is read on the host, the operations that do) of each place."""
+        readers = collections.defaultdict(list)
+        for op in self.operations:
+            for tensor, on_host in zip(op.inputs, self._places(op, "input_arg")):
+                readers[tensor.ref(), on_host].append(op)
+        return [(reference.deref(), on_host, ops) for (reference, on_host), ops in readers.items()]
+
+    def _copy(self, tensor, readers):
+        shape = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
+        size = None if None in shape else math.prod(shape) * tensor.dtype.base_dtype.size
+        return Copy("%s (%s)" % (tensor.op.type, self._where + tensor.op.name),
+                    tuple(sorted({"%s (%s)" % (op.type, self._where + op.name)
+                                  for op in readers})),
+                    tensor.dtype.base_dtype.name, tuple(shape), size)
+
+    def _is_left_on_host(self, tensor):
+        return self._places(tensor.op, "output_arg")[tensor.value_index]
+
+    def _places(self, op, side):
+        """Whether each input or output of an operation is in the memory of the host."""
+        tensors = op.inputs if side == "input_arg" else op.outputs
+        if op.type in (*_CALLS, *_GIVEN):
+            return [tensor.dtype.base_dtype in _ON_HOST for tensor in tensors]
+        kernel, attr = self._kernel(op), self._nodes[op.name].attr
+        if kernel is None:
+            return [True] * len(tensors)
+        return [argument.name in kernel.host_memory_arg
+                for argument in getattr(op_def_registry.get(op.type), side)
+                for _ in range(_count(argument, attr))]
+
+    def _kernel(self, op):
+        return kernel_of(op.type, self._nodes[op.name].attr)
+
+
+def _count(argument, attr):
+    """The number of tensors of an argument."""
+    if argument.number_attr:
+        return attr[argument.number_attr].i
+    return len(attr[argument.type_list_attr].list.type) if argument.type_list_attr else 1
+
+
+# ---- kernels
+
+def kernel_of(op_type, attr):
+    """The CUDA kernel of an operation with these attributes, a `KernelDef`; None if it has to run
+    on the CPU."""
+    names = _constrained(op_type)
+    return _find(op_type, tuple((name, tuple(attr[name].list.type) or (attr[name].type,))
+                                for name in names))
+
+
+@functools.cache
+def _kernels(op_type):
+    """The `KernelDef`s of an operation, those for CUDA included, also without a GPU: no public
+    function tells which tensors a kernel expects in host memory."""
+    return list(kernels.get_registered_kernels_for_op(op_type).kernel)
+
+
+@functools.cache
+def _constrained(op_type):
+    return sorted({constraint.name for kernel in _kernels(op_type)
+                   for constraint in kernel.constraint})
+
+
+@functools.cache
+def _find(op_type, dtypes):
+    dtypes = dict(dtypes)
+    for device in ("GPU", "DEFAULT"):
+        fitting = [kernel for kernel in _kernels(op_type) if kernel.device_type == device and all(
+            set(dtypes[one.name]) <= set(one.allowed_values.list.type)
+            for one in kernel.constraint)]
+        if fitting:
+            return max(fitting, key=lambda kernel: kernel.priority)
+    return None
+
+
+# ---- a step
+
+def faults(analysis):
+    """What a step must not do, in words: operations that only a CPU has, copies to the host, copies
+    to the GPU that are larger than `SMALL` or of unknown size."""
+    return (["no CUDA kernel: " + operation for operation in analysis.without_kernel]
+            + ["to the host: %s" % copy for copy in analysis.to_host]
+            + ["to the GPU: %s" % copy for copy in analysis.to_device
+               if copy.size is None or copy.size > SMALL])
+
+
+def analysis_of(work):
+    """The `Analysis` of one of `gpu_steps`."""
+    build, *arguments = work
+    with tf.Graph().as_default():
+        return analyse(build(*arguments))
