@@ -171,7 +171,7 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     assert "an entity begins or ends inside of a word" in caplog.text
     values = [Tags(np.array([task.labels.index(tag) for tag in row.label]), np.ones(len(row.label)))
               for row in rows]
-    result = task.scorer.evaluate(values, task.scorer.truth(rows))
+    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
     table = task.scorer.table(values, rows, 0.5).splitlines()
     assert [line.split()[0] for line in table[1:3]] == ["A", "B"] and " 0.0000 " in table[1]

@@ -52,6 +52,6 @@ def test_the_rows_of_a_query_stay_together():
     task = TASKS["ranking"]
     found = intervals.interval(task, values, rows[:3], 0.5, 1.0)
     assert found == (1.0, 1.0)
-    mean = task.scorer.evaluate(values, task.scorer.truth(rows))[task.metrics[0]]
+    mean = task.scorer.evaluate(values, task.scorer.gold_labels(rows))[task.metrics[0]]
     low, high = intervals.interval(task, values, rows, 0.5, mean)
     assert 0.5 <= low < mean < high <= 1

@@ -32,7 +32,7 @@ def rows_of(*grades, query="q"):
 
 def measure(names, grades, scores, highest=0):
     rows = rows_of(*grades)
-    return ranking.evaluate(names, scores, RANKING.scorer.truth(rows), highest)
+    return ranking.evaluate(names, scores, RANKING.scorer.gold_labels(rows), highest)
 
 
 # --- Measures
@@ -54,13 +54,13 @@ def test_highest_grade_is_of_the_scale_not_of_the_file():
     assert measure(("err@1",), [1, 0], [1, 0]) == {"err@1": 1 / 2}
     assert measure(("err@1",), [1, 0], [1, 0], highest=4) == {"err@1": 1 / 16}
     missed = [row._replace(source=(2.0,)) for row in rows_of(1, 0)]     # a document of label 2
-    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.truth(missed))["err@10"] == 1 / 4
+    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.gold_labels(missed))["err@10"] == 1 / 4
 
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
     rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
     result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1],
-                              RANKING.scorer.truth(rows))
+                              RANKING.scorer.gold_labels(rows))
     assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
 
 
@@ -71,7 +71,7 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
         query, = ranking.by_query(shuffled)
         names = [shuffled[i].id for i in ranking.best_first(np.zeros(3), query)]
         assert names == ["c", "b", "a"]
-        assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.truth(shuffled)) == {
+        assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.gold_labels(shuffled)) == {
             "map": 0.5}
 
 
@@ -83,7 +83,7 @@ TREC_EVAL = {
 
 def test_measures_under_the_names_of_trec_eval():
     rows = rows_of(0, 2, 1, 0, 1) + rows_of(1, 0, 0, 0, query="r")
-    judged = RANKING.scorer.truth(rows)
+    judged = RANKING.scorer.gold_labels(rows)
     scores = np.array([5, 4, 3, 2, 1, 1, 4, 3, 2], np.float64)
     for name, value in TREC_EVAL.items():
         RANKING.scorer.check_metric(name)
@@ -95,7 +95,7 @@ def test_measures_under_the_names_of_trec_eval():
 
 def test_random_order():
     rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
-    result = RANKING.scorer.baseline(RANKING.scorer.truth(rows))
+    result = RANKING.scorer.baseline(RANKING.scorer.gold_labels(rows))
     assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
     assert list(result) == ["ndcg@10", "map", "err@10"]
 
@@ -125,8 +125,8 @@ def test_pair_loss_by_hand():
     rows = rows_of(2, 0, 1) + rows_of(1, 0, query="r") + rows_of(0, 0, query="s")
     values = np.array([1., 0., 3., 2., 2., 9., 9.])
     expected = np.mean(np.log(1 + np.exp(-np.array([1., -2., 3., 0.]))))
-    assert ranking.pair_loss(values, RANKING.scorer.truth(rows)) == pytest.approx(expected)
-    assert ranking.pair_loss(values[5:], RANKING.scorer.truth(rows[5:])) == 0
+    assert ranking.pair_loss(values, RANKING.scorer.gold_labels(rows)) == pytest.approx(expected)
+    assert ranking.pair_loss(values[5:], RANKING.scorer.gold_labels(rows[5:])) == 0
 
 
 # --- Files
@@ -190,7 +190,7 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
     values = np.array([9. - int(row.id[1]) for row in rows])
-    assert RANKING.scorer.evaluate(values, RANKING.scorer.truth(rows))["map"] == 0.8
+    assert RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
     assert "dev.run: 15 of 20 queries have no judgement in %s" % (tmp_path / "dev.qrels") \
         in caplog.text
     # They are predicted.
@@ -409,7 +409,7 @@ def check_predictions(place, model_dir, reported):
     scores = np.zeros(len(rows))
     for query, _, name, rank, score, _ in lines:
         scores[position[query, name]] = -int(rank)
-    result = RANKING.scorer.evaluate(scores, RANKING.scorer.truth(rows))
+    result = RANKING.scorer.evaluate(scores, RANKING.scorer.gold_labels(rows))
     assert result == {name: pytest.approx(reported[name]) for name in result}
 
 

@@ -402,35 +402,35 @@ def test_evaluation_is_that_of_the_files_written():
             row(answers=(("the cat", 0),), id="q3")]
     values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, Found([
         Span(0, 11, -1.0, -1.0)], 0.1)]
-    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
     assert list(result)[:2] == ["f1", "exact"]
     assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
     assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
-    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows),
+    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows),
                                  threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
-        SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.truth(rows))
+        SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.gold_labels(rows))
 
 
 def test_thresholds_are_shown_where_some_questions_have_no_answer():
     rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], -1.0)]
-    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
     assert result == {"f1": 100.0, "exact": 100.0}
     chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
-    assert chosen.scorer.evaluate(values, SQUAD.scorer.truth(rows))["best_f1"] == 100.0
-    both = SQUAD.scorer.truth([*rows, row(id="none")])
+    assert chosen.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))["best_f1"] == 100.0
+    both = SQUAD.scorer.gold_labels([*rows, row(id="none")])
     assert "best_f1_thresh" in SQUAD.scorer.evaluate(values * 2, both)
     assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_which_rule_scores():
-    assert TABLE.scorer.truth([row(answers=(("a", 0),))]).rule == "squad1.1"
-    assert TABLE.scorer.truth([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
+    assert TABLE.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "squad1.1"
+    assert TABLE.scorer.gold_labels([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
     cmrc = known.find_task("cmrc2018")
-    assert cmrc.scorer.truth([row(answers=(("a", 0),))]).rule == "characters"
+    assert cmrc.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "characters"
 
 
 def test_the_baseline_is_the_sentence_that_shares_most_words():
@@ -439,7 +439,7 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     chinese = "广茂铁路在广东省。全长364.6公里。"
     found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
     assert chinese[found.start:found.end] == "全长364.6公里。"
-    truth = SQUAD.scorer.truth([row(answers=(("The cat sat", 0),))])
+    truth = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),))])
     assert SQUAD.scorer.baseline(truth)["f1"] > 0
 
 
@@ -448,7 +448,7 @@ def test_a_threshold_of_1_leaves_no_question_without_an_answer():
     for threshold, answer in ((.99, ""), (1.0, "The dog")):
         files = SQUAD.scorer.prediction_files(rows, values, threshold)
         assert json.loads("".join(files[0].lines)) == {"q1": answer}
-        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
         assert result["exact"] == (100 if answer else 0)
 
 
@@ -513,7 +513,7 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
-        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
         files = [json.loads(file.lines[0]) for file in SQUAD.scorer.prediction_files(rows, values)]
         answered = json.loads(SQUAD.scorer.prediction_files(rows, values, 1.0)[0].lines[0])
         for name, scores in zip(("exact", "f1"), official_scores(data, answered)):
@@ -524,6 +524,6 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             assert result["best_" + name] == pytest.approx(best)
             assert result["best_%s_thresh" % name] == threshold
             if list(files[2].values()).count(threshold) < 2:        # no tie
-                again = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
+                again = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
                 # A prediction of an article alone is right, which the script's search leaves out.
                 assert again[name] >= best - 1e-9

@@ -179,7 +179,7 @@ def small(tmp_path):
 
 def test_metrics_and_table(small):
     task, rows, values = small
-    truth = task.scorer.truth(rows)
+    truth = task.scorer.gold_labels(rows)
     result = task.scorer.evaluate(values, truth)
     assert list(result) == ["f1", "precision", "recall", "accuracy"]
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
@@ -193,10 +193,10 @@ def test_metrics_and_table(small):
 
 def test_a_constant_answer_is_a_collapse(small):
     task, rows, values = small
-    truth = task.scorer.truth(rows)
-    assert task.scorer.collapsed(values, truth) is None
+    truth = task.scorer.gold_labels(rows)
+    assert task.scorer.constant_prediction(values, truth) is None
     constant = [one._replace(ids=0 * one.ids) for one in values]
-    assert task.scorer.collapsed(constant, truth) == "every word is 'O'"
+    assert task.scorer.constant_prediction(constant, truth) == "every word is 'O'"
 
 
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
@@ -287,5 +287,5 @@ def test_real_files(name, caplog):
         arrays, counts = task.reader.encode(task.reader.examples(rows), tokenizer,
                                             Layout(64, long_document="split"))
         found = task.scorer.decide(answers_of(task, arrays, counts).values)
-        assert found == [row.label for row in task.scorer.truth(rows)]
+        assert found == [row.label for row in task.scorer.gold_labels(rows)]
     assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")

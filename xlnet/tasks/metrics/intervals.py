@@ -63,7 +63,7 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
         numbers = [index for _, index in chosen]
         mine = [values[index] for index in numbers] if isinstance(values, list) else \
             np.asarray(values)[numbers]
-        score = scorer.evaluate(mine, scorer.truth(sample), threshold)[name]
+        score = scorer.evaluate(mine, scorer.gold_labels(sample), threshold)[name]
         if math.isfinite(score):
             found.append(score)
     if not found:

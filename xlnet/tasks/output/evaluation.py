@@ -36,7 +36,7 @@ class Evaluation:
         """Logs and returns the metrics of predictions that ignore the examples, a dict of
         floats."""
         scorer = self._task.scorer
-        result = scorer.baseline(scorer.truth(rows))
+        result = scorer.baseline(scorer.gold_labels(rows))
         self.report(split, scorer.baseline_words, result, rows)
         return result
 
@@ -47,14 +47,14 @@ class Evaluation:
         `collapsed`, a message, if the predictions are degenerate, always the same.
         """
         scorer, values = self._task.scorer, predictions.values
-        truth = scorer.truth(rows)
+        truth = scorer.gold_labels(rows)
         result = scorer.evaluate(values, truth, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         interval = intervals.interval(self._task, values, rows, self._threshold,
                                       result[self._task.metrics[0]])
         if interval:
             result["interval"] = list(interval)
-        collapsed = scorer.collapsed(values, truth, self._threshold)
+        collapsed = scorer.constant_prediction(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
 
     def mean(self, results: Sequence[dict]) -> dict:
@@ -103,7 +103,7 @@ class Evaluation:
         _log.info("wrong predictions %s %s  %d of %d rows, the worst first: %s", self._task.name,
                   split, prediction_files.write_errors(path, self._task, rows, values,
                                                        self._threshold), len(rows), path)
-        text = scorer.table(values, scorer.truth(rows), self._threshold,
+        text = scorer.table(values, scorer.gold_labels(rows), self._threshold,
                             os.path.join(self._directory, "confusion_%s.png" % split))
         if text is None:
             return

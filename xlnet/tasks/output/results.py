@@ -65,7 +65,7 @@ class Tagged(NamedTuple):
 
 
 def served(result: Any, names: Any) -> dict[str, Any]:
-    """A result of `Scorer.results` by the names of `Head.served`, as of an exported model.
+    """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model.
 
     Args:
       names: of all labels.

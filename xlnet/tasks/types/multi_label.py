@@ -155,12 +155,18 @@ class MultiLabelHead(ClassificationHead):
         options = options or LossOptions()
         if options.label_smoothing:
             labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
-        return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
+        import tensorflow.compat.v1 as tf
+        return tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        return {"values": nn.tf.sigmoid(logits)}
+        import tensorflow.compat.v1 as tf
+        return {"values": tf.sigmoid(logits)}
 
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+
+class MultiLabelExport(contract.Export):
+    """Whether each label is one of the text's, and its probability."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
         return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
 
@@ -191,7 +197,8 @@ class MultiLabelScorer(contract.Scorer):
         """The frequency of each label as its probability."""
         return contract.constant_baseline(self, np.mean(truth, axis=0), truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """One set of labels for all rows."""
         if not differ(truth) or differ(self.decide(values, threshold)):
             return None
@@ -214,7 +221,7 @@ class MultiLabelScorer(contract.Scorer):
                 threshold: float = THRESHOLD) -> Iterator[contract.Case]:
         """The probability is that of the decision on one label, the one whose decision is furthest
         from the truth, or the least sure one; the error is how far."""
-        truth = np.asarray(self.truth(rows))
+        truth = np.asarray(self.gold_labels(rows))
         certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
                 rows, certain.texts(truth, THRESHOLD), truth, self.texts(values, threshold),
@@ -248,7 +255,7 @@ def _configured(task: Task, settings: Any) -> Task:
 
 MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
                                 MultiLabelOptions(), has_labels=True, configured=_configured,
-                                asked_by="multi_label")
+                                asked_by="multi_label", export=MultiLabelExport)
 
 
 # ---- lists in a cell

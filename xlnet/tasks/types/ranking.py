@@ -20,7 +20,12 @@ from xlnet.tasks.files import readers, trec_files
 from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types.contract import THRESHOLD, Case, LossOptions, TaskType, checked, refuse_nan
-from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
+from xlnet.tasks.types.regression import (
+    RegressionExport,
+    RegressionHead,
+    RegressionReader,
+    RegressionScorer,
+)
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -115,7 +120,8 @@ class RankingHead(RegressionHead):
         scores = super().logits(nn, features, is_training)
         if self.num_choices(is_training) == 1:
             return scores
-        pairs = nn.tf.reshape(scores, [-1, 2])
+        import tensorflow.compat.v1 as tf
+        pairs = tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
@@ -140,9 +146,9 @@ class RankingScorer(RegressionScorer):
                 self.task.name, name, ", ".join(_WITHOUT_CUTOFF), ", ".join(
                     [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL])))
 
-    def truth(self, rows: Sequence[Row]) -> Judged:
+    def gold_labels(self, rows: Sequence[Row]) -> Judged:
         queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
-        return Judged(super().truth(rows), queries, [
+        return Judged(super().gold_labels(rows), queries, [
             np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
     def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
@@ -160,14 +166,15 @@ class RankingScorer(RegressionScorer):
                             self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
-    def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
-        return super().collapsed(values, truth.relevance)
+    def constant_prediction(self, values: Any, truth: Judged,
+                            threshold: float = THRESHOLD) -> Optional[str]:
+        return super().constant_prediction(values, truth.relevance)
 
     def compare(self, rows: Sequence[Row], values: Any,
                 threshold: float = THRESHOLD) -> Iterator[Case]:
         """The prediction is the rank; the error, the fraction of the query's documents of another
         relevance that are on the wrong side of the document."""
-        relevance = super().truth(rows)
+        relevance = super().gold_labels(rows)
         ranks, counts, errors = (np.zeros(len(rows)) for _ in range(3))
         for query in by_query(rows):
             ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
@@ -196,7 +203,8 @@ def _configured(task: Task, settings: Any) -> Task:
 
 
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", asked_by="query_id_column", configured=_configured)
+                   verb="rank", asked_by="query_id_column", configured=_configured,
+                   export=RegressionExport)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:

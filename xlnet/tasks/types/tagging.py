@@ -203,7 +203,8 @@ class TaggingHead(contract.Head):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean over the first pieces of the words of a record."""
-        tf, length = nn.tf, nn.tf.shape(logits)[1]                                # T'
+        import tensorflow.compat.v1 as tf
+        length = tf.shape(logits)[1]                                              # T'
         labels = features["label_ids"][:, -length:]                               # int32 [B,T']
         counts = (labels > 0) & (features["word_starts"][:, -length:] > 0)
         ids = tf.maximum(labels - 1, 0)
@@ -218,7 +219,8 @@ class TaggingHead(contract.Head):
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
         first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
-        tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
+        import tensorflow.compat.v1 as tf
+        starts, length = features["word_starts"], tf.shape(logits)[1]
         tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
             *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
@@ -238,11 +240,6 @@ class TaggingHead(contract.Head):
             [Tags(part[part >= 0], each[part >= 0]) for part, each in zip(ids, probabilities)],
             contract.mean_over_windows(outputs["loss"], windows))
 
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
-        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
-                                  outputs["values"] + 1)}
-
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
         return weights_of(text, self.task, None if rows is None else collections.Counter(
@@ -253,6 +250,15 @@ class TaggingHead(contract.Head):
             ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme)
 
 
+class TaggingExport(contract.Export):
+    """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        import tensorflow.compat.v1 as tf
+        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
+                                  outputs["values"] + 1)}
+
+
 class TaggingScorer(contract.Scorer):
     """A prediction is `Tags`. The gold labels are the rows."""
     default_metrics = ("f1", "precision", "recall", "accuracy")
@@ -260,7 +266,7 @@ class TaggingScorer(contract.Scorer):
                    accuracy=_accuracy)
     baseline_words = "most frequent tag"
 
-    def truth(self, rows: Sequence[Row]) -> Sequence[Row]:
+    def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
@@ -281,7 +287,8 @@ class TaggingScorer(contract.Scorer):
         return self.evaluate([Tags(np.full(len(row.label), id), np.ones(len(row.label)))
                               for row in truth], truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words."""
         found, true = (set().union(*tags) for tags in (
             self.decide(values), [row.label for row in truth]))
@@ -341,7 +348,7 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
 TAGGING = contract.TaskType(
     "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
     verb="tag", program="xlnet tag", asked_by="task_name", own_columns=_own_columns,
-    configured=_configured)
+    configured=_configured, export=TaggingExport)
 
 
 def _checked(sentences, fault, found, skips):
