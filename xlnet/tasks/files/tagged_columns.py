@@ -21,6 +21,7 @@ DOCUMENT = "-DOCSTART-"
 _COMMENTS = "# ", "#\t"              # before the first sentence
 _NAMED = re.compile(r"#\s*[^\s=][^=]* = ")      # CoNLL-U's comments, "# name = value"
 CONLL_2012 = "#begin document"
+_WEBANNO = "#FORMAT=WebAnno"
 _LOOKED_AT = 1000                   # lines by which a column that counts words is recognized
 _RANGE = re.compile(r"\d+[-.]\d+")  # in place of a word's number
 _NO_TAG = "_"                       # in place of the tag of a line that has no prediction
@@ -41,6 +42,10 @@ def separator(lines: Iterable[str]) -> str:
     return "\t" if 2 * tabs > rows else " "
 
 
+_COMMAS = "; between columns with commas give --delimiter=, with --word_column and --tag_column, " \
+    "and an empty line between sentences instead of a column of their numbers"
+
+
 class Columns:
     """Reads the lines of one file; arguments as in `tagged_files.read`."""
 
@@ -50,6 +55,9 @@ class Columns:
             raise UserError("%s: a CoNLL-2012 file (%s), whose brackets are not read; expected a "
                             "word a line with its tag, such as B-PERSON, I-PERSON or O" % (
                                 path, CONLL_2012))
+        if lines.start().startswith(_WEBANNO):
+            raise UserError("%s: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002"
+                            % path)
         self._path = path
         self._lines = lines
         self._need_tags = need_tags
@@ -64,7 +72,8 @@ class Columns:
         if first_row is None:
             raise UserError("%s: no words" % path)
         self._model = first_row if self._header is None else self._header
-        self._columns = self._cells(next(itertools.islice(lines, self._model, None)))
+        line = next(itertools.islice(lines, self._model, None))
+        self._columns = self._cells(line)
         self._width = len(self._columns)
         self._word = self._position(word_column)
         self._tag = self._width - 1 if tag_column is None else self._position(
@@ -76,9 +85,13 @@ class Columns:
                                 "--word_column" % path)
             self._word = 1
             _log.info("note: %s: column 1 counts the words, column 2 is taken for the words", path)
+        if need_tags and not self._columns[self._tag] and tag_column is None:
+            filled = [i for i, cell in enumerate(self._columns) if cell]
+            raise UserError("%s: the last column is empty, expected tags; give --tag_column=%d" % (
+                path, filled[-1] + 1))
         if need_tags and self._tag == self._word:
-            raise UserError("%s: column %s is that of the words and of the tags"
-                            % (path, word_column))
+            raise UserError("%s: column %s is that of the words and of the tags%s" % (
+                path, word_column, _COMMAS if "," in line else ""))
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header and not is_comment(line)
@@ -95,6 +108,9 @@ class Columns:
         known = self._columns
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
+        if required and len(known) < 3 and "," in "".join(known) and column not in known:
+            raise UserError("%s: %s%s" % (
+                self._path, readers.no_column(column, known), _COMMAS))
         return readers.column(self._path, column, known) if required or column in known else None
 
     def _counts_words(self):
@@ -154,8 +170,9 @@ class Columns:
                 rows.append((place, "".join((*ranges, line)), cells))
                 ranges.clear()
             elif len(cells) != self._width:
-                errors.add(place, "%d column(s), expected %d as in line %d" % (
-                    len(cells), self._width, self._model + 1))
+                errors.add(place, "%d column(s), expected %d as in line %d%s" % (
+                    len(cells), self._width, self._model + 1,
+                    _COMMAS if "," in line and self._separator != "," else ""))
             else:
                 errors.add(place, "column %d is empty, expected a word" % (self._word + 1))
         errors.end(self._path, skips and has_words)

@@ -27,7 +27,8 @@ SCHEME = "bio2"                     # of the tags that entities become
 _TEXTS = (TEXT_KEY, "tokens", "words")
 _ENTITIES = ("entities", "spans", "ents", "label", "labels")        # of a text
 _TAGS = ("ner_tags", "tags", "labels", "ner")                       # of tokens
-_PARTS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))  # of an entity
+_PARTS = (("start", "start_offset"), ("end", "end_offset"),
+          ("label", "type", "labels"))       # of an entity; Label Studio: a list of one label
 
 
 class Objects:
@@ -54,6 +55,9 @@ class Objects:
             self.notes.add(place, "an example whose answer is reject or ignore is left out")
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
+        if key is None and {"annotations", "data"} <= value.keys():
+            raise ValueError("Label Studio's complete JSON; expected its export JSON-MIN, or "
+                             "CoNLL2003")
         if key is None:
             raise ValueError("no '%s' (keys: %s)" % (
                 "' or '".join(self._text_keys), ", ".join(value) or "none"))
@@ -121,6 +125,9 @@ def _checked_entities(text, entities, key):
     for entity in entities:
         parts = [next((entity[name] for name in names if name in entity), None)
                  for names in _PARTS] if isinstance(entity, dict) else entity
+        if isinstance(parts, list) and parts and isinstance(parts[-1], list) \
+                and len(parts[-1]) == 1:
+            parts = [*parts[:-1], *parts[-1]]
         if not (isinstance(parts, list) and [type(part) for part in parts] == [int, int, str]
                 and parts[2] and 0 <= parts[0] < parts[1] <= len(text)):
             raise ValueError("'%s' has %s, expected [start, end, label] with 0 <= start < end <= %d"

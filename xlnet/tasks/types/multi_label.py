@@ -219,8 +219,8 @@ class MultiLabelScorer(contract.Scorer):
 
     def compare(self, rows: Sequence[Row], values: Any,
                 threshold: float = THRESHOLD) -> Iterator[contract.Case]:
-        """The probability is that of the decision on one label, the one whose decision is furthest
-        from the truth, or the least sure one; the error is how far."""
+        """Probability and error are those of one label, the one with the worst decision, or else
+        the least sure one. The error is the distance of its probability from 0 or 1."""
         truth = np.asarray(self.gold_labels(rows))
         certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
