@@ -200,7 +200,7 @@ def baselines(task, out, train, held_out):
     most often in training.
     """
     scorer = task.scorer
-    truth = scorer.truth(held_out)
+    truth = scorer.gold_labels(held_out)
     if task.type.name == "spans":
         nothing = [Found([], null_score=1e9)] * len(held_out)
         return scorer.evaluate(nothing, truth), scorer.baseline(truth)

@@ -35,7 +35,7 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
         (tmp_path / "texts.txt").write_text(text)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         done = command.succeed("xlnet predict", "--model_dir=" + model, "--input=" + path,
-                               *(["--predict_form=" + form] if form else []))
+                               *(["--input_format=" + form] if form else []))
         written.append(done.stdout)
     lines = written[0].splitlines()
     assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)

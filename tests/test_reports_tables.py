@@ -496,7 +496,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    found = task.scorer.evaluate(values, task.scorer.truth(rows))
+    found = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
     assert {name: found[name] for name in case["measures"]} == {
         name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()}
 

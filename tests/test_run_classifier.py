@@ -16,6 +16,7 @@ from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
 from xlnet.engine import best_checkpoint
+from xlnet.tasks.metrics.intervals import wilson
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -105,8 +106,13 @@ def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
 def test_metrics_are_those_of_the_predictions(place, trained):
     out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
     header, lines, probabilities = place.predictions("model", "predictions_custom_dev.tsv")
-    assert header == ["id", "label", "p_animal", "p_plant", "p_stone"]
+    assert header == ["id", "label", "p_animal", "p_plant", "p_stone", "gold"]
     truth = [list(TOPICS)[i % 3] for i in range(7)]
+    assert [line[-1] for line in lines] == truth
+    errors = (place.directory / "model" / "errors_dev.tsv").read_text().splitlines()[1:]
+    wrong = [int(line.split("\t")[0]) - 1 for line in errors]
+    assert sorted(wrong) == [i for i in range(7) if lines[i][1] != truth[i]]
+    assert "95 %% interval of accuracy: %.4f to %.4f" % wilson(7 - len(wrong), 7) in out
     assert [line[1] for line in lines] == [header[2 + i][2:] for i in probabilities.argmax(axis=1)]
     right = np.mean([line[1] == label for line, label in zip(lines, truth)])
     loss = -np.mean(np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]]))

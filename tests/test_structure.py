@@ -106,7 +106,7 @@ from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import known
 task = known.find_task("cola")
 rows = parsing.read_rows(task, ".", "dev")
-truth = task.scorer.truth(rows)
+truth = task.scorer.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.scorer.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
 prediction_files.write("out", task, "dev", rows, values, step=1, threshold=.5, is_official=False)

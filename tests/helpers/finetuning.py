@@ -74,8 +74,8 @@ class Workspace:
         """A prediction file: header, ids, and the columns of numbers [n, columns]."""
         with open(self.path(*names), encoding="utf-8") as f:
             header, *lines = [line.rstrip("\n").split("\t") for line in f]
-        first = 1 if header[1] == "score" else 2
-        return header, lines, np.array([line[first:] for line in lines], np.float64)
+        numbers = [i for i, name in enumerate(header) if name == "score" or name[:2] == "p_"]
+        return header, lines, np.array([[line[i] for i in numbers] for line in lines], np.float64)
 
 
 def make_workspace(directory):

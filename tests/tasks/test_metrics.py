@@ -91,13 +91,13 @@ def test_auc():
 
 def test_collapse_is_noticed():
     cola, labels = GLUE["cola"], [0, 1, 1]
-    assert cola.scorer.collapsed(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
-    assert cola.scorer.collapsed(one_hot(cola, [1, 0, 1]), labels) is None
-    assert cola.scorer.collapsed(one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
-    assert GLUE["sts-b"].scorer.collapsed([2.5, 2.501, 2.5], [0., 5., 2.]) == (
+    assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
+    assert cola.scorer.constant_prediction(one_hot(cola, [1, 0, 1]), labels) is None
+    assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
+    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 2.501, 2.5], [0., 5., 2.]) == (
         "all scores are about 2.50")
-    assert GLUE["sts-b"].scorer.collapsed([2.5, 3.5, 2.], [0., 5., 2.]) is None
-    assert MULTI.scorer.collapsed(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
+    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 3.5, 2.], [0., 5., 2.]) is None
+    assert MULTI.scorer.constant_prediction(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
         "every row has the labels (none)")
 
 

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary, weights
-from helpers.ordinal import ORDINAL
 from helpers.paths import RELEASED, ROOT
-from helpers.two_towers import TWO_TOWERS, TowersReader
+from own_task_type.ordinal import ORDINAL
+from own_task_type.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
 from xlnet.serving.export import exporter
 from xlnet.serving.server import saved_model
 from xlnet.tasks.types import known, registry
-from xlnet.tasks.types.contract import Head, Reader, Scorer
+from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
+from xlnet.tasks.types.regression import RegressionExport
 from xlnet.tasks.types.task import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
@@ -50,7 +51,7 @@ def run(place, *arguments, **changes):
                        *("--%s=%s" % item for item in dict(flags, **changes).items()))
 
 
-@pytest.mark.parametrize("part", (Reader, Head, Scorer))
+@pytest.mark.parametrize("part", (Reader, Head, Scorer, Export))
 def test_a_contract_has_at_most_a_dozen_methods(part):
     assert len([name for name, value in vars(part).items()
                 if inspect.isfunction(value) and not name.startswith("_")]) <= 12
@@ -64,8 +65,8 @@ def test_worker_processes_get_a_reader(name):
 
 
 def test_a_new_task_type_takes_one_short_file():
-    for name in ("ordinal", "two_towers"):
-        assert len((ROOT / "tests" / "helpers" / (name + ".py")).read_text().splitlines()) < 80
+    for path in (ROOT / "examples" / "own_task_type").glob("*.py"):
+        assert len(path.read_text().splitlines()) < 80
 
 
 def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
@@ -111,7 +112,6 @@ def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeyp
 
 class Prefixed(TowersReader):
     """One whose texts are not those of the file, and that says nothing of a graph."""
-    graph_features = Reader.graph_features
 
     def parse_pairs(self, text_a, text_b, choices):
         return (("query: " + text_a, None), (text_b, None)), None
@@ -121,7 +121,8 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     """Trained, predicted with, loaded and exported, to raw text as well."""
     task = Task("alike", ("a",), ("b",), ("label",), None, TWO_TOWERS.scorer.default_metrics,
                 TWO_TOWERS)
-    for each in (TWO_TOWERS, dataclasses.replace(TWO_TOWERS, name="prefixed", reader=Prefixed)):
+    for each in (TWO_TOWERS, dataclasses.replace(
+            TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport)):
         monkeypatch.setitem(known.TASKS, each.name, dataclasses.replace(
             task, name=each.name, type=each))
         monkeypatch.setitem(registry.TASK_TYPES, each.name, each)

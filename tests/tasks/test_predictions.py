@@ -40,6 +40,51 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     assert path.read_text("utf-8") == text
 
 
+LABELLED = [Row("a", (("x", "y"),), "entailment"), Row("b", (("u\tv", "w"),), "not_entailment"),
+            Row("c", (("z", "q"),), "entailment")]
+VALUES = np.array([[.25, .75], [.9, .1], [.8, .2]])
+
+
+def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
+    path = write(tmp_path, GLUE["rte"], LABELLED, VALUES)
+    lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+    assert lines[0] == ["id", "label", "p_entailment", "p_not_entailment", "gold"]
+    assert [(line[1], line[-1]) for line in lines[1:]] == [
+        ("not_entailment", "entailment"), ("entailment", "not_entailment"),
+        ("entailment", "entailment")]
+    some = [LABELLED[0], LABELLED[1]._replace(label=None), Row("s", (), None)]
+    path = write(tmp_path, GLUE["rte"], some, VALUES[:2])
+    assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
+        "gold", "entailment", "", ""]
+
+
+def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
+    path = tmp_path / "errors_dev.tsv"
+    assert prediction_files.write_errors(str(path), GLUE["rte"], LABELLED, VALUES, 0.5) == 2
+    assert path.read_text("utf-8") == (
+        "row\tid\terror\tgold\tpredicted\tprobability\ttext_a\ttext_b\n"
+        "2\tb\t0.9\tnot_entailment\tentailment\t0.900000\tu v\tw\n"
+        "1\ta\t0.75\tentailment\tnot_entailment\t0.750000\tx\ty\n")
+    rows = [Row("a", (("x", None),), ("a",)), Row("b", (("y", None),), ("a", "b")),
+            Row("c", (("z", None),), ())]
+    values = np.array([[.9, .3], [.2, .8], [.1, .6]])
+    assert prediction_files.write_errors(str(path), SEVERAL, rows, values, 0.5) == 2
+    assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
+        ["0.8", "a,b", "b", "0.800000"], ["0.6", "", "b", "0.600000"]]
+    rows = [Row("a", (("x", "y"),), 1.5), Row("b", (("u", "v"),), 2.0)]
+    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([1., 4.]), 0.5)
+    assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
+        ["2", "2", "4.000000", ""], ["0.5", "1.5", "1.000000", ""]]
+
+
+def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
+    task = TASKS["race"]
+    rows = [Row("a", tuple(("text", "q %s" % each) for each in "xyz"), "B")]
+    path = tmp_path / "errors_dev.tsv"
+    prediction_files.write_errors(str(path), task, rows, np.array([[.7, .2, .1, 0.]]), 0.5)
+    assert path.read_text().splitlines()[1] == "1\ta\t0.8\tB\tA\t0.700000\ttext\tq x | q y | q z"
+
+
 def test_submission_file(tmp_path):
     path = tmp_path / GLUE["mnli"].submissions["test_matched"]
     assert path.name == "MNLI-m.tsv"

@@ -32,7 +32,7 @@ def rows_of(*grades, query="q"):
 
 def measure(names, grades, scores, highest=0):
     rows = rows_of(*grades)
-    return ranking.evaluate(names, scores, RANKING.scorer.truth(rows), highest)
+    return ranking.evaluate(names, scores, RANKING.scorer.gold_labels(rows), highest)
 
 
 # --- Measures
@@ -54,13 +54,13 @@ def test_highest_grade_is_of_the_scale_not_of_the_file():
     assert measure(("err@1",), [1, 0], [1, 0]) == {"err@1": 1 / 2}
     assert measure(("err@1",), [1, 0], [1, 0], highest=4) == {"err@1": 1 / 16}
     missed = [row._replace(source=(2.0,)) for row in rows_of(1, 0)]     # a document of label 2
-    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.truth(missed))["err@10"] == 1 / 4
+    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.gold_labels(missed))["err@10"] == 1 / 4
 
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
     rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
     result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1],
-                              RANKING.scorer.truth(rows))
+                              RANKING.scorer.gold_labels(rows))
     assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
 
 
@@ -71,13 +71,31 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
         query, = ranking.by_query(shuffled)
         names = [shuffled[i].id for i in ranking.best_first(np.zeros(3), query)]
         assert names == ["c", "b", "a"]
-        assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.truth(shuffled)) == {
+        assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.gold_labels(shuffled)) == {
             "map": 0.5}
+
+
+# Values of pytrec_eval-terrier 0.5.11 for these judgements and scores.
+TREC_EVAL = {
+    "map": 0.4194444, "recip_rank": 0.375, "P_2": 0.25, "recall_2": 0.1666667, "success_3": 0.5,
+    "Rprec": 0.3333333, "gm_map": 0.3836955, "map_cut_2": 0.0833333, "ndcg_cut_3": 0.2813636}
+
+
+def test_measures_under_the_names_of_trec_eval():
+    rows = rows_of(0, 2, 1, 0, 1) + rows_of(1, 0, 0, 0, query="r")
+    judged = RANKING.scorer.gold_labels(rows)
+    scores = np.array([5, 4, 3, 2, 1, 1, 4, 3, 2], np.float64)
+    for name, value in TREC_EVAL.items():
+        RANKING.scorer.check_metric(name)
+        assert ranking.evaluate((name,), scores, judged) == {name: pytest.approx(value, abs=1e-6)}
+    for name in ("P", "success", "map@0", "ndcg_cut", "bpref", "Rprec_5", "P@"):
+        with pytest.raises(UserError, match="metric: task ranking has no " + name):
+            RANKING.scorer.check_metric(name)
 
 
 def test_random_order():
     rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
-    result = RANKING.scorer.baseline(RANKING.scorer.truth(rows))
+    result = RANKING.scorer.baseline(RANKING.scorer.gold_labels(rows))
     assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
     assert list(result) == ["ndcg@10", "map", "err@10"]
 
@@ -107,8 +125,8 @@ def test_pair_loss_by_hand():
     rows = rows_of(2, 0, 1) + rows_of(1, 0, query="r") + rows_of(0, 0, query="s")
     values = np.array([1., 0., 3., 2., 2., 9., 9.])
     expected = np.mean(np.log(1 + np.exp(-np.array([1., -2., 3., 0.]))))
-    assert ranking.pair_loss(values, RANKING.scorer.truth(rows)) == pytest.approx(expected)
-    assert ranking.pair_loss(values[5:], RANKING.scorer.truth(rows[5:])) == 0
+    assert ranking.pair_loss(values, RANKING.scorer.gold_labels(rows)) == pytest.approx(expected)
+    assert ranking.pair_loss(values[5:], RANKING.scorer.gold_labels(rows[5:])) == 0
 
 
 # --- Files
@@ -159,6 +177,48 @@ def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
     assert [row.label for row in read(tmp_path, "test")] == [None]
     with pytest.raises(UserError, match="test.run:1: column 'grade' is empty"):
         read(tmp_path, "test", need_labels=True)
+
+
+def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, caplog):
+    """A query with judgements of which none is relevant counts as 0."""
+    queries = range(20)
+    write(tmp_path, "queries.tsv", *("%d\tquery %d" % (q, q) for q in queries))
+    write(tmp_path, "documents.tsv", *("d%d\ttext %d" % (d, d) for d in range(3)))
+    write(tmp_path, "dev.run", *("%d Q0 d%d %d %d x" % (q, d, d + 1, 9 - d)
+                                 for q in queries for d in range(3)))
+    write(tmp_path, "dev.qrels", *("%d 0 d0 %d" % (q, q != 4) for q in range(5)))
+    rows = read(tmp_path)
+    assert {row.query for row in rows} == set("01234") and len(rows) == 15
+    values = np.array([9. - int(row.id[1]) for row in rows])
+    assert RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
+    assert "dev.run: 15 of 20 queries have no judgement in %s" % (tmp_path / "dev.qrels") \
+        in caplog.text
+    # They are predicted.
+    assert len(read(tmp_path, need_labels=False)) == 60
+    write(tmp_path, "dev.qrels", "none 0 d0 1")
+    with pytest.raises(UserError, match="dev.run: no query has a judgement in "):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("line, message", [
+    ("7 0 z 0", "dev.qrels:5: duplicate document 'z' of query '7'"),
+    ("7 0 elsewhere best", "dev.qrels:5: column 'grade': 'best', expected an integer"),
+    ("7 0 z", "dev.qrels:5: 3 column(s), expected 4: query 0 document relevance")])
+def test_judgements_next_to_a_run_are_checked_like_those_that_stand_alone(tmp_path, line, message):
+    write_trec(tmp_path)
+    write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25", "7 Q0 z 1 3.5 bm25")
+    write(tmp_path, "dev.qrels", "7 0 x 2", "7 0 y 0", "8 0 y 1", "7 0 z 1", line)
+    with pytest.raises(UserError, match=re.escape(message)):
+        read(tmp_path)
+
+
+def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
+    write_trec(tmp_path)
+    write(tmp_path, "dev.qrels", "# made by hand", "7 0 x 2 sure", "7 0 y 0", "", "8\t0\ty\t1",
+          "8 0 z -1")
+    assert read(tmp_path) == EXPECTED
+    write(tmp_path, "dev.run", "# query Q0 document", "8 Q0 y 1 9.5 bm25 title desc")
+    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [("8", "y", 1.0)]
 
 
 def test_queries_are_held_out_whole(tmp_path):
@@ -248,9 +308,19 @@ def test_prediction_files():
         "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
         "q1 Q0 b 1 0.333333343 xlnet", "q1 Q0 a 2 -1 xlnet", "q1 Q0 c 3 -1.5 xlnet"]
     lines = [line.split("\t") for line in "".join(table.lines).splitlines()]
-    assert lines[0] == ["query", "id", "score"]
+    assert lines[0] == ["query", "id", "score", "gold"]
     assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
     assert lines[5][2] == "0.333333"
+
+
+def test_what_is_wrong_with_the_order_of_documents():
+    rows = rows_of(2, 0, 1) + rows_of(1, query="r")
+    cases = list(RANKING.scorer.compare(rows, np.array([.1, .9, .5, 1.])))
+    assert [case[:2] for case in cases] == [("2", "rank 3 of 3"), ("0", "rank 1 of 3"),
+                                            ("1", "rank 2 of 3"), ("1", "rank 1 of 1")]
+    assert [case.error for case in cases] == [1, 1, 1, 0]
+    cases = list(RANKING.scorer.compare(rows, np.array([.5, .9, .1, 1.])))
+    assert [case.error for case in cases] == [.5, 1, .5, 0]
 
 
 # --- The loss, and what is learned
@@ -339,7 +409,7 @@ def check_predictions(place, model_dir, reported):
     scores = np.zeros(len(rows))
     for query, _, name, rank, score, _ in lines:
         scores[position[query, name]] = -int(rank)
-    result = RANKING.scorer.evaluate(scores, RANKING.scorer.truth(rows))
+    result = RANKING.scorer.evaluate(scores, RANKING.scorer.gold_labels(rows))
     assert result == {name: pytest.approx(reported[name]) for name in result}
 
 

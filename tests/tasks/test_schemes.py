@@ -14,6 +14,7 @@ TAGS = {
     "bioes": "O B-PER E-PER B-PER I-PER E-PER O S-LOC",
     "bmes": "O B-PER E-PER B-PER M-PER E-PER O S-LOC",
     "bilou": "O B-PER L-PER B-PER I-PER L-PER O U-LOC",
+    "ioe2": "O I-PER E-PER I-PER I-PER E-PER O E-LOC",
 }
 
 
@@ -74,6 +75,17 @@ def test_transitions_say_what_is_legal(scheme):
 def test_the_scheme_of_a_file_has_the_fewest_errors():
     assert schemes.detect([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
     assert schemes.detect([["O", "I-X"]]) == "iob1" and schemes.detect([["O"]]) == "bio2"
+
+
+# As seqeval 1.2.2 reads them in the scheme IOE2, strict mode.
+@pytest.mark.parametrize("tags, spans", [
+    ("I-X E-X", [(0, 2, "X")]), ("E-X E-X", [(0, 1, "X"), (1, 2, "X")]),
+    ("O I-X I-X E-X E-X O E-Y", [(1, 4, "X"), (4, 5, "X"), (6, 7, "Y")]),
+    ("I-X E-X I-Y I-Y E-Y", [(0, 2, "X"), (2, 5, "Y")])])
+def test_ioe2_is_recognized_and_read_as_by_seqeval(tags, spans):
+    tags = tags.split()
+    assert schemes.detect([tags]) == "ioe2" and schemes.learned("ioe2") == "bio2"
+    assert schemes.spans(tags) == spans and schemes.illegal(tags, "ioe2") == []
 
 
 @pytest.mark.parametrize("tag, scheme, message", [

@@ -15,13 +15,13 @@ from helpers.paths import DATA
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
-from xlnet.tasks.files import parsing, squad_files
+from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.files.squad_files import Answer, place_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import Found, Span
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.types.task import Asked, Row, Task
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = TASK_TYPES["spans"]
@@ -203,6 +203,48 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
         assert (task.files, task.dev_share) == (files, 0.0)
 
 
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "json", "ndjson", "parquet"])
+def test_a_row_that_is_impossible_has_no_answer(tmp_path, form, caplog):
+    """KLUE-MRC keeps plausible answers in such rows; SQuAD's JSON has another key for them."""
+    rows = [("1", "foo bar", "?", "bar", 4, True), ("2", "foo bar", "?", "bar", 4, False),
+            ("3", "foo bar", "?", "", None, True)]
+    names = "id context question answer start is_impossible".split()
+    path = tmp_path / ("rows." + form)
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+        if form not in readers.FORMS:
+            pytest.skip("Parquet is read for all tasks alike")
+        import pyarrow
+        from pyarrow import parquet
+        parquet.write_table(pyarrow.table(dict(zip(names, map(list, zip(*rows))))), str(path))
+    elif form in ("tsv", "csv"):
+        between = "\t" if form == "tsv" else ","
+        path.write_text("\n".join(between.join("" if cell is None else str(cell) for cell in cells)
+                                  for cells in (names, *rows)))
+    else:
+        objects = [dict(zip(names, cells)) for cells in rows]
+        path.write_text(json.dumps(objects) if form == "json" else
+                        "\n".join(map(json.dumps, objects)))
+    found = parsing.read_file(TABLE, str(path), True)
+    assert [one.label for one in found] == [(), (Answer("bar", 4),), ()]
+    assert "rows.%s: 1 questions are is_impossible and have answers, which are not used" % form \
+        in caplog.text
+
+
+def test_rows_of_hugging_face_that_are_impossible(tmp_path):
+    def line(id, is_impossible, *texts):
+        return json.dumps({"id": id, "context": "foo bar", "question": "?", "answers": {
+            "text": texts, "answer_start": [4] * len(texts)}, "is_impossible": is_impossible})
+    rows = read(tmp_path, "\n".join([line("1", True, "bar"), line("2", True), line(
+        "3", False, "bar")]), name="t.jsonl")
+    assert [one.label for one in rows] == [(), (), (Answer("bar", 4),)]
+    for broken, message in ((line("4", False), "no answers"), (line("4", "perhaps", "bar"), (
+            "is_impossible is \"perhaps\", expected true or false"))):
+        with pytest.raises(UserError, match="t.jsonl:1: " + message):
+            read(tmp_path, broken, name="t.jsonl")
+    assert read(tmp_path, line("4", False), name="t.jsonl", need_labels=False)[0].label is None
+
+
 COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
           "cmrc2018": {"trial": 1002, "dev": 1118}}
 
@@ -230,6 +272,17 @@ def test_places_of_answers():
         -1, -1, "the answer is in the context several times")
     assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
     assert not place_of(row()).is_known and place_of(row()).fault is None
+
+
+def test_the_first_answer_with_a_place_is_learned(caplog):
+    several = row(answers=(("cow", 1), ("The", None), ("dog", 17)))
+    assert place_of(several) == (17, 20, "the answer is not in the context, another one is learned")
+    assert SQUAD.reader.training_rows([several], 0, "") == [several]
+    squad_files.note_places("train.json", [several])
+    assert "question 'q1': the answer is not in the context, another one is learned" in caplog.text
+    assert "not trained on" not in caplog.text
+    assert place_of(row(answers=(("cow", 1), ("hen", 2)))).fault == (
+        "the answer is not in the context")
 
 
 def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(caplog):
@@ -318,40 +371,66 @@ def test_a_skipped_question_is_in_no_file(caplog):
     assert list(n_best) == list(null) == ["q1", "q2"]
 
 
+def test_what_is_wrong_with_an_answer():
+    rows = [row(answers=(("The dog", 13), ("dog ran", 17))), row(answers=(), id="q2"),
+            row(id="none")._replace(label=None), row(answers=(("cat sat", 4),), id="q3")]
+    values = [Found([Span(13, 20, -1.0, -1.0)], -5.0), Found([Span(0, 7, -1.0, -1.0)], -1.0),
+              Found([Span(0, 7, -1.0, -1.0)], -1.0), Found([Span(0, 7, -1., -1.)], 2.)]
+    right, unanswerable, unlabelled, missed = SQUAD.scorer.compare(rows, values)
+    assert right[:2] == ("The dog | dog ran", "The dog") and right.error == 0
+    assert unanswerable[:2] == ("", "The cat") and unanswerable.error == 1
+    assert unanswerable.probability == pytest.approx(1 - 1 / (1 + math.exp(1)))
+    assert unlabelled[:2] == ("", "The cat") and unlabelled.error == 0
+    assert missed[:2] == ("cat sat", "") and missed.error == 1
+    assert missed.probability == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+def test_more_best_spans_than_five():
+    spans = [Span(i, i + 1, -float(i), 0.) for i in range(20) if not CONTEXT[i].isspace()]
+    answer, = SQUAD.with_options(n_best_size=9).scorer.results([row()], [Found(spans, -5.)])
+    assert len(answer.best) == 9
+
+
+def test_a_question_that_is_missing_is_an_error():
+    for text in ("", " ", None):
+        assert SQUAD.reader.row("0", Asked(CONTEXT, text)) == (
+            None, "the question is empty, expected a text")
+
+
 def test_evaluation_is_that_of_the_files_written():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
             row(answers=(("the cat", 0),), id="q3")]
     values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, Found([
         Span(0, 11, -1.0, -1.0)], 0.1)]
-    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
     assert list(result)[:2] == ["f1", "exact"]
     assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
     assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
-    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows),
+    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows),
                                  threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
-        SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.truth(rows))
+        SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.gold_labels(rows))
 
 
 def test_thresholds_are_shown_where_some_questions_have_no_answer():
     rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], -1.0)]
-    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
     assert result == {"f1": 100.0, "exact": 100.0}
     chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
-    assert chosen.scorer.evaluate(values, SQUAD.scorer.truth(rows))["best_f1"] == 100.0
-    both = SQUAD.scorer.truth([*rows, row(id="none")])
+    assert chosen.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))["best_f1"] == 100.0
+    both = SQUAD.scorer.gold_labels([*rows, row(id="none")])
     assert "best_f1_thresh" in SQUAD.scorer.evaluate(values * 2, both)
     assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_which_rule_scores():
-    assert TABLE.scorer.truth([row(answers=(("a", 0),))]).rule == "squad1.1"
-    assert TABLE.scorer.truth([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
+    assert TABLE.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "squad1.1"
+    assert TABLE.scorer.gold_labels([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
     cmrc = known.find_task("cmrc2018")
-    assert cmrc.scorer.truth([row(answers=(("a", 0),))]).rule == "characters"
+    assert cmrc.scorer.gold_labels([row(answers=(("a", 0),))]).rule == "characters"
 
 
 def test_the_baseline_is_the_sentence_that_shares_most_words():
@@ -360,7 +439,7 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     chinese = "广茂铁路在广东省。全长364.6公里。"
     found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
     assert chinese[found.start:found.end] == "全长364.6公里。"
-    truth = SQUAD.scorer.truth([row(answers=(("The cat sat", 0),))])
+    truth = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),))])
     assert SQUAD.scorer.baseline(truth)["f1"] > 0
 
 
@@ -369,7 +448,7 @@ def test_a_threshold_of_1_leaves_no_question_without_an_answer():
     for threshold, answer in ((.99, ""), (1.0, "The dog")):
         files = SQUAD.scorer.prediction_files(rows, values, threshold)
         assert json.loads("".join(files[0].lines)) == {"q1": answer}
-        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
         assert result["exact"] == (100 if answer else 0)
 
 
@@ -434,7 +513,7 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
-        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
         files = [json.loads(file.lines[0]) for file in SQUAD.scorer.prediction_files(rows, values)]
         answered = json.loads(SQUAD.scorer.prediction_files(rows, values, 1.0)[0].lines[0])
         for name, scores in zip(("exact", "f1"), official_scores(data, answered)):
@@ -445,6 +524,6 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             assert result["best_" + name] == pytest.approx(best)
             assert result["best_%s_thresh" % name] == threshold
             if list(files[2].values()).count(threshold) < 2:        # no tie
-                again = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
+                again = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
                 # A prediction of an article alone is right, which the script's search leaves out.
                 assert again[name] >= best - 1e-9

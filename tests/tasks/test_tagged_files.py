@@ -1,12 +1,13 @@
 """Sentences with tagged words: what is read from each form, refused, and written again."""
 
+import csv
 import json
 import unicodedata
 
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import tagged_files
+from xlnet.tasks.files import tagged_columns, tagged_files, tagged_json, tagged_words
 
 CONLL = """-DOCSTART- -X- O O
 
@@ -30,11 +31,11 @@ def read(path, word="1", tag=None, need_tags=True):
 
 
 def conll_text(*columns):
-    return "".join(tagged_files.conll_lines(*columns))
+    return "".join(tagged_columns.conll_lines(*columns))
 
 
 def json_text(sources, spans):
-    return "".join(tagged_files.json_lines(sources, spans, spans))
+    return "".join(tagged_json.json_lines(sources, spans, spans))
 
 
 # --- Columns
@@ -131,9 +132,108 @@ def test_faulty_columns(tmp_path, text, word, tag, message):
 
 
 def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
-    path = write(tmp_path, "a (X*\n\nb (Y)\n\nc *\nd\n\ne *\n")
-    sentences = tagged_files.read(path, None, "1", None, True, skips=True)
+    path = write(tmp_path, "a B-X\nb O c\n\nb B-Y\n\nc O\nd\n\ne O\n")
+    sentences = tagged_files.read(path, None, "1", "2", True, skips=True)
     assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
+
+
+def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path, caplog):
+    """So that predictions are aligned with the input."""
+    text = "-DOCSTART- O\n\na O\n\nb O\nc\nd O\n\n# x = 1\ne O\n\nf\n"
+    sentences = list(tagged_files.read(write(tmp_path, text), "conll", "1", "2", False, skips=True))
+    assert [s.words for s in sentences] == [("a",), (), ("e",), ()]
+    assert conll_text([s.source for s in sentences], [["B-X"], None, ["O"], None]) == (
+        "-DOCSTART- O O\n\na O B-X\n\nb O _\nc _\nd O _\n\n# x = 1\ne O O\n\nf _\n")
+    assert "2 entries with errors are skipped" in caplog.text
+    lines = '{"text": "a b"}\n{"text": 1, "id": 7}\n{"tex\n\n{"text": "c"}\n'
+    sentences = list(tagged_files.read(write(tmp_path, lines, "a.jsonl"), None, "1", None, False,
+                                       skips=True))
+    assert [len(s.words) for s in sentences] == [2, 0, 0, 0, 1]
+    written = json_text([s.source for s in sentences], [[(0, 1, "X")], None, None, None, []])
+    assert list(map(json.loads, written.splitlines())) == [
+        {"text": "a b", "predicted": [[0, 1, "X"]]}, {"text": 1, "id": 7, "predicted": None},
+        {"predicted": None}, {"predicted": None}, {"text": "c", "predicted": []}]
+    (tmp_path / "t.txt").write_bytes("ein Satz, ein Satz.\n\xe9\n\nnoch einer hier.\n".encode(
+        "latin-1"))
+    sentences = list(tagged_files.read(str(tmp_path / "t.txt"), "text", "1", None, False,
+                                       skips=True))
+    assert [len(s.words) for s in sentences] == [6, 0, 0, 4]
+    with pytest.raises(UserError, match="column"):      # nothing is left
+        list(tagged_files.read(write(tmp_path, "a O\nb\n"), "conll", "1", "2", False, skips=True))
+
+
+def test_a_word_may_be_a_hash_with_an_equals_sign(tmp_path):
+    text = "# id = 1\nEU x B-ORG\n\n# = O\nx = B-X\n\n# text = O or x\nz y O\n"
+    assert [(s.words, s.tags) for s in read(write(tmp_path, text))] == [
+        (("EU",), ("B-ORG",)), (("#", "x"), ("O", "B-X")), (("z",), ("O",))]
+    assert read(write(tmp_path, "# = O\nx = B-X\n"))[0].words == ("#", "x")
+
+
+def test_quotes_that_pandas_writes_are_not_part_of_words(tmp_path):
+    """It quotes cells that have a quotation mark or the delimiter."""
+    words = ["He", "said", '"', "a\tb", '"x', "'", '"']
+    tags = ["O"] * 6 + ["B-X"]
+    for delimiter, name in (("\t", "t.tsv"), (",", "t.csv")):
+        with open(tmp_path / name, "w", newline="") as file:        # as pandas calls it
+            csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL
+                       ).writerows([("word", "tag"), *zip(words, tags)])
+        sentence, = tagged_files.read(str(tmp_path / name), None, "word", "tag", True,
+                                      delimiter=None if delimiter == "\t" else delimiter)
+        assert sentence.words == tuple(words)
+        written = conll_text([sentence.source], [["X"] * 7]).splitlines()
+        assert written[3] == delimiter.join(['""""', "O", "X"])
+    # Where quotation marks are not quoted they are words.
+    plain = 'He\tO\n"\tO\n""\tO\n\nx\tO\n"\tB-X\n'
+    assert [s.words for s in read(write(tmp_path, plain))] == [("He", '"', '""'), ("x", '"')]
+
+
+def test_conll_2012_is_refused_by_name(tmp_path):
+    path = write(tmp_path, "#begin document (x); part 000\nx 0 0 A N x x x x x (P) -\n")
+    for need_tags in (True, False):
+        with pytest.raises(UserError) as e:
+            read(path, need_tags=need_tags)
+        assert str(e.value) == path + (
+            ": a CoNLL-2012 file (#begin document), whose brackets are not read; expected a word a "
+            "line with its tag, such as B-PERSON, I-PERSON or O")
+
+
+# --- Columns or raw text
+
+CHINESE = ("2008年北京举办奥运会。", "他说很好。", "iPhone发布了。", "“你好”", "[图]见下。",
+           "今天天气不错。")
+THAI = ("ประเทศ", "ไทย", "มี", "กรุงเทพมหานคร", "", "เป็น", "เมืองหลวง", "ของ")
+TO_PREDICT = (
+    (["他说很好。", *CHINESE], "text"), (CHINESE, "text"), (CHINESE[::-1], "text"),
+    (["B站", "天气怎么样", "北京到上海的火车票"], "text"),
+    (["(图) 无"[:3] + "新闻", "怎么去上海", "北京的天气好不好"], "text"),
+    (THAI, "conll"), (["ประเทศไทยมีกรุงเทพมหานครเป็นเมืองหลวง",
+                       "2008ประเทศไทยมีกรุงเทพมหานคร"], "text"),
+    (["我", "在", "北京", "。", "", "2008", "年", "。"], "conll"),
+    (["2008", "年", "北京", "举办", "奥运会", "。"], "conll"),
+    (["EU", "rejects", "."], "conll"), (["2008", "was", "good", "", "So", "is", "2009"], "conll"),
+    (["It is.", "", "2008 was good for us."], "text"), (["a O", "b B-X", "", "c O"], "conll"),
+    (["他说：“好。”", "", "2008年", "北京举办奥运会，很好。", "结束了。"], "text"))
+
+
+@pytest.mark.parametrize("lines, form", TO_PREDICT)
+def test_what_a_file_to_predict_is_does_not_depend_on_its_first_line(tmp_path, lines, form, caplog):
+    with caplog.at_level("INFO", "xlnet"):
+        for first in range(len(lines)):
+            if lines[first]:
+                order = [*lines[first:], *lines[:first]]
+                path = write(tmp_path, "\n".join(order) + "\n", "new.txt")
+                sentences = read(path, need_tags=False)
+                kinds = {type(sentence.source).__name__ for sentence in sentences}
+                assert kinds == {"JsonLine" if form == "text" else "Lines"}, order
+    if lines[0] != "a O":       # tags leave no doubt
+        assert "new.txt is read as %s" % ("raw text, a sentence a line (--input_format=conll" if (
+            form == "text") else "a word a line (--input_format=text") in caplog.text
+
+
+def test_the_flag_says_what_a_file_is(tmp_path):
+    path = write(tmp_path, "北京天气\n上海天气\n", "new.txt")
+    for form, count in (("text", 2), ("conll", 1)):
+        assert len(list(tagged_files.read(path, form, "1", None, False))) == count
 
 
 # --- JSON lines
@@ -167,7 +267,7 @@ def test_spans_come_back_as_characters(tmp_path):
     ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲーム")),
     (" \u3000", [])])
 def test_words(text, words):
-    assert [text[start:end] for start, end in tagged_files.find_words(text)] == words
+    assert [text[start:end] for start, end in tagged_words.find_words(text)] == words
 
 
 def test_entities_that_do_not_fit_words_are_counted(tmp_path, caplog):

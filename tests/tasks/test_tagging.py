@@ -1,5 +1,6 @@
 """The kind of task whose answers are tags: from files to rows, records and answers."""
 
+import dataclasses
 import json
 import re
 
@@ -13,6 +14,7 @@ from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.tagging import Tags
 from xlnet.tokenization.tokenizer import Tokenizer
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
@@ -157,7 +159,13 @@ def test_a_file_without_a_sentence_is_refused(tmp_path):
 def answers_of(task, arrays, counts):
     """The `Answers` of a network that says what the records say."""
     tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
-    return task.head.join(dict(values=tags, loss=np.zeros(len(tags), np.float32)), counts)
+    return task.head.join(dict(values=tags, probabilities=np.ones(tags.shape, np.float32),
+                               loss=np.zeros(len(tags), np.float32)), counts)
+
+
+def tags_of(*ids):
+    """What the network says of a sentence, each tag with the probability 0.9."""
+    return Tags(np.array(ids), np.full(len(ids), 0.9, np.float32))
 
 
 @pytest.fixture
@@ -165,13 +173,13 @@ def small(tmp_path):
     """A task, its rows, and answers to them."""
     task = make_task(tmp_path, TRAIN, dev_share=0.0)
     rows = parsing.read_rows(task, tmp_path, "train")
-    return task, rows, [np.array([task.labels.index(tag) for tag in tags.split()])
+    return task, rows, [tags_of(*(task.labels.index(tag) for tag in tags.split()))
                         for tags in ("B-ORG O", "B-PER I-PER B-LOC I-LOC")]
 
 
 def test_metrics_and_table(small):
     task, rows, values = small
-    truth = task.scorer.truth(rows)
+    truth = task.scorer.gold_labels(rows)
     result = task.scorer.evaluate(values, truth)
     assert list(result) == ["f1", "precision", "recall", "accuracy"]
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
@@ -185,9 +193,10 @@ def test_metrics_and_table(small):
 
 def test_a_constant_answer_is_a_collapse(small):
     task, rows, values = small
-    truth = task.scorer.truth(rows)
-    assert task.scorer.collapsed(values, truth) is None
-    assert task.scorer.collapsed([0 * one for one in values], truth) == "every word is 'O'"
+    truth = task.scorer.gold_labels(rows)
+    assert task.scorer.constant_prediction(values, truth) is None
+    constant = [one._replace(ids=0 * one.ids) for one in values]
+    assert task.scorer.constant_prediction(constant, truth) == "every word is 'O'"
 
 
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
@@ -201,7 +210,7 @@ def test_predictions_are_legal_in_the_scheme_of_the_file(small):
 def test_predictions_of_texts_are_characters(tmp_path):
     task = make_task(tmp_path)
     row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
-    file, = task.scorer.prediction_files([row], [np.array([3, 0, 0])])
+    file, = task.scorer.prediction_files([row], [tags_of(3, 0, 0)])
     assert file.extension == "jsonl"
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
@@ -210,6 +219,33 @@ def test_answers_for_other_words_are_no_answers(small):
     task, rows, values = small
     with pytest.raises(ValueError, match="the numbers of tags are not those of the words"):
         task.scorer.prediction_files(rows, values[::-1])
+
+
+def test_what_is_wrong_with_a_sentence(small):
+    """The last entity is found as a part of the one before."""
+    task, rows, values = small
+    right, wrong = task.scorer.compare(rows, values)
+    assert right == ("ORG: EU", "ORG: EU", pytest.approx(0.9), 0)
+    assert wrong[:2] == ("PER: Peter Blackburn; LOC: Paris; LOC: Rome",
+                         "PER: Peter Blackburn; LOC: Paris Rome")
+    assert wrong.error == 3
+
+
+def test_entities_have_the_mean_probability_of_their_tags(small):
+    task, rows, values = small
+    values[1] = values[1]._replace(probabilities=np.array([.5, .7, .9, 1.], np.float32))
+    _, found = task.scorer.results(rows, values)
+    assert [entity.text for entity in found.entities] == ["Peter Blackburn", "Paris Rome"]
+    assert [entity.score for entity in found.entities] == [
+        pytest.approx(0.6), pytest.approx(0.95)]
+
+
+def test_a_skipped_sentence_has_no_tags_in_the_prediction_file(tmp_path):
+    task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_faults=True)
+    rows = read(task, tmp_path, "EU I-ORG\n\nx\ny I-ORG\n\nz O\n", need_labels=False)
+    assert [bool(row.pairs) for row in rows] == [True, False, True]
+    file, = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])
+    assert "".join(file.lines) == "EU I-ORG I-ORG\n\nx _\ny I-ORG _\n\nz O O\n"
 
 
 def test_weights_of_tags(small):
@@ -242,7 +278,7 @@ def test_real_files(name, caplog):
         rows = parsing.read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
         file, = task.scorer.prediction_files(
-            rows, [np.zeros(len(row.label), int) for row in rows])
+            rows, [tags_of(*[0] * len(row.label)) for row in rows])
         with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
@@ -251,5 +287,5 @@ def test_real_files(name, caplog):
         arrays, counts = task.reader.encode(task.reader.examples(rows), tokenizer,
                                             Layout(64, long_document="split"))
         found = task.scorer.decide(answers_of(task, arrays, counts).values)
-        assert found == [row.label for row in task.scorer.truth(rows)]
+        assert found == [row.label for row in task.scorer.gold_labels(rows)]
     assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")

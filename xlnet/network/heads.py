@@ -276,6 +276,3 @@ class HeadBuilder:
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """logits, labels: float32 of one shape; labels from 0 to 1."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-
-    # For other operations: task types do not import TensorFlow. Last, as tf is the module above.
-    tf = tf

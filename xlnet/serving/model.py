@@ -326,15 +326,17 @@ class Model:
                          else together(query=query, documents=documents))
 
     def answer(self, question: Union[str, Sequence[str]], context: Union[str, Sequence[str]],
-               threshold: Optional[float] = None) -> Any:
+               threshold: Optional[float] = None, top_k: Optional[int] = None) -> Any:
         """The span of a text that answers a question: `results.Answer`.
 
         Args:
           context: one text for all questions, or one for each.
           threshold: probability that there is no answer above which none is given; the model's own
             if not given.
+          top_k: number of best spans in the result, at most those of the beam: start_n_top *
+            end_n_top of each window; n_best_size if not given.
         """
-        job = self._predicting("answer", threshold=threshold)
+        job = self._predicting("answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
             return self._all(job, (question, context))
         if isinstance(context, str):
@@ -430,6 +432,12 @@ class Model:
         chosen = from_keywords(PredictSettings, settings)
         least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
         method, numbers = VERBS[tuned.task.type.verb], itertools.count()
+        scorer = tuned.task.scorer
+        if chosen.top_k is not None:
+            if not hasattr(tuned.task.options, "n_best_size"):
+                raise UserError("top_k: the model was trained for %s, which has no best spans"
+                                % tuned.task.type.name)
+            scorer = tuned.task.with_options(n_best_size=chosen.top_k).scorer
 
         def prepare(item):
             asked = method.rows(item)
@@ -441,7 +449,7 @@ class Model:
             found: list[Any] = []
             for begin in range(0, len(rows), self._at_once):
                 some = rows[begin:begin + self._at_once]
-                found += tuned.task.scorer.results(some, self._values(tuned, some), least)
+                found += scorer.results(some, self._values(tuned, some), least)
             results = iter(found)
             return [method.result([next(results) for _ in mine]) for mine in items]
         return Job(prepare, compute, self._at_once)

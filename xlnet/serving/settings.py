@@ -133,6 +133,8 @@ class PythonSettings(Settings):
 class PredictSettings(Settings):
     """How a fine-tuned model predicts."""
     threshold: Optional[float] = share(None, "least probability of a label, or of no answer")
+    top_k: Optional[int] = setting(None, "of answers to questions: the best spans that are "
+                                   "returned, as many as there are", minimum=1, maximum=10_000)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -168,7 +168,7 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
         "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"), need=Need.PREDICTION,
-        resume="any")
+        aliases=("input_format",), resume="any")
     predict_threshold: float = of_model(0.5, "minimum probability of the second of two labels, or "
                                         "of each label with multi_label", minimum=0.0, maximum=1.0,
                                         need=Need.PREDICTION, resume="evaluation")
@@ -204,7 +204,7 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
     scheme: str = of_model(
         "auto", "tagging scheme of the files; auto: found in the train file, and illegal tags are "
         "an error; if given, they are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"), need=Need.TEXT)
+        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"), need=Need.TEXT)
     delimiter: Optional[str] = as_in(TaskSettings, "delimiter", help="character between "
                                      "columns, or tab; if not given, tabs where there are some, or "
                                      "spaces")

@@ -48,11 +48,10 @@ def _of_text(loaded):
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
         return texts[name]
 
-    return Signature(texts, _answers(loaded, tuned.task.reader.graph_features(encoder, text)))
+    return Signature(texts, _answers(loaded, tuned.task.export.features(encoder, text)))
 
 
 def _answers(loaded, features):
-    head = loaded.tuned.task.head
     network = TaskModel(loaded.config, loaded.tuned, loaded.network).predictions
     if WINDOW_OF in features:
         # As `Head.join` of the types that encode raw text: the mean over the windows of a text.
@@ -60,7 +59,8 @@ def _answers(loaded, features):
                    for name, value in _in_groups(network, features).items()}
     else:
         outputs = network(features)
-    return head.served(tf, outputs, features, loaded.tuned.settings.predict_threshold)
+    return loaded.tuned.task.export.outputs(outputs, features,
+                                            loaded.tuned.settings.predict_threshold)
 
 
 def _of_vectors(loaded):

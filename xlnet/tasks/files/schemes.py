@@ -8,6 +8,7 @@ A tag is O, outside of entities, or a prefix and a label, such as B-PER:
     bioes    S          B E   B I E             B or S
     bmes     S          B E   B M E             B or S
     bilou    U          B L   B I L             B or U
+    ioe2     E          I E   I I E             the word after the one before, which ends at E
 
 Any sequence, legal or not, is read as conlleval and seqeval read it: an entity begins at B, S and
 U, and at any other tag but O if the word before does not belong to an open entity of the same
@@ -30,7 +31,7 @@ OUTSIDE = "O"
 
 # Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
 _PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES",
-             "bilou": "BILU"}
+             "bilou": "BILU", "ioe2": "IIEE"}
 SCHEMES = tuple(_PREFIXES)
 _TOUCHES = "B"                      # iob1: begins right after an entity of the same label
 _BEGIN, _END = "BSU", "ELSU"        # prefixes at which an entity begins, ends in any scheme
@@ -112,8 +113,8 @@ def illegal(tags: Sequence[str], scheme: str) -> list[int]:
 
 
 def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
-    """The legal transitions between L different `tags`; not for iob1, where they depend on more
-    than the tag before.
+    """The legal transitions between L different `tags` of a learned scheme; in iob1 they depend on
+    more than the tag before, in ioe2 on the tags after.
 
     Returns:
       Three bool arrays: [L,L], whether a tag (row) may be followed by another one (column); [L],
@@ -148,8 +149,8 @@ def detect(sequences: Collection[Sequence[str]]) -> str:
 
 def learned(scheme: str) -> str:
     """The scheme that a network learns for files of `scheme`: bio2 for iob1, whose prefix B is too
-    rare to learn."""
-    return "bio2" if scheme == "iob1" else scheme
+    rare to learn, and for ioe2, whose prefixes do not mark where an entity begins."""
+    return "bio2" if scheme in ("iob1", "ioe2") else scheme
 
 
 def labels_of(sequences: Iterable[Sequence[str]]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
 from xlnet import json_stream
@@ -37,9 +37,7 @@ def _read_json(task, path, lines):
     if event not in (None, "start_array"):
         raise UserError("%s: data is not a list, expected a list of articles" % path)
     if event is None:
-        return readers.Table(None, (
-            (place, _with_answers(task, cells) if isinstance(cells, dict) else cells)
-            for place, cells in readers.FORMS["jsonl"](task, path, lines).rows))
+        return _read_rows("jsonl", task, path, lines)
     names = task.id, *task.text_a, *task.text_b, *task.label[:1]
 
     def rows():
@@ -51,6 +49,52 @@ def _read_json(task, path, lines):
         except ValueError as e:
             raise readers.not_json(path, lines, e, place) from None
     return readers.Table(None, rows())
+
+
+def _read_rows(form, task, path, source):
+    """A question in each row of a table; source: as of the function of the form in
+    `readers.FORMS`.
+
+    The answers to a row whose column `is_impossible` is true are plausible ones, which do not
+    count: KLUE-MRC keeps them there.
+    """
+    table, plausible = readers.FORMS[form](task, path, source), Found()
+
+    def rows():
+        for place, values in table.rows:
+            if isinstance(values, str):
+                yield place, values
+            elif table.columns is None:
+                yield place, _checked_row(task, _with_answers(task, values), place, plausible)
+            elif _IMPOSSIBLE in table.columns and len(values) == len(table.columns):
+                cells = _checked_row(task, dict(zip(table.columns, values)), place, plausible)
+                yield place, cells if isinstance(cells, str) else list(map(
+                    cells.get, table.columns))
+            else:
+                yield place, values
+        plausible.note(path, "questions are is_impossible and have answers, which are not used")
+    return readers.Table(table.columns, rows())
+
+
+_IMPOSSIBLE = "is_impossible"
+_SAID = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def _checked_row(task, cells, place, plausible):
+    """The cells of a row whose answers agree with its `is_impossible`, or an error: [] if it is
+    true; None, no label, if it is false and there is no answer."""
+    said = cells.get(_IMPOSSIBLE)
+    if not task.label or said is None or not readers.to_text(said).strip():
+        return cells
+    is_impossible = _SAID.get(readers.to_text(said).strip().lower())
+    if is_impossible is None:
+        return "is_impossible is %s, expected true or false" % json.dumps(said, ensure_ascii=False)
+    name = task.label[0]
+    answers = cells.get(name)
+    has_none = answers in (None, []) or isinstance(answers, str) and not answers.strip()
+    if is_impossible and not has_none:
+        plausible.add(place, "plausible answer %s" % json.dumps(answers, ensure_ascii=False)[:80])
+    return {**cells, name: [] if is_impossible else None if has_none else answers}
 
 
 def _with_answers(task, cells):
@@ -122,7 +166,9 @@ def _cells(context, question):
 
 
 # The forms of files with answers in contexts; others are as for any task.
-FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
+FORMS: dict[str, Callable] = {
+    **dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
+    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")}}
 
 
 # ---- answers
@@ -189,10 +235,21 @@ class Place(NamedTuple):
 
 
 def place_of(row: Row) -> Place:
-    """The place of the first answer of a row in its context."""
+    """The place in its context of the answer of a row that is learned, the first one that has
+    one."""
     if not row.label:
         return Place(-1, -1)
-    context, (text, given) = row.pairs[0][0], row.label[0]
+    first = _place_in(row.pairs[0][0], row.label[0])
+    if not first.is_known:
+        for answer in row.label[1:]:
+            other = _place_in(row.pairs[0][0], answer)
+            if other.is_known:
+                return other._replace(fault="%s, another one is learned" % first.fault)
+    return first
+
+
+def _place_in(context, answer):
+    text, given = answer
     if given is not None and given >= 0 and context.startswith(text, given):
         start, end, error = given, given + len(text), None
     else:

@@ -8,50 +8,83 @@ from xlnet.errors import UserError
 from xlnet.tasks.files import faults, readers
 from xlnet.tokenization.tokenizer import is_text
 
-_JUDGEMENT = "query 0 document relevance"       # a line of qrels
+# Lines of files. As in trec_eval further columns, empty lines and comments do not count.
+_JUDGEMENT, _RANKED = "query 0 document relevance", "query Q0 document rank score name"
+
+# In place of the relevance of a document whose query has no judgement at all.
+UNJUDGED = object()
 
 
 def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
-    return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
-                       lambda cells: cells[3], {})
+    return _join_texts(task, path, _split(path, lines, _JUDGEMENT), lambda cells: cells[3], {})
 
 
 def _read_run(task, path, lines):
     """Documents to rank, `query Q0 document rank score name` on each line.
 
-    Their relevance is in a file of judgements with the same name and .qrels, 0 for documents that
-    it does not have; without the file there is none. As metrics count them, the relevance of
-    relevant documents that are not in the run is `Row.source` of their query's first row.
+    Their relevance is in a file of judgements with the same name and .qrels: 0 for a document that
+    it does not have, `UNJUDGED` for a query that it does not have. Without the file there is none.
+    As metrics count them, the relevance of relevant documents that are not in the run is
+    `Row.source` of their query's first row.
     """
-    qrels, judged = readers.stem(path) + ".qrels", None
-    if path != "-" and os.path.exists(qrels):
-        lists = [_split(line, _JUDGEMENT)
-                 for line in readers.read_lines(qrels, "judgements", task.encoding)]
-        faults.refuse(("%s:%d" % (qrels, i), cells) for i, cells in enumerate(lists, 1)
-                      if isinstance(cells, str))
-        judged = {(cells[0], cells[2]): cells[3] for cells in lists}
-    rows = [_split(line, "query Q0 document rank score name") for line in lines]
-    retrieved = {(cells[0], cells[2]) for cells in rows if isinstance(cells, list)}
+    rows = _split(path, lines, _RANKED)
+    qrels = qrels_of(path)
+    if path == "-" or not os.path.exists(qrels):
+        return _join_texts(task, path, rows, lambda cells: None, {})
+    judged = _judgements(task, qrels)
+    queries = {query for query, _ in judged}
+    retrieved = {(cells[0], cells[2]) for _, cells in rows if isinstance(cells, list)}
     missing: dict[str, list[float]] = {}
-    for (query, document), text in (judged or {}).items():
-        relevance, error = task.reader.parse_score(text)
-        if not error and relevance > 0 and (query, document) not in retrieved:
-            missing.setdefault(query, []).append(relevance)
-    return _join_texts(
-        task, path, rows,
-        lambda cells: None if judged is None else judged.get((cells[0], cells[2]), "0"), missing)
+    for (query, document), degree in judged.items():
+        if degree > 0 and (query, document) not in retrieved:
+            missing.setdefault(query, []).append(degree)
+
+    def relevance(cells):
+        if cells[0] not in queries:
+            return UNJUDGED
+        return "%d" % judged.get((cells[0], cells[2]), 0)
+    return _join_texts(task, path, rows, relevance, missing)
 
 
-def _split(line, expected):
-    """The cells of a line between spaces, or an error."""
-    cells, count = line.split(), len(expected.split())
-    return cells if len(cells) == count else "%d column(s), expected %d: %s" % (
-        len(cells), count, expected)
+def qrels_of(path: str) -> str:
+    """The file of judgements that belongs to a run."""
+    return readers.stem(path) + ".qrels"
+
+
+def _judgements(task, path):
+    """Dict of (query, document) to relevance; refuses a file with errors."""
+    found: dict[tuple[str, str], float] = {}
+    errors = faults.Found()
+    lines = readers.read_lines(path, "judgements", task.encoding)
+    for number, cells in _split(path, lines, _JUDGEMENT):
+        if isinstance(cells, str):
+            relevance, error = 0.0, cells
+        elif (cells[0], cells[2]) in found:
+            error = "duplicate document '%s' of query '%s'" % (cells[2], cells[0])
+        else:
+            relevance, error = task.reader.parse_score(cells[3])
+        if error:
+            errors.add("%s:%d" % (path, number), error)
+        else:
+            found[cells[0], cells[2]] = relevance
+    errors.refuse()
+    return found
+
+
+def _split(path, lines, expected):
+    """(number of the line, its cells between spaces, or an error) of each line."""
+    count = len(expected.split())
+    rows = [(number, line.split()) for number, line in enumerate(lines, 1)
+            if line.strip() and not line.startswith("#")]
+    if not rows:
+        raise UserError("%s: no lines besides comments, expected %s" % (path, expected))
+    return [(number, cells if len(cells) >= count else "%d column(s), expected %d: %s" % (
+        len(cells), count, expected)) for number, cells in rows]
 
 
 def _join_texts(task, path, rows, relevance, sources):
-    """The `Table` of a ranking, of lines that name query and document.
+    """The `Table` of a ranking, of `_split` lines that name query and document.
 
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, next to the file NAME.
     relevance: function of a line's cells.
@@ -65,7 +98,8 @@ def _join_texts(task, path, rows, relevance, sources):
         os.path.basename(readers.stem(path)) + ".queries.tsv",)
     paths = [readers.find_file(directory, (*own_queries, "queries.tsv")),
              os.path.join(directory, "documents.tsv")]
-    texts = [_read_texts(task, each, {cells[column] for cells in rows if isinstance(cells, list)})
+    texts = [_read_texts(task, each, {cells[column] for _, cells in rows
+                                      if isinstance(cells, list)})
              for each, column in zip(paths, (0, 2))]
 
     def join(cells):
@@ -77,7 +111,8 @@ def _join_texts(task, path, rows, relevance, sources):
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
-    return readers.Table(columns, readers.by_line(path, enumerate(map(join, rows), 1)), sources)
+    return readers.Table(columns, readers.by_line(path, (
+        (number, join(cells)) for number, cells in rows)), sources)
 
 
 def _read_texts(task, path, wanted):

@@ -11,7 +11,8 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.metrics import intervals, split_metrics
+from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 from xlnet.tasks.types.task import Row, Task
 
@@ -36,20 +37,27 @@ class Evaluation:
         """Logs and returns the metrics of predictions that ignore the examples, a dict of
         floats."""
         scorer = self._task.scorer
-        result = scorer.baseline(scorer.truth(rows))
+        result = scorer.baseline(scorer.gold_labels(rows))
         self.report(split, scorer.baseline_words, result, rows)
         return result
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
-        and `collapsed`, a message, if the predictions are degenerate, always the same."""
+        """The task's metrics and the mean loss of the predictions for a split, a dict of floats.
+
+        Also `interval`, the 95 % interval of the main metric, if there are few rows; and
+        `collapsed`, a message, if the predictions are degenerate, always the same.
+        """
         scorer, values = self._task.scorer, predictions.values
-        truth = scorer.truth(rows)
+        truth = scorer.gold_labels(rows)
         result = scorer.evaluate(values, truth, self._threshold)
         if scorer.why_undefined(truth):
             result.update(dict.fromkeys(self._task.metrics, math.nan))
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        collapsed = scorer.collapsed(values, truth, self._threshold)
+        interval = intervals.interval(self._task, values, rows, self._threshold,
+                                      result[self._task.metrics[0]])
+        if interval:
+            result["interval"] = list(interval)
+        collapsed = scorer.constant_prediction(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
 
     def mean(self, results: Sequence[dict]) -> dict:
@@ -65,17 +73,21 @@ class Evaluation:
         a split."""
         scorer = self._task.scorer
         numbers = "  ".join("%s %s" % (name, in_words(value)) for name, value in result.items()
-                            if name != "collapsed")
-        for name, value in result.items():
-            is_undefined = name in self._task.metrics and math.isnan(value)
+                            if name not in ("collapsed", "interval"))
+        for name in self._task.metrics:
+            is_undefined = name in result and math.isnan(result[name])
             is_constant = what == scorer.baseline_words
             if is_undefined and not is_constant and (split, name) not in self._explained:
                 self._explained.add((split, name))
                 _log.warning("note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
-                             self._task.name, split, name, scorer.why_undefined(scorer.truth(rows))
+                             self._task.name, split, name,
+                             scorer.why_undefined(scorer.gold_labels(rows))
                              or split_metrics.why_undefined(name))
-        _log.info("eval %s %s  %s  %s  (%d rows)%s", self._task.name, split, what, numbers, len(
-            rows), "  degenerate: " + result["collapsed"] if "collapsed" in result else "")
+        interval = "  95 %% interval of %s: %.4f to %.4f" % (
+            self._task.metrics[0], *result["interval"]) if "interval" in result else ""
+        degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""
+        _log.info("eval %s %s  %s  %s  (%d rows)%s%s", self._task.name, split, what, numbers,
+                  len(rows), interval, degenerate)
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict], best: Optional[dict]) -> None:
@@ -95,11 +107,16 @@ class Evaluation:
                 "best_step": best["step"] if best else None, "checkpoints": results})
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes the confusion matrix as text and as a plot, if the task type has them; values: as
-        in `contract.Predictions`."""
+        """Writes the wrong predictions, and the confusion matrix as text and as a plot, if the task
+        type has them; values: as in `contract.Predictions`."""
         scorer = self._task.scorer
         directory = self._directory
-        text = scorer.table(values, scorer.truth(rows), self._threshold, os.path.join(
+        if directory:
+            path = os.path.join(directory, "errors_%s.tsv" % split)
+            _log.info("wrong predictions %s %s  %d of %d rows, the worst first: %s",
+                      self._task.name, split, prediction_files.write_errors(
+                          path, self._task, rows, values, self._threshold), len(rows), path)
+        text = scorer.table(values, scorer.gold_labels(rows), self._threshold, os.path.join(
             directory, "confusion_%s.png" % split) if directory else None)
         if text is None:
             return

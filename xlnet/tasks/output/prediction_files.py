@@ -8,10 +8,11 @@ from __future__ import annotations
 import collections
 import csv
 import io
+import itertools
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet import files
@@ -62,6 +63,40 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             return
         files.write_lines(path, _submission(task, rows, values, threshold))
         _log.info("for the %s server: %s", server, path)
+
+
+def has_query_names(task: Task) -> bool:
+    """Whether rows have the name of a query; that of questions is their context."""
+    return task.query is not None and task.query not in task.text_a
+
+
+def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
+                 threshold: float) -> int:
+    """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
+    number. Arguments as of `write`; no row was skipped."""
+    wrong = [(number, case) for number, case in enumerate(
+        task.scorer.compare(rows, values, threshold)) if case.error]
+    wrong.sort(key=lambda one: -one[1].error)
+    # Functions of a row's number, the row and its `Case`, by column.
+    columns: dict[str, Callable[[int, Row, Any], str]] = {
+        "row": lambda number, row, case: str(number + 1),
+        "id": lambda number, row, case: row.id}
+    if has_query_names(task):
+        columns["query"] = lambda number, row, case: row.query
+    columns.update({
+        "error": lambda number, row, case: "%.6g" % case.error,
+        "gold": lambda number, row, case: case.gold,
+        "predicted": lambda number, row, case: case.predicted,
+        "probability": lambda number, row, case: (
+            "" if case.probability is None else "%.6f" % case.probability),
+        "text_a": lambda number, row, case: row.pairs[0][0]})
+    if task.text_b or task.choices:         # the texts of all choices
+        columns["text_b"] = lambda number, row, case: " | ".join(dict.fromkeys(
+            text for _, text in row.pairs if text))
+    files.write_lines(path, itertools.chain([_line(columns)], (
+        _line(cell(number, rows[number], case) for cell in columns.values())
+        for number, case in wrong)))
+    return len(wrong)
 
 
 def _submission(task, rows, values, threshold):

@@ -54,6 +54,7 @@ class Entity(NamedTuple):
     text: str
     start: int
     end: int
+    score: Optional[float] = None       # the mean probability of its tags
 
 
 class Tagged(NamedTuple):
@@ -64,7 +65,7 @@ class Tagged(NamedTuple):
 
 
 def served(result: Any, names: Any) -> dict[str, Any]:
-    """A result of `Scorer.results` by the names of `Head.served`, as of an exported model.
+    """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model.
 
     Args:
       names: of all labels.
@@ -89,5 +90,6 @@ def served(result: Any, names: Any) -> dict[str, Any]:
         return {"words": list(result.words), "tags": list(result.tags),
                 "entity_labels": [each.label for each in result.entities],
                 "entity_starts": [each.start for each in result.entities],
-                "entity_ends": [each.end for each in result.entities]}
+                "entity_ends": [each.end for each in result.entities],
+                "entity_scores": [each.score for each in result.entities]}
     return {"score": result}

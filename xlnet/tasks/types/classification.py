@@ -73,27 +73,34 @@ class ClassificationHead(contract.Head):
         return nn.dense(nn.summary(), len(self.task.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
+        import tensorflow.compat.v1 as tf
         labels = features["label_ids"]                                        # int32 [B]
         options = options or LossOptions()
         loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
         if options.class_weights is not None:
-            loss *= nn.tf.gather(nn.tf.constant(options.class_weights, nn.tf.float32), labels)
+            loss *= tf.gather(tf.constant(options.class_weights, tf.float32), labels)
         return loss
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        return {"values": nn.tf.nn.softmax(logits)}
+        import tensorflow.compat.v1 as tf
+        return {"values": tf.nn.softmax(logits)}
 
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        return weights_of(text, self.task, None if rows is None else collections.Counter(
+            row.label for row in rows))
+
+
+class ClassificationExport(contract.Export):
+    """The label, and the probabilities of all."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        import tensorflow.compat.v1 as tf
         values = outputs["values"]
         ids = tf.argmax(values, axis=1)
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
         return {"label": tf.gather(tf.constant(self.task.class_names), ids),
                 "probabilities": values}
-
-    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        return weights_of(text, self.task, None if rows is None else collections.Counter(
-            row.label for row in rows))
 
 
 class ClassificationScorer(contract.Scorer):
@@ -123,7 +130,8 @@ class ClassificationScorer(contract.Scorer):
         is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
         return contract.constant_baseline(self, is_most_frequent.astype(np.float64), truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
         if not differ(truth) or differ(decisions):
@@ -149,7 +157,8 @@ class ClassificationScorer(contract.Scorer):
 
 
 CLASSIFICATION = contract.TaskType("classification", ClassificationReader, ClassificationHead,
-                                   ClassificationScorer, has_labels=True, asked_by="task_name")
+                                   ClassificationScorer, has_labels=True, asked_by="task_name",
+                                   export=ClassificationExport)
 
 
 # ---- for all types with labels

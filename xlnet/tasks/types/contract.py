@@ -1,14 +1,15 @@
 """The contract of a task type: three small objects that are made for a task.
 
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
-its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A new task type is
-one file with a subclass of each, or a standard one where that fits, and a `TaskType` that names
-them. Put it into `registry.TASK_TYPES`, where saved models look it up, and into a `Task`. A type
-must define the methods that raise NotImplementedError. The others suit the plain case: one text or
-pair of texts in a row, one array as the output.
+its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
+is for types whose exported model is not the plain case. A new task type is one file with a subclass
+of each, or a standard one where that fits, and a `TaskType` that names them. Put it into
+`registry.TASK_TYPES`, where saved models look it up, and into a `Task`. A type must define the
+methods that raise NotImplementedError. The others suit the plain case: one text or pair of texts in
+a row, one array as the output.
 
-Task types do not import TensorFlow. Build the output layer from `nn` (`network.heads.HeadBuilder`);
-`nn.tf` is TensorFlow.
+Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods that
+use it: files are read and checked without it.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -27,10 +28,11 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.prediction_files import PredictionFile, tsv
+from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.types.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
+_LEAST_ERROR = 1e-9
 LABELS_SHOWN = 20    # maximum number of labels that are named, and whose tables are shown
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
@@ -43,30 +45,15 @@ LossOptions = collections.namedtuple("LossOptions", "label_smoothing class_weigh
 Predictions = collections.namedtuple("Predictions", "values loss")
 
 
+# A prediction next to its gold label, both as text, of one row. probability: of the prediction;
+# None: the type has none. error: 0 if it is right, else above 0, the higher the worse. gold and
+# error of a row without a label are "" and 0.
+Case = collections.namedtuple("Case", "gold predicted probability error")
+
+
 @dataclasses.dataclass(frozen=True)
 class NoOptions:
     """The options of a task type that has none."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskType:
-    """A task type. The last three fields serve the flags for your own files and are optional."""
-    name: str                               # in task.json and in `registry.TASK_TYPES`
-    reader: type[Reader]
-    head: type[Head]
-    scorer: type[Scorer]
-    options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
-    has_labels: bool = False                # whether a task has a list of labels
-    verb: str = "classify"                  # the method of a loaded model that calls it
-    program: str = "xlnet classify"         # that trains it
-    # The setting that chooses the type if it is not empty; the first such type of the registry is
-    # used. Each program has one with "task_name", which always has a value.
-    asked_by: Optional[str] = None
-    # settings (`FineTuningSettings`) -> dict of the fields of a `Task` that name columns of own
-    # files; None: those of a table.
-    own_columns: Optional[Callable[[Any], dict]] = None
-    # (task, settings) -> the task with the options of the settings.
-    configured: Optional[Callable[[Task, Any], Task]] = None
 
 
 class _Part:
@@ -171,24 +158,6 @@ class Reader(_Part):
         """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.text_b else ("text_a",)
 
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        """The same in the graph of an exported model: a dict of tensors [B, ...].
-
-        Args:
-          encoder: `serving.export.graph_encoding.GraphEncoder`.
-          text: function of a name of `texts`, and of further dimensions, to a string tensor
-            [B, ...].
-
-        Raises:
-          UserError: texts of this type cannot be encoded in the graph.
-        """
-        if type(self).encode is not Reader.encode \
-                or type(self).parse_pairs is not Reader.parse_pairs:
-            raise UserError("texts of task type %s cannot be encoded in the graph; serve the model "
-                            "directory (xlnet serve), or export with --signatures=ids"
-                            % self.task.type.name)
-        return encoder.records([[*map(text, self.texts), None][:2]])
-
 
 # ---- the output layer
 
@@ -237,16 +206,6 @@ class Head(_Part):
         return Predictions(*(mean_over_windows(outputs[name], windows)
                              for name in Predictions._fields))
 
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """The outputs of an exported model, by readable names: dict of tensors [B, ...].
-
-        Args:
-          outputs: as `outputs` returns them.
-          features: their inputs.
-          threshold: as for `Scorer.decide`.
-        """
-        return outputs
-
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """The weight of each label in the training loss, floats [L], or None.
 
@@ -292,12 +251,12 @@ class Scorer(_Part):
             raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
                 self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics)))
 
-    def truth(self, rows: Sequence[Row]) -> Any:
+    def gold_labels(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows."""
         return self.task.reader.label_array(rows)
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """The predicted labels, in the form of `truth`.
+        """The predicted labels, in the form of `gold_labels`.
 
         Args:
           threshold: minimum probability of a label of a multi-label task, and of the second one of
@@ -329,7 +288,8 @@ class Scorer(_Part):
         of the best constant one."""
         raise NotImplementedError
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """Describes predictions that do not depend on the text although the gold labels differ;
         None for others. threshold: as for `decide`."""
         return None
@@ -358,28 +318,106 @@ class Scorer(_Part):
         """The predicted labels or the score of each row as text."""
         raise NotImplementedError
 
-    def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, the rows' names under "id". Texts
-        of probabilities are made one at a time to save memory."""
-        return [("id", (row.id for row in rows)), (self.column, self.texts(values, threshold)),
-                *(("p_" + name, map("%.6f".__mod__, column))
-                  for name, column in zip(self.probabilities, np.asarray(values).T))]
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[Case]:
+        """Yields the `Case` of each row. By default a prediction is wrong if its text is not that
+        of the label, and worse the less probable the label was."""
+        places = {name: place for place, name in enumerate(self.probabilities)}
+        for row, predicted, found in zip(rows, self.texts(values, threshold), values):
+            gold = "" if row.label is None else str(row.label)
+            probability = float(found[places[predicted]]) if predicted in places else None
+            error = float(row.label is not None and predicted != gold)
+            if error and gold in places:
+                error = max(1 - float(found[places[gold]]), _LEAST_ERROR)
+            yield Case(gold, predicted, probability, error)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The `PredictionFile`s to write, the main one first.
+        """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
+        predictions, probabilities and, if some row has one, the gold labels.
 
         Args:
           rows: n and those without texts, which were skipped and have no values.
         """
         answered = kept(row for row in rows if row.pairs)
-        return [PredictionFile("tsv", None, tsv(self.columns(
-            answered, checked(self, values, len(answered)), threshold), rows))]
+        values = checked(self, values, len(answered))
+        # Texts are made one at a time to save memory.
+        columns = [("id", (row.id for row in answered)),
+                   (self.column, self.texts(values, threshold)),
+                   *(("p_" + name, map("%.6f".__mod__, column))
+                     for name, column in zip(self.probabilities, values.T))]
+        if has_query_names(self.task):
+            columns.insert(0, ("query", (row.query for row in answered)))
+        if any(row.label is not None for row in answered):
+            columns.append(("gold", (case.gold for case in self.compare(
+                answered, values, threshold))))
+        return [PredictionFile("tsv", None, tsv(columns, rows))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.output.results`."""
         return list(self.texts(checked(self, values, len(rows)), threshold))
+
+
+# ---- an exported model
+
+class Export(_Part):
+    """The graph of an exported model. A type without it has the inputs of a text or a pair of
+    texts, and the outputs of its `Head`."""
+
+    def features(self, encoder: Any, text: Callable) -> dict:
+        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...].
+
+        Args:
+          encoder: `serving.export.graph_encoding.GraphEncoder`.
+          text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
+            [B, ...].
+
+        Raises:
+          UserError: texts of this type cannot be encoded in the graph.
+        """
+        reader = self.task.reader
+        if type(reader).encode is not Reader.encode \
+                or type(reader).parse_pairs is not Reader.parse_pairs:
+            raise UserError("texts of task type %s cannot be encoded in the graph; serve the model "
+                            "directory (xlnet serve), or export with --signatures=ids"
+                            % self.task.type.name)
+        return encoder.records([[*map(text, reader.texts), None][:2]])
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        """The outputs by readable names: dict of tensors [B, ...].
+
+        Args:
+          outputs: as `Head.outputs` returns them.
+          features: their inputs.
+          threshold: as for `Scorer.decide`.
+        """
+        return outputs
+
+
+# ---- a task type
+
+@dataclasses.dataclass(frozen=True)
+class TaskType:
+    """A task type. `asked_by`, `own_columns` and `configured` serve the flags for your own files;
+    they are optional."""
+    name: str                               # in task.json and in `registry.TASK_TYPES`
+    reader: type[Reader]
+    head: type[Head]
+    scorer: type[Scorer]
+    options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
+    has_labels: bool = False                # whether a task has a list of labels
+    verb: str = "classify"                  # the method of a loaded model that calls it
+    program: str = "xlnet classify"         # that trains it
+    # The setting that chooses the type if it is not empty; the first such type of the registry is
+    # used. Each program has one with "task_name", which always has a value.
+    asked_by: Optional[str] = None
+    # settings (`FineTuningSettings`) -> dict of the fields of a `Task` that name columns of own
+    # files; None: those of a table.
+    own_columns: Optional[Callable[[Any], dict]] = None
+    # (task, settings) -> the task with the options of the settings.
+    configured: Optional[Callable[[Task, Any], Task]] = None
+    export: type[Export] = Export           # not needed in the plain case
 
 
 # ---- for the methods of all types

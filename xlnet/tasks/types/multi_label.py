@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -155,12 +155,18 @@ class MultiLabelHead(ClassificationHead):
         options = options or LossOptions()
         if options.label_smoothing:
             labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
-        return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
+        import tensorflow.compat.v1 as tf
+        return tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        return {"values": nn.tf.sigmoid(logits)}
+        import tensorflow.compat.v1 as tf
+        return {"values": tf.sigmoid(logits)}
 
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+
+class MultiLabelExport(contract.Export):
+    """Whether each label is one of the text's, and its probability."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
         return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
 
@@ -191,7 +197,8 @@ class MultiLabelScorer(contract.Scorer):
         """The frequency of each label as its probability."""
         return contract.constant_baseline(self, np.mean(truth, axis=0), truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """One set of labels for all rows."""
         if not differ(truth) or differ(self.decide(values, threshold)):
             return None
@@ -209,6 +216,25 @@ class MultiLabelScorer(contract.Scorer):
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return list(map(self.options.separator.join, self._names(values, threshold)))
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """Probability and error are those of one label, the one with the worst decision, or else
+        the least sure one. The error is the distance of its probability from 0 or 1."""
+        truth = np.asarray(self.gold_labels(rows))
+        certain = self.task.with_options(thresholds="").scorer
+        for row, gold, labels, predicted, decision, found in zip(
+                rows, certain.texts(truth, THRESHOLD), truth, self.texts(values, threshold),
+                self.decide(values, threshold), np.asarray(values)):
+            if row.label is None:
+                yield contract.Case("", predicted, None, 0.0)
+                continue
+            is_wrong = labels != decision
+            of_decision = np.where(decision > 0, found, 1 - found)
+            worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1)) if is_wrong.any() \
+                else np.argmin(of_decision)
+            yield contract.Case(gold, predicted, float(of_decision[worst]), float(
+                max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))
@@ -229,7 +255,7 @@ def _configured(task: Task, settings: Any) -> Task:
 
 MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
                                 MultiLabelOptions(), has_labels=True, configured=_configured,
-                                asked_by="multi_label")
+                                asked_by="multi_label", export=MultiLabelExport)
 
 
 # ---- lists in a cell

@@ -18,6 +18,7 @@ from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
 from xlnet.tasks.types.classification import (
+    ClassificationExport,
     ClassificationHead,
     ClassificationReader,
     ClassificationScorer,
@@ -134,11 +135,6 @@ class ChoiceReader(ClassificationReader):
     def texts(self) -> tuple[str, ...]:
         return (*super().texts, "choices")
 
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
-                               text("choices", len(self.task.class_names)),
-                               self.options.fills_gaps)
-
 
 class ChoiceHead(ClassificationHead):
     """A softmax over the answers, which share the weights of their score."""
@@ -152,24 +148,34 @@ class ChoiceHead(ClassificationHead):
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,C]"""
-        tf, summary, count = nn.tf, nn.summary(), len(self.task.class_names)
+        import tensorflow.compat.v1 as tf
+        summary, count = nn.summary(), len(self.task.class_names)
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
         scores = tf.reshape(scores, [-1, count])
-        return tf.where_v2(_is_there(tf, features, count), scores,
+        return tf.where_v2(_is_there(features, count), scores,
                            tf.constant(_ABSENT, scores.dtype))
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """Labels are smoothed over the answers that a row has."""
+        import tensorflow.compat.v1 as tf
         smoothing = options.label_smoothing if options else 0.0
         loss = super().loss(nn, logits, features, None)
         if smoothing:
-            tf = nn.tf
-            is_there = _is_there(tf, features, len(self.task.class_names))
+            is_there = _is_there(features, len(self.task.class_names))
             log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.)
             mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
             loss = (1 - smoothing) * loss - smoothing * mean
         return loss
+
+
+class ChoiceExport(ClassificationExport):
+    """As of a classification, of a text and its answers."""
+
+    def features(self, encoder: Any, text: Callable) -> dict:
+        return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
+                               text("choices", len(self.task.class_names)),
+                               self.options.fills_gaps)
 
 
 class ChoiceScorer(ClassificationScorer):
@@ -185,11 +191,12 @@ class ChoiceScorer(ClassificationScorer):
 
 MULTIPLE_CHOICE = TaskType("multiple_choice", ChoiceReader, ChoiceHead, ChoiceScorer,
                            ChoiceOptions(), has_labels=True, verb="choose",
-                           asked_by="choice_columns")
+                           asked_by="choice_columns", export=ChoiceExport)
 
 
-def _is_there(tf, features, count):
+def _is_there(features, count):
     """Whether each of `count` answers exists, and is not padding: bool [B,C]."""
+    import tensorflow.compat.v1 as tf
     padding = features["input_mask"]                                          # [B,C*T]
     return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
 

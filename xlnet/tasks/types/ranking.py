@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -15,12 +16,19 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import trec_files
+from xlnet.tasks.files import readers, trec_files
 from xlnet.tasks.files.row_store import digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked, refuse_nan
-from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
+from xlnet.tasks.types.contract import THRESHOLD, Case, LossOptions, TaskType, checked, refuse_nan
+from xlnet.tasks.types.regression import (
+    RegressionExport,
+    RegressionHead,
+    RegressionReader,
+    RegressionScorer,
+)
 from xlnet.tasks.types.task import Row, Task
+
+_log = logging.getLogger(__name__)
 
 PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different relevance
 RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
@@ -44,6 +52,27 @@ class RankingReader(RegressionReader):
     @property
     def unit(self) -> str:
         return "pairs" if self.options.pairwise else "rows"
+
+    def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
+        """Queries of a run without any judgement are left out where labels are needed, as
+        trec_eval does: their documents would count as not relevant."""
+        rows = super().read(path, need_labels, form)
+        if not need_labels or all(row.label is not None for row in rows):
+            return rows
+        judged = kept(row for row in rows if row.label is not None)
+        runs = ", ".join(each for each in readers.each_path(path))
+        qrels = ", ".join(map(trec_files.qrels_of, readers.each_path(path)))
+        if not judged:
+            raise UserError("%s: no query has a judgement in %s" % (runs, qrels))
+        queries, left = (len({row.query for row in each}) for each in (rows, judged))
+        _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out", runs,
+                     queries - left, queries, qrels)
+        return judged
+
+    def parse_label(self, cells: list) -> tuple:
+        """None, without an error, for a query without judgements."""
+        is_unjudged = bool(cells) and cells[0] is trec_files.UNJUDGED
+        return (None, None) if is_unjudged else super().parse_label(cells)
 
     def parse_score(self, text: str) -> tuple:
         """An integer; below 0, which TREC has for junk, counts as 0."""
@@ -91,7 +120,8 @@ class RankingHead(RegressionHead):
         scores = super().logits(nn, features, is_training)
         if self.num_choices(is_training) == 1:
             return scores
-        pairs = nn.tf.reshape(scores, [-1, 2])
+        import tensorflow.compat.v1 as tf
+        pairs = tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
@@ -111,14 +141,14 @@ class RankingScorer(RegressionScorer):
     baseline_words = "random order"
 
     def check_metric(self, name: str) -> None:
-        if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),
-                            name):
-            raise UserError("metric: task %s has no %s (metrics: map, %s, with any k)" % (
-                self.task.name, name, ", ".join("%s@k" % each for each in MEASURES)))
+        if _measure_of(name) is None:
+            raise UserError("metric: task %s has no %s (metrics: %s; %s, with any k)" % (
+                self.task.name, name, ", ".join(_WITHOUT_CUTOFF), ", ".join(
+                    [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL])))
 
-    def truth(self, rows: Sequence[Row]) -> Judged:
+    def gold_labels(self, rows: Sequence[Row]) -> Judged:
         queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
-        return Judged(super().truth(rows), queries, [
+        return Judged(super().gold_labels(rows), queries, [
             np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
     def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
@@ -140,12 +170,28 @@ class RankingScorer(RegressionScorer):
                             self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
-    def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
-        return super().collapsed(values, truth.relevance)
+    def constant_prediction(self, values: Any, truth: Judged,
+                            threshold: float = THRESHOLD) -> Optional[str]:
+        return super().constant_prediction(values, truth.relevance)
 
-    def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
-        """`query id score`"""
-        return [("query", (row.query for row in rows)), *super().columns(rows, values, threshold)]
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[Case]:
+        """The prediction is the rank; the error, the fraction of the query's documents of another
+        relevance that are on the wrong side of the document."""
+        relevance = super().gold_labels(rows)
+        ranks, counts, errors = (np.zeros(len(rows)) for _ in range(3))
+        for query in by_query(rows):
+            ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
+            counts[query] = len(query)
+            mine, rank = relevance[query], ranks[query]
+            is_better = mine[:, None] > mine
+            is_wrong = is_better & (rank[:, None] > rank)
+            errors[query] = (is_wrong | is_wrong.T).sum(axis=1) / np.maximum(
+                (is_better | is_better.T).sum(axis=1), 1)
+        for row, rank, count, error in zip(rows, ranks, counts, errors):
+            has_label = row.label is not None
+            yield Case("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count), None,
+                       float(error) if has_label else 0.0)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
@@ -161,7 +207,8 @@ def _configured(task: Task, settings: Any) -> Task:
 
 
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", asked_by="query_id_column", configured=_configured)
+                   verb="rank", asked_by="query_id_column", configured=_configured,
+                   export=RegressionExport)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
@@ -249,7 +296,7 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     A query without a relevant document counts as 0.
 
     Args:
-      names: "map", "ndcg@k" and the other `MEASURES`.
+      names: "map", "ndcg@k" and others of `_measure_of`.
       values: scores [n].
       judged: relevance below 0 counts as 0.
       highest: relevance of a perfect document, for ERR; 0: the highest that there is.
@@ -259,14 +306,23 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     highest = highest or np.concatenate([relevance, *judged.missing]).max()
     ranked = [(relevance[best_first(values, query)], missing)
               for query, missing in zip(judged.queries, judged.missing)]
-    return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
-            for name in names}
+    result = {}
+    for name in names:
+        measure, cutoff = _measure_of(name)
+        each = [measure(found, cutoff or len(found), np.concatenate([found, missing]), highest)
+                for found, missing in ranked]
+        result[name] = float(np.mean(each)) if name != "gm_map" else float(
+            np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
+    return result
 
 
-def _measure(name, relevance, missing, highest):
-    name, _, cutoff = name.partition("@")
-    judged = np.concatenate([relevance, missing])
-    return MEASURES[name](relevance, int(cutoff) if cutoff else len(relevance), judged, highest)
+def _measure_of(name):
+    """(function, cutoff; 0: none) of a measure's name; None: there is no such measure."""
+    if name in _WITHOUT_CUTOFF:
+        return _WITHOUT_CUTOFF[name], 0
+    found = re.fullmatch("(.+)([@_])([1-9][0-9]*)", name)
+    known = MEASURES if found and found[2] == "@" else _TREC_EVAL
+    return (known[found[1]], int(found[3])) if found and found[1] in known else None
 
 
 def _average_precision(relevance, cutoff, judged, highest):
@@ -311,7 +367,23 @@ def _err(relevance, cutoff, judged, highest):
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
 
-# By name: functions of (relevance [m] in the order of the scores, cutoff, relevance of all
-# documents of the query, highest relevance).
+def _success(relevance, cutoff, judged, highest):
+    return float((relevance[:cutoff] > 0).any())
+
+
+def _precision_at_all(relevance, cutoff, judged, highest):
+    """The precision among as many documents as are relevant."""
+    count = int(np.count_nonzero(judged))
+    return np.count_nonzero(relevance[:count]) / max(count, 1)
+
+
+# By name, with @k behind it: functions of (relevance [m] in the order of the scores, cutoff,
+# relevance of all documents of the query, highest relevance).
 MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err, "mrr": _reciprocal_rank,
-            "p": _precision, "recall": _recall, "trec_ndcg": _trec_ndcg}
+            "p": _precision, "recall": _recall, "success": _success, "trec_ndcg": _trec_ndcg}
+# The same under the names of trec_eval, with _k behind it; and measures of all documents.
+_TREC_EVAL = {"map_cut": _average_precision, "P": _precision, "recall": _recall,
+              "success": _success, "ndcg_cut": _trec_ndcg}
+_WITHOUT_CUTOFF = {"map": _average_precision, "gm_map": _average_precision,
+                   "recip_rank": _reciprocal_rank, "Rprec": _precision_at_all}
+_LEAST = 1e-5       # of an average precision in the geometric mean, as in trec_eval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -49,16 +49,22 @@ class RegressionHead(contract.Head):
         return (Feature("label_ids", (), "float"),)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        return nn.tf.squeeze(nn.dense(nn.summary(), 1, nn.scope + "/logit"), axis=-1)
+        import tensorflow.compat.v1 as tf
+        return tf.squeeze(nn.dense(nn.summary(), 1, nn.scope + "/logit"), axis=-1)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
-        return nn.tf.square(logits - features["label_ids"])
-
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        return {"score": outputs["values"]}
+        import tensorflow.compat.v1 as tf
+        return tf.square(logits - features["label_ids"])
 
     def words(self) -> str:
         return "scores"
+
+
+class RegressionExport(contract.Export):
+    """The score."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        return {"score": outputs["values"]}
 
 
 class RegressionScorer(contract.Scorer):
@@ -73,7 +79,8 @@ class RegressionScorer(contract.Scorer):
         """The mean score."""
         return contract.constant_baseline(self, np.mean(truth), truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """Scores of almost no spread."""
         if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
             return None
@@ -86,10 +93,18 @@ class RegressionScorer(contract.Scorer):
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return ["%.6f" % value for value in values]
 
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The error is the absolute difference."""
+        for row, predicted, value in zip(rows, self.texts(values, threshold), values):
+            error = 0.0 if row.label is None else abs(float(value) - row.label)
+            yield contract.Case("" if row.label is None else "%g" % row.label, predicted, None,
+                                error)
+
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """Floats."""
         return contract.checked(self, values, len(rows)).tolist()
 
 
 REGRESSION = contract.TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
-                               verb="score", asked_by="is_regression")
+                               verb="score", asked_by="is_regression", export=RegressionExport)

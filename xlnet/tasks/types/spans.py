@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -29,7 +29,7 @@ from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.types.task import Asked, Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +87,11 @@ class SpanReader(contract.Reader):
                     % (row.id, answer.start, len(context))
         return None
 
+    def row(self, id: str, asked: Asked) -> tuple:
+        if not (asked.text_b or "").strip():
+            return None, "the question is empty, expected a text"
+        return super().row(id, asked)
+
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no position; `read` has named them."""
         has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
@@ -128,7 +133,7 @@ class SpanHead(contract.Head):
         return question_windows.window_features(length // self.options.max_segments)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
-        tf = nn.tf
+        import tensorflow.compat.v1 as tf
         place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
         is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
             place, features["cls_index"][:, None])
@@ -161,17 +166,17 @@ class SpanHead(contract.Head):
     def _separate_head(self, nn, is_hidden, cls_index, num_starts):
         """The beam has ends within `max_answer_length` of the start. `cls_logits` is the logarithm
         of the ratio of the probabilities of no answer and of the best one."""
-        tf = nn.tf
+        import tensorflow.compat.v1 as tf
         both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
         start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
         outputs = {"start_log_probs": start, "end_log_probs": end}
         if num_starts:
             size = tf.shape(nn.sequence)[1]
             no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
-            best = _top(tf, _hide(start, no_text), num_starts)
+            best = _top(_hide(start, no_text), num_starts)
             length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
             fits = tf.cast((length >= 1) & (length <= self.options.max_answer_length), tf.float32)
-            ends = _top(tf, _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
+            ends = _top(_hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
                         self.options.end_n_top)
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             outputs["end_top_log_probs"], outputs["end_top_index"] = ends
@@ -180,26 +185,28 @@ class SpanHead(contract.Head):
         return outputs
 
     def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
-        tf, sequence = nn.tf, nn.sequence
+        import tensorflow.compat.v1 as tf
+        sequence = nn.sequence
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
         outputs = {"start_log_probs": tf.nn.log_softmax(start)}
         starts = true_start[:, None]
         if num_starts:
-            best = _top(tf, outputs["start_log_probs"], num_starts)
+            best = _top(outputs["start_log_probs"], num_starts)
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             starts = tf.concat([best.indices, starts], axis=1)                        # [B,S+1]
         ends = tf.nn.log_softmax(_hide(self._end_logits(nn, starts), is_hidden[:, None]))
         outputs["end_log_probs"] = ends[:, -1]
         if num_starts:
             outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
-                tf, ends[:, :-1], self.options.end_n_top)
+                ends[:, :-1], self.options.end_n_top)
         outputs["cls_logits"] = self._answerability(nn, tf.nn.softmax(start), cls_index)
         return outputs
 
     def _end_logits(self, nn, starts):
         """The logits of all ends given each start: int [B,k] -> [B,k,T]."""
-        tf, sequence = nn.tf, nn.sequence
+        import tensorflow.compat.v1 as tf
+        sequence = nn.sequence
         width = sequence.shape.as_list()[-1]
         last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
         at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,k,D]
@@ -209,7 +216,8 @@ class SpanHead(contract.Head):
 
     def _answerability(self, nn, start_probs, cls_index):
         """start_probs [B,T], cls_index int [B] -> logits [B] that there is no answer."""
-        tf, sequence = nn.tf, nn.sequence
+        import tensorflow.compat.v1 as tf
+        sequence = nn.sequence
         of_start = tf.einsum("btd,bt->bd", sequence, start_probs)
         of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
         with tf.variable_scope("answer_class"):
@@ -230,7 +238,7 @@ class SpanHead(contract.Head):
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
         """The arguments of `span_answers.join`."""
-        tf = nn.tf
+        import tensorflow.compat.v1 as tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
         return {
@@ -267,7 +275,7 @@ class SpanScorer(contract.Scorer):
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
     baseline_words = "sentence that shares most words"
 
-    def truth(self, rows: Sequence[Row]) -> Truth:
+    def gold_labels(self, rows: Sequence[Row]) -> Truth:
         has_none = any(row.label == () for row in rows)
         return Truth(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
 
@@ -308,6 +316,19 @@ class SpanScorer(contract.Scorer):
         rows = kept(row for row in rows if row.pairs)
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
             names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
+
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
+        rule = self.gold_labels(rows).rule
+        for row, answer in zip(rows, span_answers.answers(rows, values, 1, threshold)):
+            golds = squad_files.as_in_context(row) if row.label else []
+            scores = span_metrics.score(rule, [answer.text], [golds])
+            error = 1 - (scores.exact[0] + scores.f1[0]) / 2
+            probability = answer.best[0].probability * (1 - answer.null_probability) \
+                if answer.text else answer.null_probability
+            yield contract.Case(" | ".join(dict.fromkeys(golds)), answer.text, probability,
+                                0.0 if row.label is None else float(error))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)
@@ -365,7 +386,8 @@ def _hide(logits, is_hidden):
     return logits * (1 - is_hidden) + _HIDDEN * is_hidden
 
 
-def _top(tf, log_probs, count):
+def _top(log_probs, count):
     """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
+    import tensorflow.compat.v1 as tf
     padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
     return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)

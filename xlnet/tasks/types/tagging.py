@@ -5,15 +5,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Collection, Sequence
-from typing import Any, Optional
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
-from xlnet.tasks.files import faults, schemes, tagged_files
+from xlnet.tasks.files import (
+    faults,
+    schemes,
+    tagged_columns,
+    tagged_files,
+    tagged_json,
+    tagged_words,
+)
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
@@ -37,15 +44,21 @@ def _entity_metric(name):
 def _counts(decisions, rows):
     """Entities by label; those of a text are where its file has them, even inside of words."""
     return entity_metrics.by_label(
-        [tagged_files.located(row.source, schemes.spans(tags))
+        [tagged_words.located(row.source, schemes.spans(tags))
          for row, tags in zip(rows, decisions)],
-        [tagged_files.located(row.source, schemes.spans(row.label))
+        [tagged_words.located(row.source, schemes.spans(row.label))
          if row.source.entities is None else [tuple(entity) for entity in row.source.entities]
          for row in rows])
 
 
 def _accuracy(task, decisions, truth, values):
     return entity_metrics.accuracy(decisions, [row.label for row in truth])
+
+
+class Tags(NamedTuple):
+    """The predictions for a sentence of W words."""
+    ids: np.ndarray                 # int32 [W], of the tags
+    probabilities: np.ndarray       # float32 [W], of each tag alone, without regard to the others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +99,7 @@ class TaggingReader(contract.Reader):
         except UserError as e:
             raise UserError("%s: %s" % (path, e)) from None
         source = sentences[0].source
-        if isinstance(source, tagged_files.Lines):
+        if isinstance(source, tagged_words.Lines):
             # As found in the file; names stay.
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,) for names, column in (
@@ -146,6 +159,8 @@ class TaggingReader(contract.Reader):
         return rows
 
     def _row(self, index, sentence, fault):
+        if not sentence.words:          # a skipped one
+            return Row(str(index), (), None, source=sentence)
         tags = sentence.tags
         if tags is not None:
             tags = None if any(map(fault, set(tags))) else schemes.tags_of(
@@ -168,8 +183,8 @@ class TaggingReader(contract.Reader):
 
     def row(self, id: str, asked: Asked) -> tuple:
         try:
-            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
-                else tagged_files.of_words(asked.text_a)
+            sentence = tagged_words.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+                else tagged_words.of_words(asked.text_a)
         except ValueError as e:
             return None, str(e)
         return self._row(id, sentence, None), None
@@ -188,7 +203,8 @@ class TaggingHead(contract.Head):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean over the first pieces of the words of a record."""
-        tf, length = nn.tf, nn.tf.shape(logits)[1]                                # T'
+        import tensorflow.compat.v1 as tf
+        length = tf.shape(logits)[1]                                              # T'
         labels = features["label_ids"][:, -length:]                               # int32 [B,T']
         counts = (labels > 0) & (features["word_starts"][:, -length:] > 0)
         ids = tf.maximum(labels - 1, 0)
@@ -201,26 +217,28 @@ class TaggingHead(contract.Head):
         return (loss / tf.maximum(count, 1.))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """int32 [B,T]: the tag of each word in the most probable legal sequence at its first piece,
-        -1 elsewhere."""
-        tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
+        """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
+        first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
+        import tensorflow.compat.v1 as tf
+        starts, length = features["word_starts"], tf.shape(logits)[1]
         tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
             *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
-        tags = tf.pad(tags, [[0, 0], [tf.shape(starts)[1] - length, 0]])
-        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags))}
+        probabilities = tf.gather(tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0),
+                                  axis=2, batch_dims=2)                               # [B,T']
+        padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
+        tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
+        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
+                "probabilities": probabilities}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
-        """values: the tags of each row, a list of n arrays int32 [W]."""
+        """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
-        parts = np.split(outputs["values"], np.cumsum(windows)[:-1])
-        return contract.Predictions([part[part >= 0] for part in parts],
-                                    contract.mean_over_windows(outputs["loss"], windows))
-
-    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
-        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
-                                  outputs["values"] + 1)}
+        ids, probabilities = (np.split(outputs[name], np.cumsum(windows)[:-1])
+                              for name in ("values", "probabilities"))
+        return contract.Predictions(
+            [Tags(part[part >= 0], each[part >= 0]) for part, each in zip(ids, probabilities)],
+            contract.mean_over_windows(outputs["loss"], windows))
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -232,20 +250,29 @@ class TaggingHead(contract.Head):
             ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme)
 
 
+class TaggingExport(contract.Export):
+    """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
+
+    def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        import tensorflow.compat.v1 as tf
+        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
+                                  outputs["values"] + 1)}
+
+
 class TaggingScorer(contract.Scorer):
-    """A prediction is a tag's id for each word, int32 [W]. The gold labels are the rows."""
+    """A prediction is `Tags`. The gold labels are the rows."""
     default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
                    accuracy=_accuracy)
     baseline_words = "most frequent tag"
 
-    def truth(self, rows: Sequence[Row]) -> Sequence[Row]:
+    def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
         return [schemes.repaired([self.task.class_names[id] for id in ids],
-                                 self.options.learned_scheme) for ids in values]
+                                 self.options.learned_scheme) for ids, _ in values]
 
     def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, truth)
@@ -257,9 +284,11 @@ class TaggingScorer(contract.Scorer):
         """The most frequent tag."""
         counts = collections.Counter(tag for row in truth for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate([np.full(len(row.label), id) for row in truth], truth)
+        return self.evaluate([Tags(np.full(len(row.label), id), np.ones(len(row.label)))
+                              for row in truth], truth)
 
-    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(self, values: Any, truth: Any,
+                            threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words."""
         found, true = (set().union(*tags) for tags in (
             self.decide(values), [row.label for row in truth]))
@@ -269,21 +298,40 @@ class TaggingScorer(contract.Scorer):
               plot_path: Optional[str] = None) -> str:
         return entity_metrics.table(_counts(self.decide(values), truth))
 
+    def compare(self, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+        """The entities of a sentence; the probability is that of the least probable tag, the error
+        how many entities are missed or predicted wrongly."""
+        for row, tags, found in zip(rows, self.decide(values), values):
+            sentence = row.source
+            predicted = tagged_words.located(sentence, schemes.spans(tags))
+            gold = [] if row.label is None else tagged_words.located(
+                sentence, schemes.spans(row.label)) if sentence.entities is None else [
+                    tuple(entity) for entity in sentence.entities]
+            error = 0 if row.label is None else len(set(gold) ^ set(predicted))
+            texts = ["; ".join("%s: %s" % (each.label, each.text)
+                               for each in tagged_words.entities(sentence, spans))
+                     for spans in (gold, predicted)]
+            yield contract.Case(texts[0], texts[1], float(np.min(found.probabilities)),
+                                float(error))
+
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows of the file with one more column or key."""
-        _check_lengths(values, rows)
-        spans = Mapped(schemes.spans, self.decide(values))
+        _check_lengths(values, [row for row in rows if row.pairs])
+        decided = iter(self.decide(values))
+        spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
         places = Mapped(lambda row: row.source.source, rows)
-        tags = Mapped(lambda row, found: schemes.tags_of(
-            found, len(row.source.words), self.options.scheme), rows, spans)
-        if isinstance(next(iter(places)), tagged_files.JsonLine):
-            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans, tags))]
-        return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
+        tags = (None if found is None else schemes.tags_of(
+            found, len(row.source.words), self.options.scheme) for row, found in zip(rows, spans))
+        if isinstance(next(iter(places)), tagged_words.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_json.json_lines(places, spans, tags))]
+        return [PredictionFile("conll", None, tagged_columns.conll_lines(places, tags))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        return [tagged_files.tagged(row.source, schemes.spans(tags), self.options.scheme)
-                for row, tags in zip(rows, self.decide(values))]
+        return [tagged_words.tagged(row.source, schemes.spans(tags), self.options.scheme,
+                                    found.probabilities)
+                for row, tags, found in zip(rows, self.decide(values), values)]
 
 
 # ---- from the command line to a task
@@ -300,7 +348,7 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
 TAGGING = contract.TaskType(
     "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
     verb="tag", program="xlnet tag", asked_by="task_name", own_columns=_own_columns,
-    configured=_configured)
+    configured=_configured, export=TaggingExport)
 
 
 def _checked(sentences, fault, found, skips):
@@ -325,5 +373,5 @@ def _is_spaced(sentences):
 
 def _check_lengths(values, rows):
     """Raises ValueError unless each row has as many tags as words."""
-    if list(map(len, values)) != [len(row.source.words) for row in rows]:
+    if [len(found.ids) for found in values] != [len(row.source.words) for row in rows]:
         raise ValueError("the numbers of tags are not those of the words of rows")

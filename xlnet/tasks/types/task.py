@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from xlnet.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from xlnet.tasks.types.contract import Head, Reader, Scorer, TaskType
+    from xlnet.tasks.types.contract import Export, Head, Reader, Scorer, TaskType
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice; () for
 # a row to predict that was skipped. label: as of `Reader.parse_label`, or None if not known. query:
@@ -95,6 +95,10 @@ class Task:
     @functools.cached_property
     def head(self) -> Head:
         return self.type.head(self)
+
+    @functools.cached_property
+    def export(self) -> Export:
+        return self.type.export(self)
 
     @functools.cached_property
     def scorer(self) -> Scorer:

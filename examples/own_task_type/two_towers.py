@@ -6,15 +6,17 @@ those of a regression.
 """
 
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
+from xlnet.tasks.types.regression import (
+    RegressionExport,
+    RegressionHead,
+    RegressionReader,
+    RegressionScorer,
+)
 
 
 class TowersReader(RegressionReader):
     def parse_pairs(self, text_a, text_b, choices):
         return ((text_a, None), (text_b, None)), None       # two inputs of one text, not one of two
-
-    def graph_features(self, encoder, text):
-        return encoder.records([[text("text_a"), None], [text("text_b"), None]])
 
 
 class TowersHead(RegressionHead):
@@ -22,7 +24,8 @@ class TowersHead(RegressionHead):
         return 2                                            # C, as many as parse_pairs returns
 
     def logits(self, nn, features, is_training):
-        tf, vectors = nn.tf, nn.summary()                                             # [B*2,D]
+        import tensorflow.compat.v1 as tf
+        vectors = nn.summary()                                                        # [B*2,D]
         vectors = tf.math.l2_normalize(tf.reshape(vectors, [-1, 2, vectors.shape[-1]]), axis=2)
         return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)                   # [B]
 
@@ -32,4 +35,10 @@ class TowersScorer(RegressionScorer):
     column = "cosine"
 
 
-TWO_TOWERS = TaskType("two_towers", TowersReader, TowersHead, TowersScorer, verb="score")
+class TowersExport(RegressionExport):
+    def features(self, encoder, text):
+        return encoder.records([[text("text_a"), None], [text("text_b"), None]])
+
+
+TWO_TOWERS = TaskType("two_towers", TowersReader, TowersHead, TowersScorer, verb="score",
+                      export=TowersExport)

@@ -23,7 +23,7 @@ class Reader(contract.Reader):
             None, "grade '%s', expected one of %s" % (grade, ", ".join(self.task.labels)))
 
     def label_array(self, rows):
-        above = self.task.scorer.truth(rows)[:, None] > np.arange(len(self.task.labels) - 1)
+        above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(len(self.task.labels) - 1)
         return above.astype(np.float32)                                                # [n,L-1]
 
 
@@ -35,10 +35,12 @@ class Head(contract.Head):
         return nn.dense(nn.summary(), len(self.task.labels) - 1, nn.scope + "/logit")  # [B,L-1]
 
     def loss(self, nn, logits, features, options):
-        return nn.tf.reduce_sum(nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1)
+        import tensorflow.compat.v1 as tf
+        return tf.reduce_sum(nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1)
 
     def outputs(self, nn, logits, features):
-        return {"values": nn.tf.sigmoid(logits)}
+        import tensorflow.compat.v1 as tf
+        return {"values": tf.sigmoid(logits)}
 
 
 class Scorer(contract.Scorer):
@@ -52,7 +54,7 @@ class Scorer(contract.Scorer):
     def probabilities(self):
         return ["above_" + label for label in self.task.labels[:-1]]
 
-    def truth(self, rows):
+    def gold_labels(self, rows):
         return np.array([self.task.labels.index(row.label or self.task.labels[0]) for row in rows])
 
     def decide(self, values, threshold=contract.THRESHOLD):

@@ -1,0 +1,57 @@
+"""Confidence intervals of metrics: Wilson's of proportions, and the bootstrap of others."""
+
+import numpy as np
+import pytest
+
+from xlnet.tasks.metrics import intervals
+from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tasks.types.task import Row
+
+
+@pytest.mark.parametrize("right, count, low, high", [
+    # By the formula of Wikipedia, "Binomial proportion confidence interval".
+    (12, 12, 0.757506, 1.0), (0, 12, 0.0, 0.242494), (9, 10, 0.595850, 0.982124),
+    (50, 100, 0.403832, 0.596168)])
+def test_wilson(right, count, low, high):
+    assert intervals.wilson(right, count) == (pytest.approx(low, abs=1e-6),
+                                              pytest.approx(high, abs=1e-6))
+
+
+def rows_of(labels):
+    return [Row(str(i), (("x", "y"),), label) for i, label in enumerate(labels)]
+
+
+def test_a_dozen_right_predictions_say_little():
+    rows = rows_of(["entailment"] * 12)
+    values = np.tile([.9, .1], (12, 1))
+    assert intervals.interval(GLUE["rte"], values, rows, 0.5, 1.0) == intervals.wilson(12, 12)
+    many = rows_of(["entailment"] * 1001)
+    assert intervals.interval(GLUE["rte"], np.tile([.9, .1], (1001, 1)), many, 0.5, 1.0) is None
+    assert intervals.interval(GLUE["rte"], values, rows, 0.5, float("nan")) is None
+
+
+def test_a_bootstrap_has_the_spread_of_new_samples():
+    """Of a mean, where it is known."""
+    import dataclasses
+    random = np.random.default_rng(1)
+    task = dataclasses.replace(GLUE["sts-b"], metrics=("mae",))
+    true = random.random(200) * 5
+    values = true + random.normal(size=200)
+    value = float(np.mean(np.abs(values - true)))
+    low, high = intervals.interval(task, values, rows_of(true.tolist()), 0.5, value)
+    spread = np.std(np.abs(values - true)) / np.sqrt(200)
+    assert low < value < high and (high - low) / (2 * 1.96 * spread) == pytest.approx(1, abs=0.25)
+    assert (low, high) == intervals.interval(task, values, rows_of(true.tolist()), 0.5, value)
+
+
+def test_the_rows_of_a_query_stay_together():
+    """With one query there is one value; with several, those of their means."""
+    rows = [Row("d%d" % i, (("q", "t"),), float(i == 0), "q%d" % q)
+            for q in range(6) for i in range(3)]
+    values = np.array([3., 2., 1.] * 3 + [1., 2., 3.] * 3)
+    task = TASKS["ranking"]
+    found = intervals.interval(task, values, rows[:3], 0.5, 1.0)
+    assert found == (1.0, 1.0)
+    mean = task.scorer.evaluate(values, task.scorer.gold_labels(rows))[task.metrics[0]]
+    low, high = intervals.interval(task, values, rows, 0.5, mean)
+    assert 0.5 <= low < mean < high <= 1

@@ -1,0 +1,72 @@
+"""Confidence intervals of metrics: how little a small file says about a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.types.task import Row, Task
+
+SMALL = 200                     # rows up to which there is a bootstrap
+_SMALL_PROPORTION = 1000        # the same for a proportion, whose interval costs nothing
+_SAMPLES = 200                  # of the bootstrap
+
+
+def wilson(right: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a proportion (https://doi.org/10.1080/01621459.1927.10502953).
+
+    Args:
+      right: how many of `count` are right.
+    """
+    from scipy import stats
+    found = stats.binomtest(right, count).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
+             value: float) -> Optional[tuple[float, float]]:
+    """The 95 % interval of the task's main metric; None for many rows, for a user's own metric,
+    or if it is undefined.
+
+    Accuracy has Wilson's. Others have the percentiles of a bootstrap over rows, or over queries
+    where a task has some, as the rows of a query are not independent.
+
+    Args:
+      values: of the rows, as in `contract.Predictions`.
+      threshold: as in `Scorer.decide`.
+      value: of the metric.
+    """
+    name = task.metrics[0]
+    if not math.isfinite(value):
+        return None
+    if task.scorer.metrics.get(name) is split_metrics.accuracy and len(rows) <= _SMALL_PROPORTION:
+        return wilson(round(value * len(rows)), len(rows))
+    if not 1 < len(rows) <= SMALL or split_metrics.is_own(name):
+        return None
+    scorer = dataclasses.replace(task, metrics=(name,)).scorer
+    units: dict[Any, list[int]] = {}
+    for index, row in enumerate(rows):
+        units.setdefault(index if row.query is None else row.query, []).append(index)
+    groups, random, found = list(units.values()), np.random.default_rng(0), []
+    for _ in range(_SAMPLES):
+        chosen = [(copy, index) for copy, group in enumerate(
+            random.integers(len(groups), size=len(groups))) for index in groups[group]]
+        # A query that is chosen twice is two queries.
+        sample = [rows[index] if rows[index].query is None else
+                  rows[index]._replace(query="%d %s" % (copy, rows[index].query))
+                  for copy, index in chosen]
+        numbers = [index for _, index in chosen]
+        mine = [values[index] for index in numbers] if isinstance(values, list) else \
+            np.asarray(values)[numbers]
+        score = scorer.evaluate(mine, scorer.gold_labels(sample), threshold)[name]
+        if math.isfinite(score):
+            found.append(score)
+    if not found:
+        return None
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(low), float(high)
