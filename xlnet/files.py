@@ -16,6 +16,8 @@ from typing import IO, Any, Optional, Union
 from xlnet import encodings
 from xlnet.errors import UserError
 
+_LONGEST_POINTER = 1024     # [bytes] of Git LFS
+
 
 def make_directory(path: str) -> None:
     """Makes a directory, and those above it; it may exist.
@@ -124,14 +126,20 @@ def write_json(path: str, value: object, is_lasting: bool = True) -> None:
     write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"], is_lasting)
 
 
-def parse_json(text: Union[str, bytes]) -> Any:
-    """The value of JSON, as text or as UTF-8.
+def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
+    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16.
+
+    Args:
+      has_rows: NaN is null: Python and pandas write it for a missing value.
 
     Raises:
       ValueError: it is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+        return json.loads(
+            text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
+            parse_constant=(lambda name: None if name == "NaN" else float(name))
+            if has_rows else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -185,6 +193,11 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
+    if os.path.isfile(path) and os.path.getsize(path) < _LONGEST_POINTER:
+        with open(path, "rb") as f:
+            if f.read().startswith(encodings.LFS_POINTER):
+                raise UserError("%s: %s is a Git LFS pointer, not the file; run git lfs pull where "
+                                "it is from" % (what, path))
 
 
 def require_inside(path: str, root: str, whose: str) -> None:

@@ -21,8 +21,6 @@ from xlnet.settings.data import InputSettings
 _LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
 _LINES_TRIED = 20            # of them
 _GZIP = b"\x1f\x8b"
-_UNREAD = {b"PAR1": "a Parquet file", b"\x28\xb5\x2f\xfd": "packed with zstd",
-           b"BZh": "packed with bzip2", b"\xfd7zXZ": "packed with xz", b"PK\x03\x04": "a zip file"}
 _OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
 _ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
 
@@ -67,18 +65,17 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     name = path.lower()
     with files.open_binary(path) as f:
         head = f.read(_LOOKED_AT)
-        for start, what in _UNREAD.items():
-            if head.startswith(start):
-                raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; %s" % (
-                    path, what, "convert it to JSON lines" if start == b"PAR1" else "unpack it"))
+        f.seek(0)
+        _refuse_foreign(path, f)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise UserError("%s: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
                             % path)
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
         if head.startswith(_GZIP):
-            f.seek(0)
             with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+                f.seek(0)
                 head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
+                _refuse_foreign(path, io.BytesIO(head))
     ends_in_cr = b"\r" in head[:-1] and b"\n" not in head
     text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
     text = text.replace("\r", "\n") if ends_in_cr else text
@@ -88,6 +85,16 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     delimiter = _delimiter(path, text, field, extension, is_cut, is_quoted)
     kind = TABLE if delimiter else _kind(text.lstrip(), extension)
     return Form(kind, is_packed, ends_in_cr, delimiter or "", delimiter != "\t" or is_quoted)
+
+
+def _refuse_foreign(path, file):
+    """Raises UserError if an open file does not hold text or JSON."""
+    what = encodings.foreign(path, file)
+    file.seek(0)
+    if what is None and file.read(4) == b"PAR1":
+        what = "a Parquet file; convert it to JSON lines"
+    if what:
+        raise UserError("%s: %s; expected text or JSON lines, or .gz of these" % (path, what))
 
 
 def _kind(text, extension):

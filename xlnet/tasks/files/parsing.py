@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -142,13 +143,24 @@ def _read_table(task, path, need_labels, form, seen, first):
     table = readers.read_table(task, path, form)
     columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
-    found, count = faults.Found(), 0
+    found, count, rejected, formulas = faults.Found(), 0, faults.Found(), faults.Found()
     keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
 
     def checked():
         nonlocal count
-        for count, (place, values) in enumerate(table.rows, 1):
+        for place, values in table.rows:
+            if readers.is_blank(values):
+                if need_labels:         # spreadsheets leave them
+                    continue
+                if len(values) < len(columns or ()):
+                    values = "an empty row"     # predictions are aligned with the file
+            count += 1
             index, cells = first + count - 1, by_name(columns, values)
+            if need_labels and is_rejected(task, cells):
+                rejected.add(place, "answer is %s" % cells["answer"])
+                continue
+            if values == table.columns and len(values) > 1:
+                values = "the names of the columns again; are these files that were joined?"
             if columns is None and not isinstance(values, str):
                 keys.update(cells)
                 cells = {**dict.fromkeys(needed), **cells}
@@ -158,6 +170,10 @@ def _read_table(task, path, need_labels, form, seen, first):
                 error = task.reader.check_row(row, seen)
                 if table.sources:
                     row = row._replace(source=table.sources.pop(row.query, None))
+            for cell in filter(_FORMULA_ERROR.fullmatch, filter(None, [
+                    cells.get(name) for name in (*task.text_a, *task.text_b, *task.label)
+                    if isinstance(cells.get(name), str)])):
+                formulas.add(place, cell)
             if error:
                 found.add(place, error)
                 if task.skips_faults:
@@ -176,7 +192,21 @@ def _read_table(task, path, need_labels, form, seen, first):
             count, "" if need_labels else ", their answers are empty"))
     else:
         found.refuse()
+    rejected.note(path, "examples were rejected by their annotator and are left out")
+    formulas.note(path, "cells have an error of a spreadsheet instead of a value")
     return rows
+
+
+def is_rejected(task: Task, cells: dict) -> bool:
+    """Whether an annotator rejected or skipped a row, as Prodigy writes it; False where the task
+    itself uses the column."""
+    return cells.get("answer") in ("reject", "ignore") and "answer" not in (
+        *task.label, *task.text_a, *task.text_b, *task.choices)
+
+
+# Values of cells with an error in Excel, LibreOffice and Google's Sheets.
+_FORMULA_ERROR = re.compile(
+    r"#(N/A|NAME\?|REF!|VALUE!|DIV/0!|NUM!|NULL!|ERROR!|SPILL!|CALC!|FIELD!)|Err:5\d\d")
 
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
@@ -224,6 +254,8 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
     """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
     missing = next((name for name in needed if name not in cells), None)
     beyond = cells.get(None, [])
+    if task.label_at_end and beyond:
+        cells, beyond = {**cells, task.label[0]: beyond[-1]}, []
     if missing or any(beyond):
         return None, "%d column(s), expected %d" % (
             len(cells) - (None in cells) + len(beyond), len(columns))

@@ -11,12 +11,13 @@ import glob
 import itertools
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files, json_stream, tables
+from xlnet import encodings, files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, faults
 from xlnet.tasks.types.task import Task
@@ -24,7 +25,9 @@ from xlnet.tasks.types.task import Task
 _log = logging.getLogger(__name__)
 
 _FASTTEXT_MARK = "__label__"                # before each label of a line
-_FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
+# Between labels are spaces, commas or both; a comma inside of a name stays.
+_FASTTEXT_LABEL = re.compile(r"(?<![^\s,])%s(\S*?)(?:,+(?=\s|%s|$)|(?=\s|$))\s*" % (
+    2 * (_FASTTEXT_MARK,)))
 _NAMES_SHOWN = 20                           # of what a directory has
 
 # columns: names; None: each row has its own. rows: iterator of (place, values); values are a list
@@ -57,6 +60,14 @@ def to_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(to_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def to_number(text: str) -> float:
+    """The number in a text; NaN if it is not one. Python's own form 1_000 is not."""
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
 
 
 # --- Which file
@@ -137,10 +148,7 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
-# Forms that are not read, and the command that converts them.
-_PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
-FOREIGN = ("xlsx", "xls", "ods")
-_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
+FOREIGN = ("xlsx", "xls", "ods")        # forms that are not read
 
 
 # --- Forms of files
@@ -155,17 +163,15 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
         return {**TREES, **task.reader.trees}[task.tree](task, path)
     opened = decoding.opener(path, "task %s" % task.name)
     with opened() as file:
-        form = _STARTS.get(file.read(4), form or extension(path))
+        form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
     if form in FOREIGN:
-        raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
-                        "lines or Parquet, or convert it: %s" % (
-                            path, form, _PANDAS % (path, stem(path))))
-    if form == "parquet":
-        return _read_parquet(path, opened())
+        raise UserError("%s: %s" % (path, encodings.spreadsheet(path, "a spreadsheet")))
     forms = {**FORMS, **task.reader.forms}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
+    if form == "parquet":
+        return forms[form](task, path, opened)
     return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
 
 
@@ -258,7 +264,7 @@ def _is_quoted(path, lines):
 
 def _quoted_rows(task, path, lines, dialect):
     """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
-    numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
+    numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
         if isinstance(row, str) and not task.skips_faults:
             faults.refuse([("%s:%d" % (path, number), row)])
@@ -267,9 +273,8 @@ def _quoted_rows(task, path, lines, dialect):
 
 def _table(task, path, rows):
     """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
-    a file of the task that has none: as wide, with a label or none. Rows without text, as
-    spreadsheets leave them at the end, do not count."""
-    places = by_line(path, _without_blank(rows, task.skips_faults))
+    a file of the task that has none: as wide, with a label or none."""
+    places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
         faults.refuse([(place, cells)])
@@ -280,17 +285,10 @@ def _table(task, path, rows):
     return Table(_names(cells), places)
 
 
-def _without_blank(rows, skips):
-    """The rows that are not empty; with `skips`, empty ones before others stay, as errors."""
-    blank = []
-    for line, cells in rows:
-        if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
-            blank.append((line, cells))
-            continue
-        if skips:
-            yield from blank
-        blank.clear()
-        yield line, cells
+def is_blank(cells: Any) -> bool:
+    """Whether a row of a table has empty cells only."""
+    return isinstance(cells, list) and not any(
+        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells)
 
 
 def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
@@ -345,7 +343,7 @@ def _read_json(task, path, lines):
                         for place, value in json_values(path, lines, task.skips_faults)))
 
 
-def _read_parquet(path, file):
+def _read_parquet(_, path, opened):
     """The rows of a Parquet file, an object each."""
     try:
         import pyarrow
@@ -354,7 +352,7 @@ def _read_parquet(path, file):
         raise UserError("%s: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
                         "or convert the file to CSV or JSON lines" % path) from None
     try:
-        stored = parquet.ParquetFile(file)
+        stored = parquet.ParquetFile(opened())
     except pyarrow.ArrowException as e:
         raise UserError("%s: not a Parquet file: %s" % (path, str(e).splitlines()[0])) from None
 
@@ -364,14 +362,17 @@ def _read_parquet(path, file):
 
 
 def _as_json(value):
-    """A value of Parquet as one of JSON; bytes that are not UTF-8 as half surrogates."""
+    """A value of Parquet as one of JSON, None for NaN; bytes that are not UTF-8 as half
+    surrogates."""
     if isinstance(value, dict):
         return dict(zip(value, map(_as_json, value.values())))
     if isinstance(value, (list, tuple)):
         return list(map(_as_json, value))
     if isinstance(value, bytes):
         return value.decode(errors="surrogateescape")
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
@@ -409,9 +410,9 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
 
 
 def parsed(text: str) -> Any:
-    """The value of JSON, or its ValueError."""
+    """The value of JSON, in which NaN is null, or its ValueError."""
     try:
-        return files.parse_json(text)
+        return files.parse_json(text, has_rows=True)
     except ValueError as e:
         return ValueError("not valid JSON: %s" % e)
 
@@ -483,8 +484,9 @@ def _read_fasttext(task, path, lines):
 
 
 # By name, which is also a file's extension; "text": texts without labels.
+# The reader of "parquet" gets the function that opens the file instead of lines.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "ndjson": _read_json, "json": _read_json, "text": _read_plain}
+         "ndjson": _read_json, "json": _read_json, "parquet": _read_parquet, "text": _read_plain}
 
 
 # --- Forms of directories

@@ -121,8 +121,14 @@ def _cells(context, question):
     return [question["id"], context, question["question"], answers]
 
 
+def _read_parquet(task, path, opened):
+    """A question a row, with answers in Hugging Face's form."""
+    return readers.Table(None, ((place, _with_answers(task, cells)) for place, cells in
+                                readers.FORMS["parquet"](task, path, opened).rows))
+
+
 # The forms of files with answers in contexts; others are as for any task.
-FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
+FORMS = {**dict.fromkeys(("json", "jsonl", "ndjson"), _read_json), "parquet": _read_parquet}
 
 
 # ---- answers

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-import math
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks.files.readers import to_text
+from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.types import contract
@@ -192,10 +192,7 @@ def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highe
         if colon and name not in found:
             raise UserError("%s: no label '%s'%s (labels: %s)" % (
                 flag, name, did_you_mean(name, found), ", ".join(found)))
-        try:
-            found[name] = float(number)
-        except ValueError:
-            found[name] = math.nan
+        found[name] = to_number(number)
         if not colon or not 0 <= found[name] <= highest:
             raise UserError("%s: '%s', expected %s" % (flag, part, expected))
     return list(found.values())
@@ -212,11 +209,11 @@ def known_label(task: Task, text: str) -> tuple:
 
 
 def plain(name: str) -> str:
-    """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE. 01 is a code
-    and stays."""
+    """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE, Unicode's
+    composed form. 01 is a code and stays."""
     if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
         return name.partition(".")[0]
-    return name.lower() if name.lower() in ("true", "false") else name
+    return name.lower() if name.lower() in ("true", "false") else unicodedata.normalize("NFC", name)
 
 
 def one_spelling(names: set, where: str) -> set:

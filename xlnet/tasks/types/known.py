@@ -81,7 +81,8 @@ _REVIEW = ("label", "text")
 _OTHER_TASKS = (
     _task("snli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",), id="pairID",
           files={split: ("snli_1.0_%s.jsonl" % split, "snli_1.0_%s.txt" % split, split + ".tsv")
-                 for split in ("train", "dev", "test")}, skipped_labels=("-",)),
+                 for split in ("train", "dev", "test")}, skipped_labels=("-",),
+          label_at_end=True),       # GLUE's train.tsv: the labels of one person, or of five
     _task("imdb", "text", None, "label", ("neg", "pos"), ("accuracy", "auc"), id="id",
           files={"train": "train", "test": "test"}, tree="folders", dev_share=0.05,
           replacements=(("<br />", " "),)),

@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import itertools
+import json
 import logging
 import re
 from collections.abc import Sequence
@@ -208,7 +209,12 @@ class MultiLabelScorer(contract.Scorer):
                 for row in self.decide(values, threshold)]
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
-        return list(map(self.options.separator.join, self._names(values, threshold)))
+        """Names with separators between, or lists in JSON if some name could be read as two."""
+        separator = self.options.separator
+        is_plain = all(name.lstrip()[:1] not in "[({" and name.splitlines() == [name]
+                       and separator not in name for name in self.task.class_names)
+        return [separator.join(names) if is_plain else json.dumps(names, ensure_ascii=False)
+                for names in self._names(values, threshold)]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))

@@ -64,6 +64,7 @@ class Task:
     submission_form: str = "tsv"     # "tsv" for GLUE's server, "json" for CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
     broken_rows: bool = False        # bad rows of official files are left out, with a note
+    label_at_end: bool = False       # the label is the last cell of a row, which may be wider
     cut_first: bool = False          # only the first text is truncated
     dev_share: float = 0.0           # fraction of the training rows held out as dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
