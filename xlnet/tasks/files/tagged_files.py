@@ -46,7 +46,9 @@ _RANGE = re.compile(r"\d+[-.]\d+")  # in place of a word's number
 _TEXTS = ("text", "tokens", "words")
 _ENTITIES = ("entities", "spans", "ents", "label", "labels")        # of a text
 _TAGS = ("ner_tags", "tags", "labels", "ner")                       # of tokens
-_PARTS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))  # of an entity
+_PARTS = (("start", "start_offset"), ("end", "end_offset"),
+          ("label", "type", "labels"))       # of an entity; Label Studio: a list of one label
+_WEBANNO = "#FORMAT=WebAnno"
 
 
 class Lines(NamedTuple):
@@ -183,12 +185,19 @@ def _is_text(path, rows, has_blank):
 
 # ---- CoNLL-style files ----
 
+_COMMAS = "; between columns with commas give --delimiter=, with --word_column and --tag_column, " \
+    "and an empty line between sentences instead of a column of their numbers"
+
+
 class _Columns:
     """Reads the lines of one file; arguments as in `read`."""
 
     def __init__(self, path, lines, word_column, tag_column, need_tags, delimiter):
         self._path = path
         self._lines = lines
+        if lines.start().startswith(_WEBANNO):
+            raise UserError("%s: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002"
+                            % path)
         self._separator = delimiter or _separator(_without_comments(lines.first(_LOOKED_AT)))
         self._is_2012 = lines.start().startswith(_CONLL_2012)
         if self._is_2012 and (word_column, tag_column) == ("1", None):
@@ -215,9 +224,13 @@ class _Columns:
                                 "--word_column" % path)
             self._word = 1
             _log.info("note: %s: column 1 counts the words, column 2 is taken for the words", path)
+        if need_tags and not self._columns[self._tag] and tag_column is None:
+            filled = [i for i, cell in enumerate(self._columns) if cell]
+            raise UserError("%s: the last column is empty, expected tags; give --tag_column=%d" % (
+                path, filled[-1] + 1))
         if need_tags and self._tag == self._word:
-            raise UserError("%s: column %s is that of the words and of the tags"
-                            % (path, word_column))
+            raise UserError("%s: column %s is that of the words and of the tags%s" % (
+                path, word_column, _COMMAS if "," in line else ""))
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header \
@@ -234,6 +247,9 @@ class _Columns:
         known = self._columns
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
+        if required and len(known) < 3 and "," in "".join(known) and column not in known:
+            raise UserError("%s: %s%s" % (
+                self._path, readers.no_column(column, known), _COMMAS))
         return readers.column(self._path, column, known) if required or column in known else None
 
     def _counts_words(self):
@@ -285,8 +301,9 @@ class _Columns:
                 rows.append((place, "".join((*ranges, line)), cells))
                 ranges.clear()
             elif len(cells) != self._width:
-                errors.add(place, "%d column(s), expected %d as in line %d" % (
-                    len(cells), self._width, self._model + 1))
+                errors.add(place, "%d column(s), expected %d as in line %d%s" % (
+                    len(cells), self._width, self._model + 1,
+                    _COMMAS if "," in line and self._separator != "," else ""))
             else:
                 errors.add(place, "column %d is empty, expected a word" % (self._word + 1))
         errors.end(self._path, skips and bool(last))
@@ -373,6 +390,9 @@ class _Objects:
             self.notes.add(place, "an example whose answer is reject or ignore is left out")
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
+        if key is None and {"annotations", "data"} <= value.keys():
+            raise ValueError("Label Studio's complete JSON; expected its export JSON-MIN, or "
+                             "CoNLL2003")
         if key is None:
             raise ValueError("no '%s' (keys: %s)" % (
                 "' or '".join(self._text_keys), ", ".join(value) or "none"))
@@ -453,6 +473,9 @@ def _checked_entities(text, entities, key):
     for entity in entities:
         parts = [next((entity[name] for name in names if name in entity), None)
                  for names in _PARTS] if isinstance(entity, dict) else entity
+        if isinstance(parts, list) and parts and isinstance(parts[-1], list) \
+                and len(parts[-1]) == 1:
+            parts = [*parts[:-1], *parts[-1]]
         if not (isinstance(parts, list) and [type(part) for part in parts] == [int, int, str]
                 and parts[2] and 0 <= parts[0] < parts[1] <= len(text)):
             raise ValueError("'%s' has %s, expected [start, end, label] with 0 <= start < end <= %d"
