@@ -20,12 +20,12 @@ from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
+from xlnet.finetuning import program
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.known import TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
 
 REPORTS = ROOT / "tests" / "reports"
@@ -148,6 +148,8 @@ FORMS = {
     "fastText's labels with commas behind them": (
         "t.txt", "__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n", MANY,
         [("a, b", ("x", "y")), ("c", ("p,q", "y")), ("d", ("x",))]),
+    "fastText's labels in a file called CSV": (
+        "t.csv", "__label__x, a, b\n__label__y c\n", {}, [("a, b", "x"), ("c", "y")]),
     "a label in two forms of Unicode": (
         "t.csv", "text,label\na,caf\u00e9\nb,cafe\u0301\nc,y\n", {},
         [("a", "caf\u00e9"), ("b", "caf\u00e9"), ("c", "y")]),
@@ -311,6 +313,70 @@ def test_a_column_of_parquet_with_gaps(tmp_path):
                                        "label": [1.0, float("nan"), 0.0]}), path)
     with pytest.raises(UserError, match="train.parquet: row 2: column 'label' is empty"):
         read(path)
+
+
+@pytest.mark.parametrize("labels, is_noted", [(30, True), (12, False)])
+def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted):
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(
+        "a %d,it is %d\n" % (i, i % labels) for i in range(40)))
+    read(tmp_path / "t.csv")
+    assert ("has %d labels in 40 rows" % labels in caplog.text) == is_noted
+
+
+def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
+    make(tmp_path, "train.csv")
+    with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, docs"):
+        custom.get_task(settings(tmp_path, metric="mae"))
+
+
+ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
+
+
+@pytest.mark.parametrize("column, row", [
+    ("choices.text", lambda texts, names: {"choices": {"text": texts, "label": names}}),
+    ("choices", lambda texts, names: {"choices": [
+        {"text": text, "label": name} for text, name in zip(texts, names)]})])
+def test_answers_with_names_of_their_own(tmp_path, column, row):
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps({
+        "text": "q", "answerKey": key, **row(["w", "x", "y", "z"], names)}) + "\n"
+        for key, names in ARC))
+    labels, rows = read(tmp_path / "train.jsonl", choice_columns=column, label_column="answerKey")
+    assert labels == ("A", "B", "C", "D")
+    assert [label for _, label in rows] == ["A", "B", "D"]
+
+
+def test_a_mistyped_file_of_data_is_a_file(tmp_path):
+    make(tmp_path, "news.csv")
+    with pytest.raises(UserError, match="no such file or directory: .*new.csv; .* news.csv"):
+        program.check(settings(tmp_path / "new.csv"))
+    with pytest.raises(UserError, match="data_dir: no such directory: .*/mine$"):
+        program.check(settings(tmp_path / "mine"))
+
+
+def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
+    make(tmp_path, "train.csv")
+    with pytest.raises(UserError, match="no column 'nr' .*; --id_column= takes the number of"):
+        read(tmp_path / "train.csv", id_column="nr")
+    assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
+
+
+def test_a_table_without_names_says_how_to_read_it(tmp_path):
+    (tmp_path / "t.csv").write_text("a,x\nb,y\n")
+    with pytest.raises(UserError, match="no column 'text' .columns: a, x.*give their numbers"):
+        read(tmp_path / "t.csv")
+    assert read(tmp_path / "t.csv", text_a_column="1", label_column="2") == (
+        ("x", "y"), [("a", "x"), ("b", "y")])
+
+
+@pytest.mark.parametrize("content", [
+    '{\n "data": [\n  {"text": "a", "label": "x"},\n  {"text": "b", "label": "y"}\n ]\n}\n',
+    '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}',
+    '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b",\n "label": "y"\n}\n',
+    '{"data": [1, 2], "text": "a", "label": "x"}\n{"data": [], "text": "b", "label": "y"}\n',
+    '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}'])
+def test_json_of_a_table(tmp_path, content):
+    (tmp_path / "t.json").write_text(content)
+    assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
 
 
 def test_an_empty_list_of_json(tmp_path):

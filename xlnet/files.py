@@ -8,6 +8,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -200,6 +201,16 @@ def require_file(path: Optional[str], what: str) -> None:
                                 "it is from" % (what, path))
 
 
+def matching(pattern: str) -> list[str]:
+    """The local files and directories of a glob pattern, sorted; signs such as [1] are literal in
+    the name of a directory or file that exists."""
+    prefix = escaped = ""
+    for part in re.split("(/)", pattern):
+        prefix += part
+        escaped += glob.escape(part) if os.path.lexists(prefix) else part
+    return sorted(glob.glob(escaped, recursive=True))
+
+
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
     directory that is, for the error: "the model's"."""
@@ -274,7 +285,7 @@ def is_remote(path: str) -> bool:
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):
-        return {path: os.path.getsize(path) for path in glob.glob(pattern)}
+        return {path: os.path.getsize(path) for path in matching(pattern)}
     return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
             for found in result.metadata_list}
 

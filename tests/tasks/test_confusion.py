@@ -8,7 +8,7 @@ import pytest
 
 from xlnet import fonts
 from xlnet.tasks.metrics import confusion
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 

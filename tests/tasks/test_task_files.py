@@ -13,8 +13,7 @@ from helpers.tasks import write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
 
 

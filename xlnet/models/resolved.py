@@ -22,7 +22,7 @@ from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, X
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 _log = logging.getLogger(__name__)

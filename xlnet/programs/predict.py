@@ -38,7 +38,7 @@ def main(settings: PredictionSettings) -> None:
     from xlnet.finetuning import program
     from xlnet.models import resolved
     from xlnet.tasks.files import readers
-    from xlnet.tasks.types.registry import TASK_TYPES
+    from xlnet.tasks.types.known import TASK_TYPES
     home = resolved.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "

@@ -20,7 +20,7 @@ from xlnet.serving.export.graph_offsets import align
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding, question_windows
-from xlnet.tokenization.character_classes import space_class
+from xlnet.tokenization.tokenizer import space_class
 
 _log = logging.getLogger(__name__)
 

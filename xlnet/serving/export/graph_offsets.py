@@ -18,9 +18,8 @@ import tensorflow.compat.v1 as tf
 from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer, decode, each_replaced, encode
-from xlnet.tokenization.character_classes import space_class
 from xlnet.tokenization.offsets import piece_shape, piece_shapes
-from xlnet.tokenization.tokenizer import WORD_START
+from xlnet.tokenization.tokenizer import WORD_START, space_class
 
 # Ragged, [N, (pieces)]: ids int32; where each piece begins and ends, in characters, int64.
 GraphAligned = collections.namedtuple("GraphAligned", "ids starts ends")

@@ -11,7 +11,7 @@ import sys
 import tensorflow.compat.v1 as tf
 
 from xlnet.tasks.files.tagged_files import kind_of
-from xlnet.tokenization.character_classes import character_class, space_class
+from xlnet.tokenization.tokenizer import character_class, space_class
 
 _END = "\x01"            # behind a word; in a text it is no part of one, and so is its neighbour
 

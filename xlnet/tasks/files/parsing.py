@@ -240,12 +240,20 @@ def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
 
 def _needed(task, path, columns, need_labels):
     """The columns that each row must have; refuses `columns` of a file that are not these."""
-    needed = [*task.text_a, *task.text_b, *task.choices, *filter(None, [task.query]),
-              *(task.label if need_labels else ()),
-              *(filter(None, [task.id]) if task.id_required else ())]
+    needed = [*task.text_a, *task.text_b, *task.choices]
+    if task.query:
+        needed.append(task.query)
+    if need_labels:
+        needed += task.label
+    if task.id and task.id_required:
+        needed.append(task.id)
     if columns is not None:
         needed += [name for name in task.only if name in columns]
         for name in needed:
+            if name not in columns:
+                raise UserError("%s: %s; %s" % (path, readers.no_column(name, columns), (
+                    "--id_column= takes the number of the row instead" if name == task.id else
+                    "if the first line is not the columns' names, give their numbers, from 1 on")))
             readers.column(path, name, columns)
     return needed
 
@@ -270,7 +278,7 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
         error = _NOT_TEXT
     if error:
         return None, error
-    label, error = task.reader.parse_label([*map(cells.get, task.label), *choices])
+    label, error = task.reader.parse_label(task.reader.label_cells(cells))
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     return Row(id, pairs, label, query), error if need_labels else None

@@ -7,7 +7,6 @@ A `Task` knows the meaning of columns; `parsing` makes rows of tables, `decoding
 from __future__ import annotations
 
 import collections
-import glob
 import itertools
 import json
 import logging
@@ -49,7 +48,7 @@ def column(path: str, name: str, columns: Sequence[str]) -> int:
 
 def no_column(name: str, columns: Iterable[str]) -> str:
     """The error that a column is missing."""
-    return "no column '%s'%s (columns: %s)" % (
+    return "no column '%s'%s (columns: %.300s)" % (
         name, did_you_mean(name, columns), ", ".join(columns))
 
 
@@ -90,13 +89,13 @@ class Paths(str):
         found: list[str] = []
         parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
         for pattern in filter(None, map(str.strip, parts)):
-            there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
-            if not there:
+            matching = files.matching(pattern)
+            if not matching:
                 raise UserError("%s: no such file: %s%s" % (
-                    what, pattern, _there(os.path.dirname(pattern) or ".")))
-            for path in there:
+                    what, pattern, there(os.path.dirname(pattern) or ".")))
+            for path in matching:
                 files.require_file(path, what)
-            found += map(os.path.abspath, there)
+            found += map(os.path.abspath, matching)
         if not found:
             raise UserError("%s: '%s', expected the name of a file" % (what, patterns))
         paths = cls(", ".join(found))
@@ -109,7 +108,8 @@ def each_path(path: str) -> tuple[str, ...]:
     return path.each if isinstance(path, Paths) else (path,)
 
 
-def _there(directory):
+def there(directory: str) -> str:
+    """"; found there: a.csv, ...", the files in a directory, for errors; "" if there are none."""
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     return "; found there: %s%s" % (", ".join(names[:_NAMES_SHOWN]), ", ..." if len(
         names) > _NAMES_SHOWN else "") if names else ""
@@ -126,7 +126,7 @@ def require_file(data_dir: str, names: Any, split: str) -> str:
         return path
     raise UserError("data_dir: no such file: %s; split %s is expected as %s%s; or name it with "
                     "--%s_file" % (path, split, " or ".join((names,) if isinstance(
-                        names, str) else names), _there(data_dir), split.partition("_")[0]))
+                        names, str) else names), there(data_dir), split.partition("_")[0]))
 
 
 def find_file(data_dir: str, names: Any) -> str:
@@ -225,6 +225,8 @@ def _read_tsv(task, path, lines):
 def _read_csv(task, path, lines, dialect=None):
     """Cells between commas, or the delimiter between the names of the columns; in quotation marks
     if they contain it, or line breaks."""
+    if dialect is None and _FASTTEXT_LABEL.match(lines.first(1)[0]):
+        return _read_fasttext(task, path, lines)
     dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
     return _table(task, path, _quoted_rows(task, path, lines, dialect))
 
@@ -272,12 +274,17 @@ def _quoted_rows(task, path, lines, dialect):
 
 
 def _table(task, path, rows):
-    """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
-    a file of the task that has none: as wide, with a label or none."""
+    """The `Table` of rows (line, cells); the first one has the columns' names, unless the task has
+    their numbers, or it is one of a file of the task that has none: as wide, with a label or
+    none."""
     places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
         faults.refuse([(place, cells)])
+    if _has_numbers(task, _names(cells)):
+        decoding.note(path, "with columns by number: its first line is an example")
+        return Table([str(i + 1) for i in range(len(cells))],
+                     itertools.chain([(place, cells)], places))
     if not _has_texts(task, _names(cells)) and len(cells) == len(task.header):
         label = [cells[task.header.index(name)] for name in task.label]
         if not (label[0].strip() and task.reader.parse_label(label)[1]):
@@ -306,6 +313,13 @@ def _has_texts(task, names):
         task.renamed.get(name, name) for name in names}
 
 
+def _has_numbers(task, names):
+    """Whether the task has numbers from 1 on of a file's columns of texts, instead of names."""
+    wanted = {*task.text_a, *task.text_b, *task.choices}
+    return all(map(str.isdecimal, wanted)) and not wanted & set(names) \
+        and all(1 <= int(number) <= len(names) for number in wanted)
+
+
 _DELIMITERS = (",", ";", "\t", "|")
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
@@ -322,7 +336,8 @@ def _find_dialect(task, path, lines, usual):
 
     def is_header(cells):
         return isinstance(cells, list) and (
-            len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells)))
+            len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells))
+            or _has_numbers(task, _names(cells)))
 
     for quote in ('"', "'"):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
@@ -338,9 +353,18 @@ def _find_dialect(task, path, lines, usual):
 
 
 def _read_json(task, path, lines):
-    """A JSON object on each line, or a list of objects; "a.b" is the key b in the object of a."""
+    """A JSON object on each line, or a list of objects, perhaps as the `data` of an object; "a.b"
+    is the key b in the object of a."""
+    values = json_values(path, lines, task.skips_faults)
+    first = list(itertools.islice(values, 2))
+    start = [value for _, value in first]
+    # pandas' other forms: {"text": {"0": ...}}, {"text": [...]}, {"columns", "data": [[...]]}.
+    if start and isinstance(start[0], list) or len(start) == 1 and isinstance(start[0], dict) \
+            and start[0] and all(isinstance(each, (dict, list)) for each in start[0].values()):
+        raise UserError("%s: JSON of a table by columns, expected a list of objects or an object a "
+                        "line; write it with to_json(PATH, orient='records', lines=True)" % path)
     return Table(None, ((place, plain_object(value))
-                        for place, value in json_values(path, lines, task.skips_faults)))
+                        for place, value in itertools.chain(first, values)))
 
 
 def _read_parquet(_, path, opened):
@@ -381,15 +405,24 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
     Args:
       skips: an empty line is an error, so that predictions for the lines are aligned with the file.
     """
+    start, prefix = lines.first(2), None
     if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
+        prefix = "item"
+    elif start[0].lstrip().startswith("{") and (start[0].rstrip()[-1] in "{[,:" or not start[1:]):
+        # An object over several lines, or a single one.
+        is_listed = json_stream.event_at(lines.chunks(), "data") == "start_array"
+        prefix = "data.item" if is_listed else "" if start[1:] else None
+    if prefix is not None:
         number = 0
         try:
-            for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
+            for number, value in enumerate(json_stream.items(lines.chunks(), prefix, True), 1):
                 yield "%s: item %d" % (path, number), value
         except ValueError:
             all_values = parsed("".join(lines.chunks()))    # with NaN, and integers of any size
             if isinstance(all_values, ValueError):
                 raise UserError("%s: %s" % (path, all_values)) from None
+            if isinstance(all_values, dict):
+                all_values = all_values["data"] if prefix else [all_values]
             for i in range(number, len(all_values)):
                 yield "%s: item %d" % (path, i + 1), all_values[i]
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlnet.tokenization.character_classes import space_class
+from xlnet.tokenization.tokenizer import space_class
 
 
 def join(tf: Any, outputs: dict, question: Any) -> dict:

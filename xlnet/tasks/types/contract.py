@@ -3,7 +3,7 @@
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A new task type is
 one file with a subclass of each, or a standard one where that fits, and a `TaskType` that names
-them. Put it into `registry.TASK_TYPES`, where saved models look it up, and into a `Task`. A type
+them. Put it into `known.TASK_TYPES`, where saved models look it up, and into a `Task`. A type
 must define the methods that raise NotImplementedError. The others suit the plain case: one text or
 pair of texts in a row, one array as the output.
 
@@ -51,7 +51,7 @@ class NoOptions:
 @dataclasses.dataclass(frozen=True)
 class TaskType:
     """A task type. The last three fields serve the flags for your own files and are optional."""
-    name: str                               # in task.json and in `registry.TASK_TYPES`
+    name: str                               # in task.json and in `known.TASK_TYPES`
     reader: type[Reader]
     head: type[Head]
     scorer: type[Scorer]
@@ -123,6 +123,10 @@ class Reader(_Part):
           choices: the cells of the columns `task.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),), None
+
+    def label_cells(self, cells: dict) -> list:
+        """The argument of `parse_label`, of a row's cells by column."""
+        return [cells.get(name) for name in (*self.task.label, *self.task.choices)]
 
     def parse_label(self, cells: list) -> tuple:
         """Returns (label, None) or (None, error in words). The label must fit into JSON.
@@ -296,8 +300,10 @@ class Scorer(_Part):
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
             return
         if name not in (*self.metrics, *self.task.metrics):
-            raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
-                self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics)))
+            raise UserError("metric: task %s has no %s%s (metrics: %s%s)" % (
+                self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics),
+                "; FILE.py:FUNCTION is your own, docs/reference/metrics.md"
+                if type(self).evaluate is Scorer.evaluate else ""))
 
     def truth(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows."""

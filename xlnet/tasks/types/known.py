@@ -1,4 +1,5 @@
-"""The public tasks as data: GLUE, other English sets, CLUE and other Chinese ones, XNLI, rankings.
+"""The task types, and the public tasks as data: GLUE, other English sets, CLUE and other Chinese
+ones, XNLI, rankings.
 
 `task` explains the fields; `custom` makes tasks of a user's own columns.
 """
@@ -8,8 +9,18 @@ from __future__ import annotations
 import dataclasses
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.classification import CLASSIFICATION
+from xlnet.tasks.types.multi_label import MULTI_LABEL
+from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
+from xlnet.tasks.types.ranking import RANKING
+from xlnet.tasks.types.regression import REGRESSION
+from xlnet.tasks.types.spans import SPANS
+from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tasks.types.task import Task
+
+# The task types by name; the flags for your own files choose the first one that fits.
+TASK_TYPES = {each.name: each for each in (
+    SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)}
 
 
 def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):

@@ -25,6 +25,7 @@ from xlnet.tasks.types.classification import (
     ClassificationHead,
     differ,
     known_label,
+    note_joined,
     numbers_of,
     one_spelling,
     sorted_names,
@@ -73,7 +74,7 @@ class MultiLabelReader(contract.Reader):
         bare = sorted(name for name in names if "[%s]" % name in names)
         if bare:
             raise UserError("%s has the labels '%s' and '[%s]'; labels in brackets are read in a "
-                            "list alone: ['[%s]']" % (where, *bare[:1] * 3))
+                            "list alone: ['[%s]']" % (where, bare[0], bare[0], bare[0]))
         if not names:
             raise UserError("%s holds no label; expected one or more" % where)
         if max(map(len, found)) == 1:
@@ -84,6 +85,7 @@ class MultiLabelReader(contract.Reader):
                     raise UserError("%s: no row has '%s' between two labels, but several have '%s'"
                                     ": give --label_separator='%s'" % (
                                         where, self.options.separator, other, other))
+            note_joined(names, where)
             _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
                          where, self.options.separator)
         return sorted_names(one_spelling(names, where))

@@ -45,7 +45,7 @@ class Task:
     label: tuple                     # column(s) of the label
     labels: Optional[tuple]          # L names, in the order of their ids; None: a score
     metrics: tuple                   # the official main one first
-    type: TaskType                   # of `registry.TASK_TYPES`, possibly with other options
+    type: TaskType                   # of `known.TASK_TYPES`, possibly with other options
     id: Optional[str] = "index"      # column of the row's name; the row number where there is none
     id_required: bool = False        # a file without the column `id` is refused
     choices: tuple = ()              # columns of the C answers, or one column that lists them
