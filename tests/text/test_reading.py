@@ -279,7 +279,7 @@ def generated(tmp_path, short_lines, monkeypatch):
 @pytest.mark.slow
 def test_chunks_of_any_size_give_the_same_lines(generated):
     seen = collections.Counter()
-    for path, values in generated(120):
+    for path, values in generated(240):
         whole, skipped = read(path, **values)
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
             lines, again = read(path, chunk_bytes, **values)
