@@ -141,7 +141,7 @@ def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -
 def _read_table(task, path, need_labels, form, seen, first):
     """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
     table = readers.read_table(task, path, form)
-    columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
+    columns = table.columns and [task.column_aliases.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
     found, count, rejected, formulas = faults.Found(), 0, faults.Found(), faults.Found()
     keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
@@ -215,7 +215,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequen
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
-    return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
+    return read_file(dataclasses.replace(task, keep_where={}, skipped_labels=(), broken_rows=False),
                      path, need_labels=False, form=form)
 
 
@@ -248,7 +248,7 @@ def _needed(task, path, columns, need_labels):
     if task.id and task.id_required:
         needed.append(task.id)
     if columns is not None:
-        needed += [name for name in task.only if name in columns]
+        needed += [name for name in task.keep_where if name in columns]
         for name in needed:
             if name not in columns:
                 raise UserError("%s: %s; %s" % (path, readers.no_column(name, columns), (
@@ -267,7 +267,7 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
     if missing or any(beyond):
         return None, "%d column(s), expected %d" % (
             len(cells) - (None in cells) + len(beyond), len(columns))
-    if any(cells.get(name, value) != value for name, value in task.only.items()):
+    if any(cells.get(name, value) != value for name, value in task.keep_where.items()):
         return _LEFT_OUT, None
     choices = [cells[name] for name in task.choices]
     pairs, error = _parse_pairs(

@@ -159,8 +159,8 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
     Args:
       form: a key of `FORMS`; None: from the extension.
     """
-    if path != "-" and os.path.isdir(path) and task.tree:
-        return {**TREES, **task.reader.trees}[task.tree](task, path)
+    if path != "-" and os.path.isdir(path) and task.directory_form:
+        return {**TREES, **task.reader.trees}[task.directory_form](task, path)
     opened = decoding.opener(path, "task %s" % task.name)
     with opened() as file:
         form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
@@ -310,7 +310,7 @@ def _names(cells):
 def _has_texts(task, names):
     """Whether the columns of the texts are among the names of a file's columns."""
     return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
-        task.renamed.get(name, name) for name in names}
+        task.column_aliases.get(name, name) for name in names}
 
 
 def _has_numbers(task, names):

@@ -95,7 +95,7 @@ _OTHER_TASKS = (
                  for split in ("train", "dev", "test")}, skipped_labels=("-",),
           label_at_end=True),       # GLUE's train.tsv: the labels of one person, or of five
     _task("imdb", "text", None, "label", ("neg", "pos"), ("accuracy", "auc"), id="id",
-          files={"train": "train", "test": "test"}, tree="folders", dev_share=0.05,
+          files={"train": "train", "test": "test"}, directory_form="folders", dev_share=0.05,
           replacements=(("<br />", " "),)),
     _csv_task("yelp-2", _REVIEW, "text", 2),
     _csv_task("yelp-5", _REVIEW, "text", 5),
@@ -108,7 +108,8 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 type="multiple_choice", id="id", choices=("options",), tree="race", cut_first=True,
+                 type="multiple_choice", id="id", choices=("options",), directory_form="race",
+                 cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
                         if len(folders) == 1 else split for split in ("train", "dev", "test")}
                  ).with_options(fills_gaps=True)
@@ -157,8 +158,9 @@ def _xnli(language):
     """XNLI (https://arxiv.org/abs/1809.05053): MultiNLI in translation, one language at a time."""
     train = "multinli.train.%s.tsv" % language
     return _task("xnli-" + language, "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
-                 id="pairID", only={"language": language},
-                 renamed={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
+                 id="pairID", keep_where={"language": language},
+                 column_aliases={"premise": "sentence1", "hypo": "sentence2",
+                                 "label": "gold_label"},
                  label_names={"contradictory": "contradiction"},
                  files={"train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
                         "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),

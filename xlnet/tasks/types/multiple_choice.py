@@ -50,7 +50,7 @@ def _read_race(task, path):
 
 def _read_race_text(task, path, lines):
     """An article, or the common lines of text."""
-    if task.tree == "race" and lines.start().startswith("{"):
+    if task.directory_form == "race" and lines.start().startswith("{"):
         return _race_table(task, [(path, "\n".join(lines))])
     return readers.FORMS["text"](task, path, lines)
 

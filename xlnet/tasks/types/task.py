@@ -37,7 +37,7 @@ class Task:
     Columns have the names in the first line of a file or the keys of JSON lines; `header` has the
     names for files without this line. Several columns of one text are joined with a space. A file's
     form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object on each
-    line); `tree` is the form of a directory.
+    line); `directory_form` is the form of a directory.
     """
     name: str
     text_a: tuple                    # column(s) of the text
@@ -52,11 +52,11 @@ class Task:
     query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
     # by split: a name, or several; the first that exists is used
-    tree: Optional[str] = None       # form of the directories: "folders" or "race"
+    directory_form: Optional[str] = None     # of directories: "folders" or "race"
     groups: dict = dataclasses.field(default_factory=dict)        # a split -> its parts
     header: tuple = ()               # column names of the files that have no line of them
-    renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
-    only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
+    column_aliases: dict = dataclasses.field(default_factory=dict)    # in some files -> column
+    keep_where: dict = dataclasses.field(default_factory=dict)    # column -> value of wanted rows
     replacements: tuple = ()         # (old, new) in every text
     label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
     skipped_labels: tuple = ()       # labels of rows that are left out, as by the set's authors
