@@ -223,6 +223,12 @@ REFUSED = {
                                       "t.csv:2: column 'label': '1_0' is not a number"),
     "names of columns in the middle": (
         "text,label\na,x\ntext,label\nb,y\n", {}, "t.csv:3: the names of the columns again"),
+    "a list in an object": (
+        '{"version": 1, "rows": [{"text": "a", "label": "x"}]}', dict(name="t.json"),
+        "t.json: an object whose 'rows' is a list of objects"),
+    "a table by columns with lists": (
+        '{"text": ["a", "b"], "label": ["x", "y"]}', dict(name="t.json"),
+        "t.json: JSON of a table by columns"),
     "a pointer of Git LFS, compressed": (
         gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), {},
         "t.csv: a Git LFS pointer"),

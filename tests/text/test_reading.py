@@ -229,6 +229,8 @@ def test_text_of_another_encoding(tmp_path, name, content):
     ("a.txt", b"<?xml version='1.0'?>\n<mediawiki>\n", "a dump of MediaWiki"),
     ("a.html", b"\n<html lang='en'>\n", "an HTML page"), ("a.rtf", b"{\\rtf1\\ansi a}", "RTF"),
     ("a.gz", b"<!DOCTYPE html>\n", "an HTML page"),
+    ("a.txt", b'<div class="post">\nSome text.\n</div>\n', "markup, such as HTML"),
+    ("a.txt", b"<!-- saved -->\ntext\n", "markup, such as HTML"),
     ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
     ("a.parquet", b"PAR1\x15", "a Parquet file"), ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd")])
 def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):

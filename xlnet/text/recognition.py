@@ -22,6 +22,9 @@ _GZIP = b"\x1f\x8b"
 _OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
 _ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
 
+_MARKUP = re.compile(r"<(!--|/?(p|div|span|table|ul|ol|h[1-6]|article|section|page|rss|tei|br)\b"
+                     r"[^<>\n]*>)", re.IGNORECASE)
+
 TEXT, RECORDS = "text", "records"
 
 # Forms that are not read, and commands that make JSON lines of them; see also `encodings.foreign`.
@@ -108,6 +111,8 @@ def _kind(path, text, field, extension):
                       ": tr '\\r' '\\n' < '%s' > text.txt" % path)
     if re.match(r"<doc\s[^\n]*>\s*\n", start):
         return None, ("WikiExtractor's <doc> tags", ", which WikiExtractor writes with --json")
+    if _MARKUP.match(start):
+        return None, ("markup, such as HTML", "; save the text alone")
     if re.match(r"\s*= [^=\n]+ = ?\n *\n", text):
         return None, ("WikiText, with = Titles = between its articles", _BY_HAND)
     if lines[0] and (extension in (".csv", ".tsv") or _is_table(lines, field)):

@@ -363,6 +363,11 @@ def _read_json(task, path, lines):
             and start[0] and all(isinstance(each, (dict, list)) for each in start[0].values()):
         raise UserError("%s: JSON of a table by columns, expected a list of objects or an object a "
                         "line; write it with to_json(PATH, orient='records', lines=True)" % path)
+    if len(start) == 1 and isinstance(start[0], dict) and not {*task.text_a} & {*start[0]}:
+        for key, value in start[0].items():
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                raise UserError("%s: an object whose '%s' is a list of objects; expected the list "
+                                "alone, or as 'data'" % (path, key))
     return Table(None, ((place, plain_object(value))
                         for place, value in itertools.chain(first, values)))
 
