@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import json
 import os
+import re
 import statistics
 import sys
 
@@ -26,9 +27,9 @@ from xlnet.tasks.types import custom, known
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
-# more_text: tasks whose texts are read, and nothing else. pieces: of the vocabulary; entities in
-# Chinese are tagged character by character.
+# raw_text: (directory, its text_format, or a key of `BREAKS`). tasks: by name, (directory, split to
+# evaluate, epochs). more_text: tasks whose texts are read, and nothing else. pieces: of the
+# vocabulary; entities in Chinese are tagged character by character.
 Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
 
 LANGUAGES = {
@@ -134,8 +135,21 @@ def write_text(data_dir, language, path):
     return len(documents)
 
 
+# Where documents begin in text of a form that the library does not read, and what is replaced
+# within them: lines of hard-wrapped paragraphs are joined, WikiText's " @-@ " becomes "-".
+BREAKS = {"book": ("\f", r"(?<=\S)[ \t]*\n[ \t]*(?=\S)", " "),
+          "wikitext": (r"(?<=\n \n)(?= = [^=\n]+ = \n \n)", r" @([-,.])@ ", r"\1")}
+
+
 def raw_documents(directory, form):
-    """The documents of text files, a sentence on each of their lines."""
+    """The documents of text files."""
+    if form in BREAKS:
+        border, old, new = BREAKS[form]
+        for path in reading.find_files(directory, "data_dir"):
+            with open(path, encoding="utf-8") as f:
+                parts = re.split(border, f.read())
+            yield from (re.sub(old, new, part) for part in parts if part.strip())
+        return
     how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", text_format=form)
     lines = []
     for chunk in reading.cut(reading.find_files(directory, "data_dir"), sys.maxsize):

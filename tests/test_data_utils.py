@@ -144,7 +144,7 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     (["--num_streams=400"], {}, "at least 12200 are needed"),
     (["--reuse_len=60"], {}, "reuse_len is 60"),
     (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),
-    (["--from_raw_text=False", "--text_format=book"], {}, "text_format is book"),
+    (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),
     (["--num_task=4", "--task=4"], {}, "task is 4"),
 ])
 def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):

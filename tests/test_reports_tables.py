@@ -20,12 +20,12 @@ from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
+from xlnet.finetuning import program
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.known import TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
 
 REPORTS = ROOT / "tests" / "reports"
@@ -145,6 +145,23 @@ FORMS = {
     "columns of 0 and 1 with gaps": (
         "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
         [("a", ("x",)), ("b", ("x", "y"))]),
+    "fastText's labels with commas behind them": (
+        "t.txt", "__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n", MANY,
+        [("a, b", ("x", "y")), ("c", ("p,q", "y")), ("d", ("x",))]),
+    "fastText's labels in a file called CSV": (
+        "t.csv", "__label__x, a, b\n__label__y c\n", {}, [("a, b", "x"), ("c", "y")]),
+    "a label in two forms of Unicode": (
+        "t.csv", "text,label\na,caf\u00e9\nb,cafe\u0301\nc,y\n", {},
+        [("a", "caf\u00e9"), ("b", "caf\u00e9"), ("c", "y")]),
+    "line breaks of Windows in a quoted cell": (
+        "t.csv", 'text,label\r\n"a\r\nb",x\r\n"c\nd",y\r\n', {},
+        [("a\r\nb", "x"), ("c\nd", "y")]),
+    "rows that an annotator rejected": (
+        "t.csv", "text,label,answer\na,x,accept\nb,x,reject\nc,y,\nd,y,ignore\n", {},
+        [("a", "x"), ("c", "y")]),
+    "labels that are called as a status": (
+        "t.csv", "text,answer\na,accept\nb,reject\n", dict(label_column="answer"),
+        [("a", "accept"), ("b", "reject")]),
     "fastText's first line without a label": (
         "t.txt", "a\n__label__x b\nc __label__y\n", MANY,
         [("a", ()), ("b", ("x",)), ("c", ("y",))]),
@@ -199,6 +216,28 @@ REFUSED = {
                                     "'x=0.3', expected label:probability"),
     "a byte that is not of the encoding": (
         b"text,label\n\xff,x\n", dict(encoding="utf-8"), "t.csv:2: not UTF-8"),
+    "a label that is NaN among labels": (
+        '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n', dict(MANY, name="t.jsonl"),
+        "t.jsonl:2: no 'label'"),
+    "a number in Python's own form": ("text,label\na,1_0\nb,2\n", dict(is_regression=True),
+                                      "t.csv:2: column 'label': '1_0' is not a number"),
+    "names of columns in the middle": (
+        "text,label\na,x\ntext,label\nb,y\n", {}, "t.csv:3: the names of the columns again"),
+    "a list in an object": (
+        '{"version": 1, "rows": [{"text": "a", "label": "x"}]}', dict(name="t.json"),
+        "t.json: an object whose 'rows' is a list of objects"),
+    "a table by columns with lists": (
+        '{"text": ["a", "b"], "label": ["x", "y"]}', dict(name="t.json"),
+        "t.json: JSON of a table by columns"),
+    "a pointer of Git LFS, compressed": (
+        gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), {},
+        "t.csv: a Git LFS pointer"),
+    "a page of HTML": ("<!DOCTYPE html>\n<html><body>404</body></html>\n", {},
+                       "t.csv: an HTML page"),
+    "a page of HTML in UTF-16": (
+        "\ufeff<html><body>404</body></html>\n".encode("utf-16-le"), {}, "t.csv: an HTML page"),
+    "RTF": (r"{\rtf1 a}", {}, "t.csv: an RTF document"),
+    "PDF": ("%PDF-1.4 a", {}, "t.csv: a PDF document"),
     "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
 }
 
@@ -206,7 +245,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_in_one_line(tmp_path, name):
     content, changes, message = REFUSED[name]
-    path = REPORTS / name if content is None else tmp_path / "t.csv"
+    changes = dict(changes)
+    path = REPORTS / name if content is None else tmp_path / changes.pop("name", "t.csv")
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message) as e:
@@ -225,6 +265,124 @@ def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts
                            stored={"labels": ["x", "y"]})
     rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
     assert [row.pairs[0][0] for row in rows] == texts
+
+
+@pytest.mark.parametrize("content, on_error, message", [
+    ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: column 'text' is empty"),
+    ('text\nfirst\n\nthird\n', "fail", "t.csv:3: an empty row"),
+    ('text,n\nfirst,1\n\nthird,3\n', "fail", "t.csv:3: an empty row"),
+    ('text,n\nfirst,1\n,\nthird,3\n', "fail", "t.csv:3: column 'text' is empty"),
+    ('text\nfirst\n""\nthird\n', "skip", [("first",), (), ("third",)]),
+    ('text,n\nfirst,1\n\nthird,3\n', "skip", [("first",), (), ("third",)]),
+    ('text,n\nfirst,1\nsecond,3\n,\n', "skip", [("first",), ("second",), ()])])
+def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, on_error, message):
+    (tmp_path / "t.csv").write_text(content)
+    task = custom.get_task(settings("", do_train=False, do_predict=True, on_error=on_error),
+                           stored={"labels": ["x", "y"]})
+    if isinstance(message, str):
+        with pytest.raises(UserError, match=message):
+            parsing.read_to_predict(task, str(tmp_path / "t.csv"))
+        return
+    rows = parsing.read_to_predict(task, str(tmp_path / "t.csv"))
+    assert [tuple(text for text, _ in row.pairs) for row in rows] == message
+    assert [row.id for row in rows] == ["0", "1", "2"]
+
+
+def test_answers_of_datasets_in_parquet_keep_their_starts(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+    path = tmp_path / "train.parquet"
+    parquet.write_table(pyarrow.table({
+        "id": ["1", "2"], "context": ["a b a", "c"], "question": ["q", "r"],
+        "answers": [{"text": ["a"], "answer_start": [4]}, {"text": [], "answer_start": []}]}), path)
+    task = custom.get_task(settings(path, SpanSettings, dev_share=0.0))
+    assert [row.label for row in parsing.read_rows(task, str(path), "train")] == [
+        (("a", 4),), ()]
+
+
+def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_bytes(b'id,context,question,answer,start\r\n'
+                     b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n')
+    task = custom.get_task(settings(path, SpanSettings, answer_start_column="start",
+                                    dev_share=0.0))
+    row = parsing.read_rows(task, str(path), "train")[0]
+    assert squad_files.place_of(row) == (12, 14, None)
+    assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
+
+
+def test_a_column_of_parquet_with_gaps(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+    path = tmp_path / "train.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a", "b", "c"],
+                                       "label": [1.0, float("nan"), 0.0]}), path)
+    with pytest.raises(UserError, match="train.parquet: row 2: column 'label' is empty"):
+        read(path)
+
+
+@pytest.mark.parametrize("labels, is_noted", [(30, True), (12, False)])
+def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted):
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(
+        "a %d,it is %d\n" % (i, i % labels) for i in range(40)))
+    read(tmp_path / "t.csv")
+    assert ("has %d labels in 40 rows" % labels in caplog.text) == is_noted
+
+
+def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
+    make(tmp_path, "train.csv")
+    with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, docs"):
+        custom.get_task(settings(tmp_path, metric="mae"))
+
+
+ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
+
+
+@pytest.mark.parametrize("column, row", [
+    ("choices.text", lambda texts, names: {"choices": {"text": texts, "label": names}}),
+    ("choices", lambda texts, names: {"choices": [
+        {"text": text, "label": name} for text, name in zip(texts, names)]})])
+def test_answers_with_names_of_their_own(tmp_path, column, row):
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps({
+        "text": "q", "answerKey": key, **row(["w", "x", "y", "z"], names)}) + "\n"
+        for key, names in ARC))
+    labels, rows = read(tmp_path / "train.jsonl", choice_columns=column, label_column="answerKey")
+    assert labels == ("A", "B", "C", "D")
+    assert [label for _, label in rows] == ["A", "B", "D"]
+
+
+def test_a_mistyped_file_of_data_is_a_file(tmp_path):
+    make(tmp_path, "news.csv")
+    with pytest.raises(UserError, match="no such file or directory: .*new.csv; .* news.csv"):
+        program.check(settings(tmp_path / "new.csv"))
+    with pytest.raises(UserError, match="data_dir: no such directory: .*/mine$"):
+        program.check(settings(tmp_path / "mine"))
+
+
+def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
+    make(tmp_path, "train.csv")
+    with pytest.raises(UserError, match="no column 'nr' .*; --id_column= takes the number of"):
+        read(tmp_path / "train.csv", id_column="nr")
+    assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
+
+
+def test_a_table_without_names_says_how_to_read_it(tmp_path):
+    (tmp_path / "t.csv").write_text("a,x\nb,y\n")
+    with pytest.raises(UserError, match="no column 'text' .columns: a, x.*give their numbers"):
+        read(tmp_path / "t.csv")
+    assert read(tmp_path / "t.csv", text_a_column="1", label_column="2") == (
+        ("x", "y"), [("a", "x"), ("b", "y")])
+
+
+@pytest.mark.parametrize("content", [
+    '{\n "data": [\n  {"text": "a", "label": "x"},\n  {"text": "b", "label": "y"}\n ]\n}\n',
+    '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}',
+    '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b",\n "label": "y"\n}\n',
+    '{"data": [1, 2], "text": "a", "label": "x"}\n{"data": [], "text": "b", "label": "y"}\n',
+    '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}'])
+def test_json_of_a_table(tmp_path, content):
+    (tmp_path / "t.json").write_text(content)
+    assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
 
 
 def test_an_empty_list_of_json(tmp_path):
@@ -444,6 +602,15 @@ def test_one_label_that_is_never_found_has_an_f1_of_0():
     truth[0] = 1
     assert one.scorer.evaluate(np.zeros([40, 1]), truth)["micro_f1"] == 0
     assert "0.0000" in one.scorer.table(np.zeros([40, 1]), truth, 0.5)
+
+
+@pytest.mark.parametrize("names", [("a, b", "c"), ("[x]", "y"), ("('1', 2)", "d"), ("a", "b")])
+def test_predicted_labels_are_read_back(names):
+    task = multi(*names)
+    for chosen in ([1, 1], [1, 0], [0, 1], [0, 0]):
+        text, = task.scorer.texts(np.array([chosen], np.float64), 0.5)
+        assert task.reader.parse_label([text]) == (
+            tuple(sorted(name for name, is_chosen in zip(names, chosen) if is_chosen)), None)
 
 
 def test_thresholds_of_labels():

@@ -39,8 +39,7 @@ def documents_of(path, **values):
 @pytest.mark.parametrize("name, kind, documents, sentences", [
     ("46/a.jsonl.gz", reading.RECORDS, 60, 300),
     ("46/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
-    ("46/list.json", reading.JSON, 60, 300),
-    ("16/old_mac.txt", reading.TEXT, 200, 400)])
+])
 def test_text_is_read_by_its_content(name, kind, documents, sentences):
     path = REPORTS / name
     found = documents_of(path)
@@ -48,6 +47,14 @@ def test_text_is_read_by_its_content(name, kind, documents, sentences):
     assert (len(found), sum(map(len, found))) == (documents, sentences)
     assert not any(mark in sentence for document in found for sentence in document
                    for mark in ("http", '"text"', "\r"))
+
+
+@pytest.mark.parametrize("name, message", [
+    ("46/list.json", "a list of JSON objects; .*json.load"),
+    ("16/old_mac.txt", "lines that end in a carriage return alone; .*tr ")])
+def test_text_in_another_form_is_named_with_its_remedy(name, message):
+    with pytest.raises(errors.UserError, match=message):
+        documents_of(REPORTS / name)
 
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):

@@ -156,7 +156,7 @@ def test_help_and_import_are_quick():
 def test_the_documented_api_is_there():
     import xlnet
     assert set(xlnet.__all__) == {"XLNetConfig", "RunConfig", "create_run_config", "XLNetModel",
-                                  "UserError", "load"}
+                                  "UserError", "load", "preprocess_text", "encode_ids"}
     assert issubclass(xlnet.UserError, ValueError)
     assert re.fullmatch(r"\d+\.\d+\.\d+", xlnet.__version__)
     for name in xlnet.__all__:

@@ -13,6 +13,7 @@ import sentencepiece
 from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import CONTROL, train_tiny_model
 
+import xlnet
 from xlnet.errors import UserError
 from xlnet.tokenization import tokenizer
 from xlnet.tokenization.tokenizer import Tokenizer, clean_text
@@ -52,6 +53,17 @@ def test_golden_pieces_and_ids(released):
             assert model.ids(case["text"]) == case["ids"], case
         assert model.encode_lines([case["text"] for case in cases]) == [
             case["ids"] for case in cases]
+
+
+def test_the_originals_functions(released):
+    for case in CASES:
+        text = xlnet.preprocess_text(case["text"], lower=case["lower"])
+        assert text == case["preprocessed"]
+        assert xlnet.encode_ids(plain(released[False]), text) == case["ids"], case
+    assert xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
+    sampled = {tuple(xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True))
+               for _ in range(30)}
+    assert len(sampled) > 1
 
 
 def test_released_special_ids(released):

@@ -1,8 +1,9 @@
 """XLNet: generalized autoregressive pretraining (https://arxiv.org/abs/1906.08237).
 
 The documented API: `load` returns a trained model as an object; `XLNetConfig`, `RunConfig`,
-`create_run_config` and `XLNetModel` are the network to build on; the library raises `UserError`, a
-`ValueError`, for bad input.
+`create_run_config` and `XLNetModel` are the network to build on; `preprocess_text` and `encode_ids`
+are the original implementation's tokenization; the library raises `UserError`, a `ValueError`, for
+bad input.
 """
 
 import importlib
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from xlnet.errors import UserError
     from xlnet.serving.load import load
     from xlnet.settings.network import RunConfig, XLNetConfig, create_run_config
+    from xlnet.tokenization.tokenizer import encode_ids, preprocess_text
 
 _HOME = {"XLNetConfig": "xlnet.settings.network", "RunConfig": "xlnet.settings.network",
          "create_run_config": "xlnet.settings.network", "XLNetModel": "xlnet.api",
-         "UserError": "xlnet.errors", "load": "xlnet.serving.load"}
+         "UserError": "xlnet.errors", "load": "xlnet.serving.load",
+         "preprocess_text": "xlnet.tokenization.tokenizer",
+         "encode_ids": "xlnet.tokenization.tokenizer"}
 
-__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config", "load"]
+__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config",
+           "encode_ids", "load", "preprocess_text"]
 
 
 def __getattr__(name: str) -> object:

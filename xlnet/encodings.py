@@ -1,10 +1,12 @@
-"""Encodings of text files: which ones bytes that are not UTF-8 may have."""
+"""What the bytes of a file are: the encodings that they may have, or not text that is read here."""
 
 from __future__ import annotations
 
 import codecs
+import os
 import re
-from typing import Optional
+import zipfile
+from typing import IO, Any, Optional
 
 from xlnet.errors import UserError
 
@@ -19,6 +21,28 @@ _PROPOSED = 3
 _LOOKED_AT = 1 << 16        # [bytes]
 _WORD = re.compile(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*")
 _SAMPLE = 40                # [characters]
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_START = 1024               # [bytes]
+# How files begin that are not read here, what they are, and what to do.
+_FOREIGN = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), what) for pattern, what in (
+    (LFS_POINTER, "a Git LFS pointer, not the file; run git lfs pull where it is from"),
+    (rb"BZh\d1AY&SY", "packed with bzip2; unpack it"),
+    (rb"\x28\xb5\x2f\xfd", "packed with zstd; unpack it"),
+    (rb"\xfd7zXZ", "packed with xz; unpack it"),
+    (rb"7z\xbc\xaf|Rar!\x1a", "a 7z or RAR file; unpack it"),
+    (rb".{257}ustar", "a tar file; unpack it"),
+    (rb"%PDF-", "a PDF document; save its text"),
+    (rb"\{\\rtf", "an RTF document; save it as plain text"),
+    (rb"(<\?xml.*)?<mediawiki", "a dump of MediaWiki (XML); extract its text, as "
+     "WikiExtractor does with --json, which writes JSON lines"),
+    (rb"(<(\?xml|!--).*)?<(!doctype html|html|head|body)[\s>]", "an HTML page, "
+     "perhaps of an error in place of the file; save the text alone"),
+    (rb"<\?xml", "XML; save the text alone, as JSON lines"),
+))
+_ZIPPED = (("xl/", "a spreadsheet (.xlsx)"), ("content.xml", "a spreadsheet (.ods)"),
+           ("word/", "a Word document; save its text"))
+_PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 
 
 def check(name: str) -> None:
@@ -35,6 +59,40 @@ def other_than_utf8(name: Optional[str]) -> Optional[str]:
     """The name of an encoding; None if it is UTF-8, where a byte order mark is never text."""
     is_utf8 = codecs.lookup(name or "utf-8").name in ("utf-8", "utf-8-sig")
     return None if is_utf8 else name
+
+
+def foreign(path: str, file: IO[bytes]) -> Optional[str]:
+    """What a file is that is not text, JSON, a table or Parquet, and what to do; None for others.
+
+    Args:
+      path: its name, for the command that converts it.
+      file: open at its beginning, unpacked; is read.
+    """
+    start: Any = file.read(_START)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        start = start.decode("utf-16", "ignore").encode()
+    if start.startswith(b"PK\x03\x04"):
+        file.seek(0)
+        try:
+            names = zipfile.ZipFile(file).namelist()
+        except (zipfile.BadZipFile, OSError):
+            names = []
+        for beginning, what in _ZIPPED:
+            if any(name.startswith(beginning) for name in names):
+                return spreadsheet(path, what) if "spreadsheet" in what else what
+        return spreadsheet(path, "a damaged spreadsheet") if path.lower().endswith(
+            (".xlsx", ".ods")) else "a zip file; unpack it"
+    if start.startswith(b"\xd0\xcf\x11\xe0"):
+        return spreadsheet(path, "a spreadsheet (.xls)")
+    start = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    return next((what for pattern, what in _FOREIGN if pattern.match(start)), None)
+
+
+def spreadsheet(path: str, what: str) -> str:
+    """What to do with a spreadsheet."""
+    name = os.path.splitext(path)[0]
+    return "%s; save it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert it: " \
+        "%s" % (what, _PANDAS % (path, name if name + ".csv" != path else name + "_sheet"))
 
 
 def hint(content: bytes) -> str:

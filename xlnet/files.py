@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,8 @@ from typing import IO, Any, Optional, Union
 
 from xlnet import encodings
 from xlnet.errors import UserError, did_you_mean
+
+_LONGEST_POINTER = 1024     # [bytes] of Git LFS
 
 
 def make_directory(path: str) -> None:
@@ -159,14 +162,20 @@ def _without_nan(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def parse_json(text: Union[str, bytes]) -> Any:
-    """The value of JSON, as text or as UTF-8.
+def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
+    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16.
+
+    Args:
+      has_rows: NaN is null: Python and pandas write it for a missing value.
 
     Raises:
       ValueError: it is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+        return json.loads(
+            text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
+            parse_constant=(lambda name: None if name == "NaN" else float(name))
+            if has_rows else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -221,6 +230,21 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
+    if os.path.isfile(path) and os.path.getsize(path) < _LONGEST_POINTER:
+        with open(path, "rb") as f:
+            if f.read().startswith(encodings.LFS_POINTER):
+                raise UserError("%s: %s is a Git LFS pointer, not the file; run git lfs pull where "
+                                "it is from" % (what, path))
+
+
+def matching(pattern: str) -> list[str]:
+    """The local files and directories of a glob pattern, sorted; signs such as [1] are literal in
+    the name of a directory or file that exists."""
+    prefix = escaped = ""
+    for part in re.split("(/)", pattern):
+        prefix += part
+        escaped += glob.escape(part) if os.path.lexists(prefix) else part
+    return sorted(glob.glob(escaped, recursive=True))
 
 
 def require_directory(path: str, what: str) -> None:
@@ -341,7 +365,7 @@ def is_remote(path: str) -> bool:
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):
-        return {path: os.path.getsize(path) for path in glob.glob(pattern)}
+        return {path: os.path.getsize(path) for path in matching(pattern)}
     return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
             for found in result.metadata_list}
 

@@ -15,13 +15,13 @@ _CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL
 _NEEDS_QUOTES = re.compile(r'""|[\t\n]')
 
 
-def is_quoted(lines: Iterable[str], is_cut: bool = False) -> tuple[bool, Optional[int]]:
+def is_quoted(lines: Iterable[str]) -> tuple[bool, Optional[int]]:
     """Whether cells between tabs are quoted where they need it, as pandas and spreadsheet programs
     write them; and, if the lines disagree, the number of the first one that says no.
 
     A file is not quoted if a cell without quotation marks around it has one, if quoted cells do not
     need it, or if all line breaks in quotation marks end a row as wide as the first line, as in
-    GLUE's files. is_cut: there are more lines.
+    GLUE's files.
     """
     begun, start, has_needed, has_unquoted, tabs = "", 0, False, False, None
     for number, line in enumerate(lines, 1):
@@ -40,13 +40,7 @@ def is_quoted(lines: Iterable[str], is_cut: bool = False) -> tuple[bool, Optiona
         has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
         has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
         begun = ""
-    return (is_cut or not begun) and (has_needed or not has_unquoted), None
-
-
-def dialect(delimiter: str, is_quoted: bool) -> dict[str, Any]:
-    """Arguments of `csv.reader` for cells with or without quotation marks around them."""
-    return {"delimiter": delimiter,
-            "quoting": csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE}
+    return not begun and (has_needed or not has_unquoted), None
 
 
 def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:

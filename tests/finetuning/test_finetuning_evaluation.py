@@ -153,6 +153,6 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)])
 def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
-    monkeypatch.setattr("xlnet.engine.devices.cores", lambda: 2)
+    monkeypatch.setattr("xlnet.cores.available", lambda: 2)
     connected = connect(DeviceSettings(device="cpu", **devices))
     assert connected.answered_at_once == at_once

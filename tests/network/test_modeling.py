@@ -15,8 +15,7 @@ import xlnet
 from xlnet.errors import UserError
 from xlnet.network import heads, kernels, kernels_cpu, modeling
 from xlnet.tasks.types.contract import LossOptions
-from xlnet.tasks.types.known import TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")

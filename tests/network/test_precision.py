@@ -14,7 +14,7 @@ from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types.contract import LossOptions
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 pytestmark = pytest.mark.slow

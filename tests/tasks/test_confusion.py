@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 from xlnet import figure, fonts
 from xlnet.tasks.metrics import confusion
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 

@@ -15,8 +15,7 @@ from xlnet.tasks.metrics import entity_metrics, split_metrics
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import GLUE, TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 
 TWO = dataclasses.replace(GLUE["cola"], metrics=(

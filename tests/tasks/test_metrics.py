@@ -9,8 +9,7 @@ from xlnet.errors import UserError
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import GLUE, TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 
 

@@ -17,7 +17,7 @@ from own_task_type.two_towers import TWO_TOWERS, TowersReader
 import xlnet
 from xlnet.serving.export import exporter
 from xlnet.serving.server import saved_model
-from xlnet.tasks.types import known, registry
+from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.regression import RegressionExport
 from xlnet.tasks.types.task import Task
@@ -57,9 +57,9 @@ def test_a_contract_has_at_most_a_dozen_methods(part):
                 if inspect.isfunction(value) and not name.startswith("_")]) <= 12
 
 
-@pytest.mark.parametrize("name", registry.TASK_TYPES)
+@pytest.mark.parametrize("name", known.TASK_TYPES)
 def test_worker_processes_get_a_reader(name):
-    task = dataclasses.replace(STARS, type=registry.TASK_TYPES[name])
+    task = dataclasses.replace(STARS, type=known.TASK_TYPES[name])
     reader = pickle.loads(pickle.dumps(task.reader.encode)).__self__
     assert (type(reader), reader.task) == (task.type.reader, task)
 
@@ -90,7 +90,7 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     above = np.array([line[2:] for line in lines], np.float64)
     assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
 
-    monkeypatch.setitem(registry.TASK_TYPES, "ordinal", ORDINAL)
+    monkeypatch.setitem(known.TASK_TYPES, "ordinal", ORDINAL)
     texts = [line.split("\t")[0] for line in (place / "test.tsv").read_text().splitlines()[1:]]
     with xlnet.load(str(model / "best"), device="cpu") as loaded:
         assert loaded.classify(texts) == [line[1] for line in lines]
@@ -125,7 +125,7 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
             TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport)):
         monkeypatch.setitem(known.TASKS, each.name, dataclasses.replace(
             task, name=each.name, type=each))
-        monkeypatch.setitem(registry.TASK_TYPES, each.name, each)
+        monkeypatch.setitem(known.TASK_TYPES, each.name, each)
     rng = random.Random(0)
     for split, count in (("train", 60), ("dev", 20), ("test", 8)):
         pairs = [rng.choices(WORDS[:3], k=2) for _ in range(count)]

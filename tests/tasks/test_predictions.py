@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
 
 # --- Prediction files

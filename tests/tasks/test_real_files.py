@@ -29,11 +29,11 @@ def read(name, split, **more):
 def test_file(name, split):
     task = known.TASKS[name]
     has_names = not task.header or (name, split) == ("cola", "test")
-    is_labelled = not split.startswith("test") or bool(task.tree) or not has_names
+    is_labelled = not split.startswith("test") or bool(task.directory_form) or not has_names
     path, rows = read(name, split, need_labels=is_labelled)
     if (name, split) in COUNTS:
         assert len(rows) == COUNTS[name, split]
-    elif not task.tree:
+    elif not task.directory_form:
         lines = pathlib.Path(path).read_bytes().rstrip(b"\n").count(b"\n") + 1
         assert len(rows) == lines - (has_names and path.endswith(".tsv")) > 0
     assert len({row.id for row in rows}) == len(rows)

@@ -20,7 +20,7 @@ from xlnet.tasks.files.squad_files import Answer, place_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import Found, Span
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Asked, Row, Task
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."

@@ -1,9 +1,11 @@
 """Files of tasks: what is read from each form, what is refused, and the messages."""
 
 import dataclasses
+import io
 import json
 import os
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,9 +13,16 @@ from helpers.tasks import write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
+
+
+def zipped(name):
+    """A .zip with one file."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr(name, "a")
+    return content.getvalue()
 
 
 def rows_of(name, directory, split, **more):
@@ -216,8 +225,8 @@ ERRORS = {
     "half a character": ("tnews", '{"label": "100", "sentence": "a\\ud83d"}\n',
                          "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
     "UTF-16 without rows": ("rte", RTE.encode("utf-16"), "dev.tsv: no rows"),
-    "a spreadsheet": ("rte", b"PK\x03\x04\x14\x00", "dev.tsv: a spreadsheet (.xlsx); save it as "
-                      "CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
+    "a spreadsheet": ("rte", zipped("xl/workbook.xml"), "dev.tsv: a spreadsheet (.xlsx); save "
+                      "it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
     "Parquet": ("rte", b"PAR1\x15\x04", "a Parquet file"),
     "several": ("rte", RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
                 "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "

@@ -139,7 +139,7 @@ def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
     assert task.labels == ("x", "y")
     (tmp_path / "train.txt").unlink()
     (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
-    with pytest.raises(UserError, match="train.xlsx: a spreadsheet"):
+    with pytest.raises(UserError, match="train.xlsx: a damaged spreadsheet"):
         custom.get_task(settings(tmp_path))
     write(tmp_path, "train.csv", "text_a,label", "a,x", "b,y")
     assert custom.get_task(settings(tmp_path)).labels == ("x", "y")

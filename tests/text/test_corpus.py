@@ -98,15 +98,6 @@ def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, messa
     assert counts["not token ids"] == 1
 
 
-def test_a_bad_id_in_a_table_is_named(tmp_path):
-    """Its column does not have the usual name."""
-    path = write(tmp_path / "a.csv", b"ids\n1 2\n3 x\n")
-    chunk, = reading.cut([str(path)], json_field="ids")
-    with pytest.raises(UserError, match="a.csv, line 3: 'x' is not a token id"):
-        list(corpus.tokenize(chunk, settings(from_raw_text=False, json_field="ids"), TOKENIZER,
-                             collections.Counter()))
-
-
 # Blocks and passes.
 
 def marked_documents(count, seed=0):
@@ -222,16 +213,3 @@ def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path,
     assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]
     lines, _ = pieces_of(tmp_path, tokenizer, "人。\n人。\n", use_eod=False)
     assert ["".join(pieces) for pieces in lines] == ["▁人。", "▁人。"]
-
-
-def test_unknown_words_of_wikitext_are_the_piece_of_that_name(tmp_path, chinese):
-    tokenizer = chinese(tmp_path / "zh.model")
-    content = "<unk> 人 <unk> <unk> 是 <unk>天好。\n好<eop>\n"
-    sentences, counts = pieces_of(tmp_path, tokenizer, content, text_format="wikitext",
-                                  use_eod=False)
-    pieces = sentences[0]
-    assert pieces.count("<unk>") == counts["unknown"] == 4
-    assert "".join(pieces) == "<unk>▁人<unk><unk>▁是<unk>天好。"
-    assert sentences[1][-1] == "<eop>" and len(sentences) == 2
-    spelt, counts = pieces_of(tmp_path, tokenizer, content, use_eod=False)
-    assert "".join(spelt[0]).count("<unk>") == 4 and "<unk>" not in spelt[0][:1]

@@ -14,7 +14,7 @@ from xlnet.settings.finetuning import TASK_NAME, ClassifierSettings, SpanSetting
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 

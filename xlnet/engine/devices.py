@@ -24,7 +24,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops
 
-from xlnet import errors
+from xlnet import cores, errors
 from xlnet.engine import multi_host
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
@@ -67,7 +67,7 @@ class Devices:
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
         hardly speeds up the operations between them (benchmarks/HISTORY.md).
         """
-        return 2 if not (self.on_accelerator or self.strategy) and cores() > 1 else 1
+        return 2 if not (self.on_accelerator or self.strategy) and cores.available() > 1 else 1
 
     @property
     def is_chief(self) -> bool:
@@ -177,7 +177,7 @@ def _words(settings, used):
     if used:
         return gpu_names(used)
     count = settings.num_core_per_host
-    words = "CPU, %d cores" % (os.cpu_count() or 1) + (
+    words = "CPU, %d cores" % cores.available() + (
         " as %d replicas" % count if count > 1 else "")
     if settings.device == "cpu":
         return words
@@ -337,12 +337,7 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
     and TF_NUM_INTRAOP_THREADS takes precedence.
     """
     if "TF_NUM_INTRAOP_THREADS" not in os.environ:
-        config.intra_op_parallelism_threads = max(1, cores() // parts)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        config.intra_op_parallelism_threads = max(1, cores.available() // parts)
 
 
 # ---- in a step

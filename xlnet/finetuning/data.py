@@ -7,9 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import files
+from xlnet import cores, files
 from xlnet.batches import input_pipeline
-from xlnet.engine.devices import cores
 from xlnet.errors import UserError
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
@@ -103,7 +102,7 @@ class TaskData:
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.reader.encode, options=task.reader.record_options,
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
-            workers=cores(),
+            workers=cores.available(),
             overwrite=settings.overwrite_data)
         if made.path not in self._warned:
             self._warned.add(made.path)

@@ -80,7 +80,10 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
 def check_directories(settings: FineTuningSettings) -> None:
     """Raises UserError for directories that do not exist, are files, or cannot be written to."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
-        raise UserError("data_dir: no such directory: %s" % settings.data_dir)
+        is_file = bool(os.path.splitext(settings.data_dir)[1])
+        raise UserError("data_dir: no such %s: %s%s" % (
+            "file or directory" if is_file else "directory", settings.data_dir,
+            readers.there(os.path.dirname(settings.data_dir) or ".") if is_file else ""))
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):

@@ -29,7 +29,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import BEST
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
 MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]

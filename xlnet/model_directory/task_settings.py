@@ -23,7 +23,7 @@ from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import (
     SPIECE_NAME,

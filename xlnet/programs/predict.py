@@ -39,7 +39,7 @@ def main(settings: PredictionSettings) -> None:
     from xlnet.finetuning import start
     from xlnet.model_directory import task_settings
     from xlnet.tasks.files import readers
-    from xlnet.tasks.types.registry import TASK_TYPES
+    from xlnet.tasks.types.known import TASK_TYPES
     home = task_settings.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "

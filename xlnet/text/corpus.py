@@ -26,7 +26,6 @@ from xlnet.tokenization.tokenizer import Tokenizer
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
-_UNK = "<unk>"               # a rare word in WikiText
 
 
 # Lines to tokens.
@@ -48,7 +47,7 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
         if in_document is None:
             in_document = not batch[0].begins_document
-        ids, lengths = _encode_text(batch, tokenizer, settings) if settings.from_raw_text else \
+        ids, lengths = _encode_text(batch, tokenizer) if settings.from_raw_text else \
             _parse_ids(chunk, batch, tokenizer.vocab_size, settings, counts)
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
@@ -56,9 +55,9 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
         yield tokens
 
 
-def _encode_text(batch, tokenizer, settings):
+def _encode_text(batch, tokenizer):
     """Ids [T] and lengths [lines]; an <eop> at the end of a line is one token without a space
-    before it, and so is each <unk> of WikiText."""
+    before it."""
     texts = [line.text for line in batch]
     ends = np.zeros(len(texts), bool)
     if tokenizer.eop_id is not None:
@@ -66,8 +65,7 @@ def _encode_text(batch, tokenizer, settings):
         for line in np.flatnonzero(ends):
             texts[line] = texts[line][:-len(EOP)].rstrip()
     joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
-    encode = _encode_around_unknown if settings.text_format == "wikitext" else _encode
-    ids, lengths = encode(texts, joined, tokenizer)
+    ids, lengths = _encode(texts, joined, tokenizer)
     if ends.any():
         ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
     return ids, lengths + ends
@@ -84,21 +82,6 @@ def _encode(texts, joined, tokenizer):
     ids[first] = tokenizer.ids_without_mark[ids[first]]
     lengths[marked] -= ids[first] < 0
     return ids[ids >= 0], lengths
-
-
-def _encode_around_unknown(texts, joined, tokenizer):
-    """As `_encode`, with each <unk> as the piece of that name."""
-    parts = [text.split(_UNK) for text in texts]
-    counts = np.fromiter(map(len, parts), np.int64, len(parts))
-    begins = np.cumsum(counts) - counts                          # of the texts among all parts
-    parts = list(itertools.chain.from_iterable(parts))
-    behind_unknown = np.ones(len(parts), bool)
-    behind_unknown[begins] = False
-    is_joined = np.fromiter((part[:1] not in ("", " ") for part in parts), bool, len(parts))
-    is_joined[begins] = joined
-    ids, lengths = _encode(parts, is_joined, tokenizer)
-    ids = np.insert(ids, (np.cumsum(lengths) - lengths)[behind_unknown], tokenizer.unk_id)
-    return ids, np.add.reduceat(lengths + behind_unknown, begins)
 
 
 def _parse_ids(chunk, batch, vocab_size, settings, counts):

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
-from xlnet import errors
+from xlnet import cores, errors
 
 _Result = TypeVar("_Result")
 _work: Callable[[int], Any]          # of a worker process
@@ -21,23 +21,20 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
                  num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) for all indices, in any order.
 
-    The processes are spawned: a fork of a process in which TensorFlow runs threads may hold a lock
-    that nobody frees.
-
     Args:
       work: pickled and sent to each process once.
-      num_workers: processes; 0: one for each core; 1: this one.
+      num_workers: processes; 0: one for each core that this process may use; 1: this one. It is
+        also this one, with a note, where the system does not let processes wait for each other.
 
     Raises:
       UserError: a worker process was killed.
     """
-    count = min(num_workers or os.cpu_count() or 1, len(indices))
-    if count <= 1:
+    pool = cores.process_pool(min(num_workers or cores.available(), len(indices)),
+                              _start_worker, (work,))
+    if pool is None:
         for index in indices:
             yield index, work(index)
         return
-    pool = concurrent.futures.ProcessPoolExecutor(
-        count, multiprocessing.get_context("spawn"), _start_worker, (work,))
     try:
         with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
                               "same command again to resume"):

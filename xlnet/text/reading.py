@@ -1,14 +1,13 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
-Files are plain text, JSON, tables or WikiExtractor's articles, each with or without `.gz`;
-`recognition` finds out which, `text_forms` has the layouts. Readers get `Sentence`s of all of them,
-in order, the last one of each document marked.
+Files are plain text or JSON lines, each with or without `.gz`; `recognition` finds out which,
+`text_forms` has the layouts. Readers get `Sentence`s of all of them, in order, the last one of each
+document marked.
 
-Chunks of a file are read independently. A chunk owns the lines (books: paragraphs) that begin in
-its byte range; where documents are selected (`split`), the documents that do. Its reader looks one
-line back, and ahead as far as needed. So the chunks of a file give the same lines, one after the
-other, wherever it is cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in
-memory.
+Chunks of a file are read independently. A chunk owns the lines that begin in its byte range; where
+documents are selected (`split`), the documents that do. Its reader looks one line back, and ahead
+as far as needed. So the chunks of a file give the same lines, one after the other, wherever it is
+cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in memory.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import glob
 import gzip
 import hashlib
-import io
 import itertools
 import os
 import sys
@@ -32,8 +29,8 @@ from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import recognition
-from xlnet.text.recognition import ARTICLES, JSON, RECORDS, TABLE, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of, from_json
+from xlnet.text.recognition import RECORDS, TEXT, Form
+from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
@@ -44,7 +41,7 @@ _CUT = "cut"                 # an event, as `End` is: see `_owned`
 
 
 class Chunk(NamedTuple):
-    """The bytes [begin, end) of a file; all of them where `form.is_whole`."""
+    """The bytes [begin, end) of a file; all of them where `form.is_packed`."""
     path: str
     begin: int
     end: int
@@ -81,8 +78,7 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
 
 
 def _local_files(pattern):
-    names = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
-    return [path for name in names for path in (
+    return [path for name in files.matching(pattern) for path in (
         [name] if os.path.isfile(name) else _files_below(name))]
 
 
@@ -102,7 +98,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
 
     Args:
       chunk_bytes: size of a chunk; None: the more, the larger all files are together.
-      json_field: the key, or the column, that holds the text.
+      json_field: the key that holds the text.
       encoding: of the text; None: UTF-8.
 
     Raises:
@@ -119,7 +115,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
             raise UserError("%s: is empty, expected gzip data" % path)
         with naming(path):
             form = recognition.look(path, json_field, encoding) if size else Form()
-        step = size if form.is_whole else chunk_bytes
+        step = size if form.is_packed else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
     return chunks
@@ -128,13 +124,10 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
     words = {TEXT: "text (text_format %s)" % settings.text_format,
-             RECORDS: "JSON lines (field %s)" % settings.json_field,
-             JSON: "JSON (field %s)" % settings.json_field,
-             TABLE: "CSV (column %s)" % settings.json_field, ARTICLES: "WikiExtractor's articles"}
+             RECORDS: "JSON lines (field %s)" % settings.json_field}
     names: dict[str, list[str]] = collections.defaultdict(list)
     for path, form in {chunk.path: chunk.form for chunk in chunks}.items():
-        how = words[form.kind] + ", lines ending in CR" * form.ends_in_cr
-        names[how].append(os.path.basename(path))
+        names[words[form.kind]].append(os.path.basename(path))
     return "input: " + "; ".join("%s as %s" % (some_of(group), how) for how, group in names.items())
 
 
@@ -178,27 +171,6 @@ def form_is_in_name(chunk: Chunk) -> bool:
     return form == Form(kind, name.endswith(".gz"))
 
 
-class _LineFeeds(io.RawIOBase):
-    """A file whose carriage returns are line feeds."""
-
-    def __init__(self, file):
-        self._file = file
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def seek(self, offset, whence=0):
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer):
-        content = self._file.read(len(buffer)).replace(b"\r", b"\n")
-        buffer[:len(content)] = content
-        return len(content)
-
-
 class _File:
     """The (unpacked) bytes of a file.
 
@@ -215,8 +187,6 @@ class _File:
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
         self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
-        if form.ends_in_cr:
-            self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
 
     def __enter__(self):
         return self
@@ -267,8 +237,6 @@ def naming(path: str) -> Iterator[None]:
 
 def place(chunk: Chunk, offset: int) -> str:
     """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
-    if chunk.form.kind == JSON:
-        return "%s, item %d" % (chunk.path, offset)
     newlines = 0
     with _File(chunk.path, chunk.form) as f:
         while offset > 0:
@@ -293,15 +261,12 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
       UserError: bad text with on_error "fail", named by file and line; an unreadable file.
     """
     form = chunk.form
-    begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
+    begin, end = (0, sys.maxsize) if form.is_packed else (chunk.begin, chunk.end)
     bad = _BadText(chunk, begin, end, settings, skipped)
-    longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
+    longest = LONGEST_RECORD if form.kind == RECORDS else LONGEST_LINE
     with _File(chunk.path, form, seen) as f:
-        if form.kind == JSON:
-            events = from_json(f, settings, bad)
-        else:
-            texts = _texts(f, longest, bad, stand_alone=form.kind == RECORDS)
-            events = events_of(texts, settings, bad, form)
+        texts = _texts(f, longest, bad, stand_alone=form.kind == RECORDS)
+        events = events_of(texts, settings, bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(events)

@@ -26,7 +26,7 @@ import re
 
 import regex
 
-from xlnet.tokenization.character_classes import HAN_OR_KANA
+from xlnet.tokenization.tokenizer import HAN_OR_KANA
 
 EOP = "<eop>"
 _BEFORE_NAMES = frozenset(

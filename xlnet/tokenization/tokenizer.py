@@ -165,9 +165,8 @@ class Tokenizer:
         self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
-        self.split_pieces = {piece: self._split_digit_comma(piece)
-                             for piece in self._pieces
-                             if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()}
+        self.split_pieces = {piece: _split_digit_comma(self._model, piece)
+                             for piece in self._pieces if _ends_in_digit_comma(piece)}
         to_id = self._model.piece_to_id
         self.split_ids = {to_id(piece): to_id(parts)
                           for piece, parts in self.split_pieces.items()}
@@ -296,16 +295,44 @@ class Tokenizer:
         ids[places] = list(itertools.chain.from_iterable(parts))
         return ids, lengths
 
-    def _split_digit_comma(self, piece):
-        """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
 
-        The digits are encoded as a text, and so get the mark of a word; it is removed again if the
-        piece had none.
-        """
-        pieces = self._model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
-        if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
-            pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
-        return pieces + [","]
+
+def _ends_in_digit_comma(piece):
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _split_digit_comma(model, piece):
+    """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
+
+    The digits are encoded as a text, and so get the mark of a word; it is removed again if the
+    piece had none.
+    """
+    pieces = model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
+    if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
+        pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
+    return pieces + [","]
+
+
+# ---- the original implementation's `prepro_utils`, as its README documents it
+
+def preprocess_text(inputs: str, lower: bool = False, remove_space: bool = True,
+                    keep_accents: bool = False) -> str:
+    """As `clean_text`, under the name and with the arguments of the original implementation."""
+    return clean_text(inputs, lower, remove_space, keep_accents)
+
+
+def encode_ids(sp_model: sentencepiece.SentencePieceProcessor, text: str,
+               sample: bool = False) -> list[int]:
+    """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate.
+
+    Args:
+      sp_model: a loaded SentencePiece model.
+      sample: draw one of the 64 best segmentations (subword regularization).
+    """
+    pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1) if sample else sp_model.encode(
+        text, out_type=str)
+    return sp_model.piece_to_id([part for piece in pieces for part in (
+        _split_digit_comma(sp_model, piece) if _ends_in_digit_comma(piece) else [piece])])
 
 
 # Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
@@ -442,3 +469,30 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
         raise UserError("%s: the weights next to it were trained with another vocabulary than %s "
                         "(SHA-256 %.12s, not %.12s)" % (
                             path, tokenizer.path, stored, tokenizer.sha256))
+
+
+# Classes of characters for the package regex and for RE2, TensorFlow's regular expressions. Those
+# for RE2 come from Python's Unicode data, so that a graph does not depend on the version of Unicode
+# of the process that serves it.
+
+# The inside of a class, for `regex`: characters of Chinese and Japanese words. `_UNSPACED` has its
+# own ranges, of characters that can begin a syllable, on which stored runs depend; CMRC's scorer
+# has those of its authors.
+HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
+
+
+def character_class(codes: Iterable[int]) -> str:
+    """The inside of a class that holds these characters."""
+    spans: list[list[int]] = []
+    for code in sorted(codes):
+        if spans and spans[-1][1] == code - 1:
+            spans[-1][1] = code
+        else:
+            spans.append([code, code])
+    return "".join("\\x{%x}-\\x{%x}" % tuple(span) for span in spans)
+
+
+@functools.cache
+def space_class() -> str:
+    """The inside of a class that holds the characters of which `str.isspace` is true."""
+    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())

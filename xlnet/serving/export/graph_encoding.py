@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.errors import UserError
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.features import encoding
-from xlnet.tokenization.character_classes import space_class
+from xlnet.tokenization.tokenizer import space_class
 
 _CUTS = ("truncate", "head_tail", "sliding")
 

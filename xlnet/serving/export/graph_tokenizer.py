@@ -20,8 +20,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.tokenization.character_classes import character_class, space_class
-from xlnet.tokenization.tokenizer import Tokenizer, clean_text
+from xlnet.tokenization.tokenizer import Tokenizer, character_class, clean_text, space_class
 
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 256            # characters that are tried together: most blocks do not change

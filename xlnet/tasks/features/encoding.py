@@ -15,14 +15,13 @@ import hashlib
 import itertools
 import json
 import logging
-import multiprocessing
 import os
 from collections.abc import Collection, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet import errors, files
+from xlnet import cores, errors, files
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
@@ -145,6 +144,12 @@ def _parts(ids, length, long_document):
 def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int) -> dict:
     """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
 
+    With the ids 21 and 22 of A, 31 of B and a length of 8:
+
+        input_ids     0   0  21  22  <sep>  31  <sep>  <cls>
+        input_mask    1   1   0   0      0   0      0      0
+        segment_ids   4   4   0   0      0   1      1      2
+
     Args:
       pairs: n tuples of lists of ids (A, B or None) that fit.
 
@@ -263,7 +268,8 @@ def _found(stem, has_windows, count):
     """The `Records` of `count` examples from an earlier run; None if there are none or, with a
     note, if they are damaged."""
     path, windows_path, seen_path = _paths(stem)
-    if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
+    needed = (path, seen_path, windows_path) if has_windows else (path, seen_path)
+    if not all(map(os.path.exists, needed)):
         return None
     try:
         windows = files.read_array(windows_path) if has_windows else None
@@ -320,11 +326,11 @@ def _load_encoder(encode, path, uncased, keep_accents, layout, features):
 def _encoded(encoder, examples, workers):
     """Yields the results of `encoder` for a thousand examples at a time, in order."""
     blocks = _blocks(examples)
-    if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
+    pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
+    if pool is None:
         yield from map(encoder, blocks)
         return
-    with errors.explained(fewer=_FEWER), concurrent.futures.ProcessPoolExecutor(
-            workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with errors.explained(fewer=_FEWER), pool:
         running: collections.deque[concurrent.futures.Future] = collections.deque()
         for block in blocks:
             running.append(pool.submit(encoder, block))

@@ -39,7 +39,8 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
       what: its role in errors.
 
     Raises:
-      UserError: there is no such file, or it is not completely compressed.
+      UserError: there is no such file, it is not completely compressed, or it is of a form that is
+        not read, such as a zip file.
     """
     if path != "-":
         files.require_file(path, what)
@@ -61,6 +62,9 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
                 collections.deque(iter(functools.partial(file.read, _CHUNK), b""), maxlen=0)
         except (EOFError, OSError, zlib.error) as e:
             raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
+    with opened() as file:
+        if (foreign := encodings.foreign(path, file)):
+            raise UserError("%s: %s" % (path, foreign))
     return opened
 
 
@@ -102,10 +106,14 @@ class Lines:
             self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
+        return (line.removesuffix("\r") for line in self.with_returns())
+
+    def with_returns(self) -> Iterator[str]:
+        """The lines with the carriage return before a line feed, which in a quoted cell is text."""
         blank: list[str] = []
         with io.TextIOWrapper(self._opened(), **self._how) as file:
             for number, line in enumerate(file):
-                line = line.removesuffix("\n").removesuffix("\r")
+                line = line.removesuffix("\n")
                 if not number:
                     line = line.lstrip("\ufeff")
                 if not line.strip():

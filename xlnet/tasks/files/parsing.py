@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -118,15 +119,26 @@ def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -
 def _read_table(task, path, need_labels, form, seen, first):
     """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
     table = readers.read_table(task, path, form)
-    columns = table.columns and [task.renamed.get(name, name) for name in table.columns]
+    columns = table.columns and [task.column_aliases.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
-    found, count = faults.Found(), 0
+    found, count, rejected, formulas = faults.Found(), 0, faults.Found(), faults.Found()
     keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
 
     def checked():
         nonlocal count
-        for count, (place, values) in enumerate(table.rows, 1):
+        for place, values in table.rows:
+            if readers.is_blank(values):
+                if need_labels:         # spreadsheets leave them
+                    continue
+                if len(values) < len(columns or ()):
+                    values = "an empty row"     # predictions are aligned with the file
+            count += 1
             index, cells = first + count - 1, by_name(columns, values)
+            if need_labels and is_rejected(task, cells):
+                rejected.add(place, "answer is %s" % cells["answer"])
+                continue
+            if values == table.columns and len(values) > 1:
+                values = "the names of the columns again; are these files that were joined?"
             if columns is None and not isinstance(values, str):
                 keys.update(cells)
                 cells = {**dict.fromkeys(needed), **cells}
@@ -136,6 +148,10 @@ def _read_table(task, path, need_labels, form, seen, first):
                 error = task.reader.check_row(row, seen)
                 if table.sources:
                     row = row._replace(source=table.sources.pop(row.query, None))
+            for cell in filter(_FORMULA_ERROR.fullmatch, filter(None, [
+                    cells.get(name) for name in (*task.text_a, *task.text_b, *task.label)
+                    if isinstance(cells.get(name), str)])):
+                formulas.add(place, cell)
             if error:
                 found.add(place, error)
                 if task.skips_faults:
@@ -154,7 +170,21 @@ def _read_table(task, path, need_labels, form, seen, first):
             count, "" if need_labels else ", their answers are empty"))
     else:
         found.refuse()
+    rejected.note(path, "examples were rejected by their annotator and are left out")
+    formulas.note(path, "cells have an error of a spreadsheet instead of a value")
     return rows
+
+
+def is_rejected(task: Task, cells: dict) -> bool:
+    """Whether an annotator rejected or skipped a row, as Prodigy writes it; False where the task
+    itself uses the column."""
+    return cells.get("answer") in ("reject", "ignore") and "answer" not in (
+        *task.label, *task.text_a, *task.text_b, *task.choices)
+
+
+# Values of cells with an error in Excel, LibreOffice and Google's Sheets.
+_FORMULA_ERROR = re.compile(
+    r"#(N/A|NAME\?|REF!|VALUE!|DIV/0!|NUM!|NULL!|ERROR!|SPILL!|CALC!|FIELD!)|Err:5\d\d")
 
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
@@ -163,7 +193,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequen
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
-    return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
+    return read_file(dataclasses.replace(task, keep_where={}, skipped_labels=(), broken_rows=False),
                      path, need_labels=False, form=form)
 
 
@@ -188,12 +218,20 @@ def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
 
 def _needed(task, path, columns, need_labels):
     """The columns that each row must have; refuses `columns` of a file that are not these."""
-    needed = [*task.text_a, *task.text_b, *task.choices, *filter(None, [task.query]),
-              *(task.label if need_labels else ()),
-              *(filter(None, [task.id]) if task.id_required else ())]
+    needed = [*task.text_a, *task.text_b, *task.choices]
+    if task.query:
+        needed.append(task.query)
+    if need_labels:
+        needed += task.label
+    if task.id and task.id_required:
+        needed.append(task.id)
     if columns is not None:
-        needed += [name for name in task.only if name in columns]
+        needed += [name for name in task.keep_where if name in columns]
         for name in needed:
+            if name not in columns:
+                raise UserError("%s: %s; %s" % (path, readers.no_column(name, columns), (
+                    "--id_column= takes the number of the row instead" if name == task.id else
+                    "if the first line is not the columns' names, give their numbers, from 1 on")))
             readers.column(path, name, columns)
     return needed
 
@@ -202,10 +240,12 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
     """Returns (row or None, error or None); no row if its width is wrong or a text is missing."""
     missing = next((name for name in needed if name not in cells), None)
     beyond = cells.get(None, [])
+    if task.label_at_end and beyond:
+        cells, beyond = {**cells, task.label[0]: beyond[-1]}, []
     if missing or any(beyond):
         return None, "%d column(s), expected %d" % (
             len(cells) - (None in cells) + len(beyond), len(columns))
-    if any(cells.get(name, value) != value for name, value in task.only.items()):
+    if any(cells.get(name, value) != value for name, value in task.keep_where.items()):
         return _LEFT_OUT, None
     choices = [cells[name] for name in task.choices]
     pairs, error = _parse_pairs(
@@ -216,7 +256,7 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
         error = _NOT_TEXT
     if error:
         return None, error
-    label, error = task.reader.parse_label([*map(cells.get, task.label), *choices])
+    label, error = task.reader.parse_label(task.reader.label_cells(cells))
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     return Row(id, pairs, label, query), error if need_labels else None

@@ -7,16 +7,16 @@ A `Task` knows the meaning of columns; `parsing` makes rows of tables, `decoding
 from __future__ import annotations
 
 import collections
-import glob
 import itertools
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files, json_stream, tables
+from xlnet import encodings, files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import decoding, faults
 from xlnet.tasks.types.task import Task
@@ -24,7 +24,9 @@ from xlnet.tasks.types.task import Task
 _log = logging.getLogger(__name__)
 
 _FASTTEXT_MARK = "__label__"                # before each label of a line
-_FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
+# Between labels are spaces, commas or both; a comma inside of a name stays.
+_FASTTEXT_LABEL = re.compile(r"(?<![^\s,])%s(\S*?)(?:,+(?=\s|%s|$)|(?=\s|$))\s*" % (
+    2 * (_FASTTEXT_MARK,)))
 _NAMES_SHOWN = 20                           # of what a directory has
 
 # columns: names; None: each row has its own. rows: iterator of (place, values); values are a list
@@ -46,7 +48,7 @@ def column(path: str, name: str, columns: Sequence[str]) -> int:
 
 def no_column(name: str, columns: Iterable[str]) -> str:
     """The error that a column is missing."""
-    return "no column '%s'%s (columns: %s)" % (
+    return "no column '%s'%s (columns: %.300s)" % (
         name, did_you_mean(name, columns), ", ".join(columns))
 
 
@@ -57,6 +59,14 @@ def to_text(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(to_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def to_number(text: str) -> float:
+    """The number in a text; NaN if it is not one. Python's own form 1_000 is not."""
+    try:
+        return math.nan if "_" in text else float(text)
+    except ValueError:
+        return math.nan
 
 
 # --- Which file
@@ -79,13 +89,13 @@ class Paths(str):
         found: list[str] = []
         parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
         for pattern in filter(None, map(str.strip, parts)):
-            there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
-            if not there:
+            matching = files.matching(pattern)
+            if not matching:
                 raise UserError("%s: no such file: %s%s" % (
-                    what, pattern, _there(os.path.dirname(pattern) or ".")))
-            for path in there:
+                    what, pattern, there(os.path.dirname(pattern) or ".")))
+            for path in matching:
                 files.require_file(path, what)
-            found += map(os.path.abspath, there)
+            found += map(os.path.abspath, matching)
         if not found:
             raise UserError("%s: '%s', expected the name of a file" % (what, patterns))
         paths = cls(", ".join(found))
@@ -98,7 +108,8 @@ def each_path(path: str) -> tuple[str, ...]:
     return path.each if isinstance(path, Paths) else (path,)
 
 
-def _there(directory):
+def there(directory: str) -> str:
+    """"; found there: a.csv, ...", the files in a directory, for errors; "" if there are none."""
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     return "; found there: %s%s" % (", ".join(names[:_NAMES_SHOWN]), ", ..." if len(
         names) > _NAMES_SHOWN else "") if names else ""
@@ -115,7 +126,7 @@ def require_file(data_dir: str, names: Any, split: str) -> str:
         return path
     raise UserError("data_dir: no such file: %s; split %s is expected as %s%s; or name it with "
                     "--%s_file" % (path, split, " or ".join((names,) if isinstance(
-                        names, str) else names), _there(data_dir), split.partition("_")[0]))
+                        names, str) else names), there(data_dir), split.partition("_")[0]))
 
 
 def find_file(data_dir: str, names: Any) -> str:
@@ -137,10 +148,7 @@ def extension(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
 
 
-# Forms that are not read, and the command that converts them.
-_PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
-FOREIGN = ("xlsx", "xls", "ods")
-_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
+FOREIGN = ("xlsx", "xls", "ods")        # forms that are not read
 
 
 # --- Forms of files
@@ -151,21 +159,19 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
     Args:
       form: a key of `FORMS`; None: from the extension.
     """
-    if path != "-" and os.path.isdir(path) and task.tree:
-        return {**TREES, **task.reader.trees}[task.tree](task, path)
+    if path != "-" and os.path.isdir(path) and task.directory_form:
+        return {**TREES, **task.reader.trees}[task.directory_form](task, path)
     opened = decoding.opener(path, "task %s" % task.name)
     with opened() as file:
-        form = _STARTS.get(file.read(4), form or extension(path))
+        form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
     if form in FOREIGN:
-        raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
-                        "lines or Parquet, or convert it: %s" % (
-                            path, form, _PANDAS % (path, stem(path))))
-    if form == "parquet":
-        return _read_parquet(path, opened())
+        raise UserError("%s: %s" % (path, encodings.spreadsheet(path, "a spreadsheet")))
     forms = {**FORMS, **task.reader.forms}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
+    if form == "parquet":
+        return forms[form](task, path, opened)
     return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
 
 
@@ -219,6 +225,8 @@ def _read_tsv(task, path, lines):
 def _read_csv(task, path, lines, dialect=None):
     """Cells between commas, or the delimiter between the names of the columns; in quotation marks
     if they contain it, or line breaks."""
+    if dialect is None and _FASTTEXT_LABEL.match(lines.first(1)[0]):
+        return _read_fasttext(task, path, lines)
     dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
     return _table(task, path, _quoted_rows(task, path, lines, dialect))
 
@@ -258,7 +266,7 @@ def _is_quoted(path, lines):
 
 def _quoted_rows(task, path, lines, dialect):
     """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
-    numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
+    numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
         if isinstance(row, str) and not task.skips_faults:
             faults.refuse([("%s:%d" % (path, number), row)])
@@ -266,13 +274,17 @@ def _quoted_rows(task, path, lines, dialect):
 
 
 def _table(task, path, rows):
-    """The `Table` of rows (line, cells); the first one has the columns' names, unless it is one of
-    a file of the task that has none: as wide, with a label or none. Rows without text, as
-    spreadsheets leave them at the end, do not count."""
-    places = by_line(path, _without_blank(rows, task.skips_faults))
+    """The `Table` of rows (line, cells); the first one has the columns' names, unless the task has
+    their numbers, or it is one of a file of the task that has none: as wide, with a label or
+    none."""
+    places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
         faults.refuse([(place, cells)])
+    if _has_numbers(task, _names(cells)):
+        decoding.note(path, "with columns by number: its first line is an example")
+        return Table([str(i + 1) for i in range(len(cells))],
+                     itertools.chain([(place, cells)], places))
     if not _has_texts(task, _names(cells)) and len(cells) == len(task.header):
         label = [cells[task.header.index(name)] for name in task.label]
         if not (label[0].strip() and task.reader.parse_label(label)[1]):
@@ -280,17 +292,10 @@ def _table(task, path, rows):
     return Table(_names(cells), places)
 
 
-def _without_blank(rows, skips):
-    """The rows that are not empty; with `skips`, empty ones before others stay, as errors."""
-    blank = []
-    for line, cells in rows:
-        if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
-            blank.append((line, cells))
-            continue
-        if skips:
-            yield from blank
-        blank.clear()
-        yield line, cells
+def is_blank(cells: Any) -> bool:
+    """Whether a row of a table has empty cells only."""
+    return isinstance(cells, list) and not any(
+        cell.strip() if isinstance(cell, str) else cell is not None for cell in cells)
 
 
 def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
@@ -305,7 +310,14 @@ def _names(cells):
 def _has_texts(task, names):
     """Whether the columns of the texts are among the names of a file's columns."""
     return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
-        task.renamed.get(name, name) for name in names}
+        task.column_aliases.get(name, name) for name in names}
+
+
+def _has_numbers(task, names):
+    """Whether the task has numbers from 1 on of a file's columns of texts, instead of names."""
+    wanted = {*task.text_a, *task.text_b, *task.choices}
+    return all(map(str.isdecimal, wanted)) and not wanted & set(names) \
+        and all(1 <= int(number) <= len(names) for number in wanted)
 
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -324,7 +336,8 @@ def _find_dialect(task, path, lines, usual):
 
     def is_header(cells):
         return isinstance(cells, list) and (
-            len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells)))
+            len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells))
+            or _has_numbers(task, _names(cells)))
 
     for quote in ('"', "'"):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
@@ -340,12 +353,26 @@ def _find_dialect(task, path, lines, usual):
 
 
 def _read_json(task, path, lines):
-    """A JSON object on each line, or a list of objects; "a.b" is the key b in the object of a."""
+    """A JSON object on each line, or a list of objects, perhaps as the `data` of an object; "a.b"
+    is the key b in the object of a."""
+    values = json_values(path, lines, task.skips_faults)
+    first = list(itertools.islice(values, 2))
+    start = [value for _, value in first]
+    # pandas' other forms: {"text": {"0": ...}}, {"text": [...]}, {"columns", "data": [[...]]}.
+    if start and isinstance(start[0], list) or len(start) == 1 and isinstance(start[0], dict) \
+            and start[0] and all(isinstance(each, (dict, list)) for each in start[0].values()):
+        raise UserError("%s: JSON of a table by columns, expected a list of objects or an object a "
+                        "line; write it with to_json(PATH, orient='records', lines=True)" % path)
+    if len(start) == 1 and isinstance(start[0], dict) and not {*task.text_a} & {*start[0]}:
+        for key, value in start[0].items():
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                raise UserError("%s: an object whose '%s' is a list of objects; expected the list "
+                                "alone, or as 'data'" % (path, key))
     return Table(None, ((place, plain_object(value))
-                        for place, value in json_values(path, lines, task.skips_faults)))
+                        for place, value in itertools.chain(first, values)))
 
 
-def _read_parquet(path, file):
+def _read_parquet(_, path, opened):
     """The rows of a Parquet file, an object each."""
     try:
         import pyarrow
@@ -354,7 +381,7 @@ def _read_parquet(path, file):
         raise UserError("%s: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
                         "or convert the file to CSV or JSON lines" % path) from None
     try:
-        stored = parquet.ParquetFile(file)
+        stored = parquet.ParquetFile(opened())
     except pyarrow.ArrowException as e:
         raise UserError("%s: not a Parquet file: %s" % (path, str(e).splitlines()[0])) from None
 
@@ -364,14 +391,17 @@ def _read_parquet(path, file):
 
 
 def _as_json(value):
-    """A value of Parquet as one of JSON; bytes that are not UTF-8 as half surrogates."""
+    """A value of Parquet as one of JSON, None for NaN; bytes that are not UTF-8 as half
+    surrogates."""
     if isinstance(value, dict):
         return dict(zip(value, map(_as_json, value.values())))
     if isinstance(value, (list, tuple)):
         return list(map(_as_json, value))
     if isinstance(value, bytes):
         return value.decode(errors="surrogateescape")
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
@@ -380,15 +410,24 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
     Args:
       skips: an empty line is an error, so that predictions for the lines are aligned with the file.
     """
+    start, prefix = lines.first(2), None
     if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
+        prefix = "item"
+    elif start[0].lstrip().startswith("{") and (start[0].rstrip()[-1] in "{[,:" or not start[1:]):
+        # An object over several lines, or a single one.
+        is_listed = json_stream.event_at(lines.chunks(), "data") == "start_array"
+        prefix = "data.item" if is_listed else "" if start[1:] else None
+    if prefix is not None:
         number = 0
         try:
-            for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
+            for number, value in enumerate(json_stream.items(lines.chunks(), prefix, True), 1):
                 yield "%s: item %d" % (path, number), value
         except ValueError:
             all_values = parsed("".join(lines.chunks()))    # with NaN, and integers of any size
             if isinstance(all_values, ValueError):
                 raise UserError("%s: %s" % (path, all_values)) from None
+            if isinstance(all_values, dict):
+                all_values = all_values["data"] if prefix else [all_values]
             for i in range(number, len(all_values)):
                 yield "%s: item %d" % (path, i + 1), all_values[i]
         return
@@ -409,9 +448,9 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
 
 
 def parsed(text: str) -> Any:
-    """The value of JSON, or its ValueError."""
+    """The value of JSON, in which NaN is null, or its ValueError."""
     try:
-        return files.parse_json(text)
+        return files.parse_json(text, has_rows=True)
     except ValueError as e:
         return ValueError("not valid JSON: %s" % e)
 
@@ -483,8 +522,9 @@ def _read_fasttext(task, path, lines):
 
 
 # By name, which is also a file's extension; "text": texts without labels.
+# The reader of "parquet" gets the function that opens the file instead of lines.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "ndjson": _read_json, "json": _read_json, "text": _read_plain}
+         "ndjson": _read_json, "json": _read_json, "parquet": _read_parquet, "text": _read_plain}
 
 
 # --- Forms of directories

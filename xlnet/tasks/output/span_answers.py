@@ -17,7 +17,7 @@ from scipy import special
 from xlnet.tasks.output import results
 from xlnet.tasks.output.results import Answer
 from xlnet.tasks.types.task import Row
-from xlnet.tokenization.character_classes import HAN_OR_KANA
+from xlnet.tokenization.tokenizer import HAN_OR_KANA
 
 
 class Span(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-import math
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks.files.readers import to_text
+from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.types import contract
@@ -25,6 +25,8 @@ from xlnet.tasks.types.task import Row, Task
 _log = logging.getLogger(__name__)
 
 SEPARATORS = (",", ";", "|")      # of labels in a cell
+_RARE_SEPARATORS = "#/&+"
+_FEW_ROWS = 20                    # of which each may have its own label
 
 
 class ClassificationReader(contract.Reader):
@@ -33,7 +35,11 @@ class ClassificationReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
         where = "%s: column '%s'" % (path, self.task.label[0])
-        names = one_spelling({row.label for row in self.read(path, True)}, where)
+        rows = self.read(path, True)
+        names = one_spelling({row.label for row in rows}, where)
+        if len(rows) >= _FEW_ROWS and 2 * len(names) > len(rows):
+            _log.warning("note: %s has %d labels in %d rows, nearly each of them once; is it the "
+                         "column of the labels (--label_column)?", where, len(names), len(rows))
         if len(names) < 2:
             raise UserError("%s holds a single label, '%s'; expected two or more" % (
                 where, "".join(names)))
@@ -42,6 +48,7 @@ class ClassificationReader(contract.Reader):
             raise UserError("%s has '%s' and its parts; several labels in a row are for "
                             "--multi_label=True; one label is written without %s" % (
                                 where, listed[0], " ".join(SEPARATORS)))
+        note_joined(names, where, "--multi_label=True with ")
         return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def parse_label(self, cells: list) -> tuple:
@@ -111,7 +118,8 @@ class ClassificationScorer(contract.Scorer):
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
         names = ["accuracy", "macro_f1", "auc", "matthews", "micro_f1"]
-        names += ["f1"] * (len(self.task.class_names) == 2)         # of one of two labels
+        if len(self.task.class_names) == 2:
+            names.append("f1")              # of one of two labels
         return {name: getattr(split_metrics, name) for name in names}
 
     @property
@@ -201,10 +209,7 @@ def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highe
         if colon and name not in found:
             raise UserError("%s: no label '%s'%s (labels: %s)" % (
                 flag, name, did_you_mean(name, found), ", ".join(found)))
-        try:
-            found[name] = float(number)
-        except ValueError:
-            found[name] = math.nan
+        found[name] = to_number(number)
         if not colon or not 0 <= found[name] <= highest:
             raise UserError("%s: '%s', expected %s" % (flag, part, expected))
     return list(found.values())
@@ -221,11 +226,11 @@ def known_label(task: Task, text: str) -> tuple:
 
 
 def plain(name: str) -> str:
-    """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE. 01 is a code
-    and stays."""
+    """The common form of the spellings of a label: 1 for 1.0, true for True and TRUE, Unicode's
+    composed form. 01 is a code and stays."""
     if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
         return name.partition(".")[0]
-    return name.lower() if name.lower() in ("true", "false") else name
+    return name.lower() if name.lower() in ("true", "false") else unicodedata.normalize("NFC", name)
 
 
 def one_spelling(names: set, where: str) -> set:
@@ -252,11 +257,20 @@ def one_spelling(names: set, where: str) -> set:
     return {spellings[0] for spellings in by_plain.values()}
 
 
-def _is_list(name, names):
+def _is_list(name, names, separators=SEPARATORS):
     """Whether a label is a list of other labels, and not a number with a decimal comma."""
     return not re.fullmatch(r"\d+,\d+", name) and any(
         separator in name and {part.strip() for part in name.split(separator)} <= names
-        for separator in SEPARATORS)
+        for separator in separators)
+
+
+def note_joined(names: set, where: str, how: str = "") -> None:
+    """Warns of labels that may be several, such as doccano's A#B; `how` to read them so."""
+    for separator in _RARE_SEPARATORS:
+        joined = sorted(name for name in names if _is_list(name, names, separator))
+        if joined:
+            _log.warning("note: %s has '%s' and its parts: one label, or several joined by '%s' "
+                         "(%s--label_separator='%s')", where, joined[0], separator, how, separator)
 
 
 def sorted_names(names: set) -> tuple:

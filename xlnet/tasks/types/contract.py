@@ -4,12 +4,12 @@
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
 is for types whose exported model is not the plain case. A new task type is one file with a subclass
 of each, or a standard one where that fits, and a `TaskType` that names them. Put it into
-`registry.TASK_TYPES`, where saved models look it up, and into a `Task`. A type must define the
+`known.TASK_TYPES`, where saved models look it up, and into a `Task`. A type must define the
 methods that raise NotImplementedError. The others suit the plain case: one text or pair of texts in
 a row, one array as the output.
 
-Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods that
-use it: files are read and checked without it.
+Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods
+that use it: files are read and checked without it.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """
@@ -110,6 +110,10 @@ class Reader(_Part):
           choices: the cells of the columns `task.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),), None
+
+    def label_cells(self, cells: dict) -> list:
+        """The argument of `parse_label`, of a row's cells by column."""
+        return [cells.get(name) for name in (*self.task.label, *self.task.choices)]
 
     def parse_label(self, cells: list) -> tuple:
         """Returns (label, None) or (None, error in words). The label must fit into JSON.
@@ -248,8 +252,10 @@ class Scorer(_Part):
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
             return
         if name not in (*self.metrics, *self.task.metrics):
-            raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
-                self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics)))
+            raise UserError("metric: task %s has no %s%s (metrics: %s%s)" % (
+                self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics),
+                "; FILE.py:FUNCTION is your own, docs/reference/metrics.md"
+                if type(self).evaluate is Scorer.evaluate else ""))
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows."""
@@ -401,7 +407,7 @@ class Export(_Part):
 class TaskType:
     """A task type. `asked_by`, `own_columns` and `configured` serve the flags for your own files;
     they are optional."""
-    name: str                               # in task.json and in `registry.TASK_TYPES`
+    name: str                               # in task.json and in `known.TASK_TYPES`
     reader: type[Reader]
     head: type[Head]
     scorer: type[Scorer]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -14,8 +15,7 @@ from xlnet.tasks.files import readers
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.known import CUSTOM
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
@@ -141,6 +141,9 @@ def _check_flags(settings):
 
 
 def _listed(names):
+    """Names between commas. The arguments of a program are UTF-8 also where the locale is not."""
+    with contextlib.suppress(UnicodeError):
+        names = os.fsencode(names or "").decode()
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 

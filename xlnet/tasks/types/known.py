@@ -1,4 +1,5 @@
-"""The public tasks as data: GLUE, other English sets, CLUE and other Chinese ones, XNLI, rankings.
+"""The task types, and the public tasks as data: GLUE, other English sets, CLUE and other Chinese
+ones, XNLI, rankings.
 
 `task` explains the fields; `custom` makes tasks of a user's own columns.
 """
@@ -8,8 +9,18 @@ from __future__ import annotations
 import dataclasses
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.classification import CLASSIFICATION
+from xlnet.tasks.types.multi_label import MULTI_LABEL
+from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
+from xlnet.tasks.types.ranking import RANKING
+from xlnet.tasks.types.regression import REGRESSION
+from xlnet.tasks.types.spans import SPANS
+from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tasks.types.task import Task
+
+# The task types by name; the flags for your own files choose the first one that fits.
+TASK_TYPES = {each.name: each for each in (
+    SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)}
 
 
 def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):
@@ -81,9 +92,10 @@ _REVIEW = ("label", "text")
 _OTHER_TASKS = (
     _task("snli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",), id="pairID",
           files={split: ("snli_1.0_%s.jsonl" % split, "snli_1.0_%s.txt" % split, split + ".tsv")
-                 for split in ("train", "dev", "test")}, skipped_labels=("-",)),
+                 for split in ("train", "dev", "test")}, skipped_labels=("-",),
+          label_at_end=True),       # GLUE's train.tsv: the labels of one person, or of five
     _task("imdb", "text", None, "label", ("neg", "pos"), ("accuracy", "auc"), id="id",
-          files={"train": "train", "test": "test"}, tree="folders", dev_share=0.05,
+          files={"train": "train", "test": "test"}, directory_form="folders", dev_share=0.05,
           replacements=(("<br />", " "),)),
     _csv_task("yelp-2", _REVIEW, "text", 2),
     _csv_task("yelp-5", _REVIEW, "text", 5),
@@ -96,7 +108,8 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 type="multiple_choice", id="id", choices=("options",), tree="race", cut_first=True,
+                 type="multiple_choice", id="id", choices=("options",), directory_form="race",
+                 cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
                         if len(folders) == 1 else split for split in ("train", "dev", "test")}
                  ).with_options(fills_gaps=True)
@@ -145,8 +158,9 @@ def _xnli(language):
     """XNLI (https://arxiv.org/abs/1809.05053): MultiNLI in translation, one language at a time."""
     train = "multinli.train.%s.tsv" % language
     return _task("xnli-" + language, "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
-                 id="pairID", only={"language": language},
-                 renamed={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
+                 id="pairID", keep_where={"language": language},
+                 column_aliases={"premise": "sentence1", "hypo": "sentence2",
+                                 "label": "gold_label"},
                  label_names={"contradictory": "contradiction"},
                  files={"train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
                         "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),

@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import itertools
+import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ from xlnet.tasks.types.classification import (
     ClassificationHead,
     differ,
     known_label,
+    note_joined,
     numbers_of,
     one_spelling,
     sorted_names,
@@ -72,7 +74,7 @@ class MultiLabelReader(contract.Reader):
         bare = sorted(name for name in names if "[%s]" % name in names)
         if bare:
             raise UserError("%s has the labels '%s' and '[%s]'; labels in brackets are read in a "
-                            "list alone: ['[%s]']" % (where, *bare[:1] * 3))
+                            "list alone: ['[%s]']" % (where, bare[0], bare[0], bare[0]))
         if not names:
             raise UserError("%s holds no label; expected one or more" % where)
         if max(map(len, found)) == 1:
@@ -83,6 +85,7 @@ class MultiLabelReader(contract.Reader):
                     raise UserError("%s: no row has '%s' between two labels, but several have '%s'"
                                     ": give --label_separator='%s'" % (
                                         where, self.options.separator, other, other))
+            note_joined(names, where)
             _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
                          where, self.options.separator)
         return sorted_names(one_spelling(names, where))
@@ -215,7 +218,12 @@ class MultiLabelScorer(contract.Scorer):
                 for row in self.decide(values, threshold)]
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
-        return list(map(self.options.separator.join, self._names(values, threshold)))
+        """Names with separators between, or lists in JSON if some name could be read as two."""
+        separator = self.options.separator
+        is_plain = all(name.lstrip()[:1] not in "[({" and name.splitlines() == [name]
+                       and separator not in name for name in self.task.class_names)
+        return [separator.join(names) if is_plain else json.dumps(names, ensure_ascii=False)
+                for names in self._names(values, threshold)]
 
     def compare(self, rows: Sequence[Row], values: Any,
                 threshold: float = THRESHOLD) -> Iterator[contract.Case]:

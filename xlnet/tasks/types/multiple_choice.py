@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import re
 import string
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import race_files
+from xlnet.tasks.files import readers
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
@@ -39,11 +40,49 @@ class ChoiceOptions:
     labels_are_texts: bool = False      # a label is the text of the right answer
 
 
+# ---- RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions
+
+def _read_race(task, path):
+    folders = list(filter(os.path.isdir, (os.path.join(path, name) for name in ("middle", "high"))))
+    articles = [file for folder in folders or [path]
+                for file in readers.texts_in(folder, task)]
+    return _race_table(task, ((file, readers.text_of(file, task)) for file in articles))
+
+
+def _read_race_text(task, path, lines):
+    """An article, or the common lines of text."""
+    if task.directory_form == "race" and lines.start().startswith("{"):
+        return _race_table(task, [(path, "\n".join(lines))])
+    return readers.FORMS["text"](task, path, lines)
+
+
+def _race_table(task, articles):
+    return readers.Table(
+        [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
+        ((path, row) for path, text in articles for row in _questions(path, text)))
+
+
+def _questions(path, text):
+    """One table row for each question of an article in JSON, or an error."""
+    value = readers.plain_object(readers.parsed(text))
+    if isinstance(value, str):
+        return [value]
+    questions, options, answers = map(value.get, ("questions", "options", "answers"))
+    if not isinstance(questions, list) or not isinstance(options, list) \
+            or len(questions) != len(options):
+        return ["expected article, questions and as many lists of options"]
+    answers = answers or [None] * len(questions)
+    if not isinstance(answers, list) or len(answers) != len(questions):
+        return ["expected as many answers as questions, %d" % len(questions)]
+    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"), *row]
+            for i, row in enumerate(zip(questions, options, answers))]
+
+
 class ChoiceReader(ClassificationReader):
     """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
     the train file; where a row has fewer the others are padding and have probability 0."""
-    forms = race_files.FORMS
-    trees = race_files.TREES
+    forms: ClassVar = {"text": _read_race_text}
+    trees: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
         task, rows = self.task, self.read(path, True)
@@ -96,6 +135,19 @@ class ChoiceReader(ClassificationReader):
         if self.options.fills_gaps and "_" in question:
             return re.sub("_+", lambda gap: option, question)
         return "%s %s" % (question, option)
+
+    def label_cells(self, cells: dict) -> list:
+        """The label as a letter where each row has the names of its answers, as ARC has A to D in
+        some and 1 to 4 in others: in `choices.label` with `choices.text`, or with each text."""
+        label, *choices = super().label_cells(cells)
+        column, names = self.task.choices[0], None
+        if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
+            names = cells.get(column.removesuffix("text") + "label") if column.endswith(".text") \
+                else [each.get("label") for each in choices[0] if isinstance(each, dict)]
+        if isinstance(names, list) and (names := list(map(to_text, names))).count(
+                to_text(label).strip()) == 1:
+            label = string.ascii_uppercase[names.index(to_text(label).strip())]
+        return [label, *choices]
 
     def parse_label(self, cells: list) -> tuple:
         """cells: of the label, and of the answers."""
@@ -206,7 +258,7 @@ def _texts(choices):
     end."""
     cells = choices if len(choices) > 1 else choices[0] if choices and isinstance(
         choices[0], list) else []
-    texts = list(map(to_text, cells))
+    texts = [to_text(cell.get("text") if isinstance(cell, dict) else cell) for cell in cells]
     while texts and not texts[-1].strip():
         texts.pop()
     return texts

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.tasks.files.readers import to_text
+from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
@@ -29,10 +29,7 @@ class RegressionReader(contract.Reader):
 
     def parse_score(self, text: str) -> tuple:
         """As `parse_label`, for a cell that is not empty."""
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
+        score = to_number(text)
         return (score, None) if math.isfinite(score) else (
             None, "column '%s': '%s' is not a number" % (self.task.label[0], text))
 

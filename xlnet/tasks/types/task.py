@@ -37,7 +37,7 @@ class Task:
     Columns have the names in the first line of a file or the keys of JSON lines; `header` has the
     names for files without this line. Several columns of one text are joined with a space. A file's
     form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object on each
-    line); `tree` is the form of a directory.
+    line); `directory_form` is the form of a directory.
     """
     name: str
     text_a: tuple                    # column(s) of the text
@@ -45,18 +45,18 @@ class Task:
     label: tuple                     # column(s) of the label
     labels: Optional[tuple]          # L names, in the order of their ids; None: a score
     metrics: tuple                   # the official main one first
-    type: TaskType                   # of `registry.TASK_TYPES`, possibly with other options
+    type: TaskType                   # of `known.TASK_TYPES`, possibly with other options
     id: Optional[str] = "index"      # column of the row's name; the row number where there is none
     id_required: bool = False        # a file without the column `id` is refused
     choices: tuple = ()              # columns of the C answers, or one column that lists them
     query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
     # by split: a name, or several; the first that exists is used
-    tree: Optional[str] = None       # form of the directories: "folders" or "race"
+    directory_form: Optional[str] = None     # of directories: "folders" or "race"
     groups: dict = dataclasses.field(default_factory=dict)        # a split -> its parts
     header: tuple = ()               # column names of the files that have no line of them
-    renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
-    only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
+    column_aliases: dict = dataclasses.field(default_factory=dict)    # in some files -> column
+    keep_where: dict = dataclasses.field(default_factory=dict)    # column -> value of wanted rows
     replacements: tuple = ()         # (old, new) in every text
     label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
     skipped_labels: tuple = ()       # labels of rows that are left out, as by the set's authors
@@ -64,6 +64,7 @@ class Task:
     submission_form: str = "tsv"     # "tsv" for GLUE's server, "json" for CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
     broken_rows: bool = False        # bad rows of official files are left out, with a note
+    label_at_end: bool = False       # the label is the last cell of a row, which may be wider
     cut_first: bool = False          # only the first text is truncated
     dev_share: float = 0.0           # fraction of the training rows held out as dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
