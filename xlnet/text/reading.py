@@ -112,7 +112,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     for path in paths:
         with naming(path):
             sizes.append(files.size(path))
-    chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
+    chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
         if not size and path.endswith(".gz"):
@@ -143,9 +143,10 @@ def some_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
 
 
-def _chunk_bytes(total):
-    """A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
-    machines to get about as much each, few enough to keep a file of each.
+def chunk_size(total: int) -> int:
+    """The bytes of a chunk of text of `total` bytes: a 32nd of all, of much text 32 times the
+    square root of its size: enough chunks for many machines to get about as much each, few enough
+    to keep a file of each.
 
     `SMALLEST_CHUNK` times a power of four, so that most edits keep it.
     """
