@@ -12,6 +12,7 @@ from helpers.paths import RELEASED
 from helpers.pretraining import TINY, flags_of, losses, train, weights
 
 from xlnet.engine import checkpoint
+from xlnet.records import tfrecord
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -317,3 +318,27 @@ def test_damaged_records_are_named(place, trained):
     path.write_bytes(path.read_bytes()[:-10])
     done = train(place, "bad_damaged", record_info_dir=place / "damaged")
     assert done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
+
+
+def test_remote_records_train_as_those_on_a_disk(place):
+    """TensorFlow's file system in memory stands for gs://; blocks are smaller than the files."""
+    from tensorflow.io import gfile
+    for name in ("train", "heldout"):
+        gfile.makedirs("ram://" + name)
+        for path in (place / name).iterdir():
+            if path.is_file():
+                with gfile.GFile("ram://%s/%s" % (name, path.name), "wb") as f:
+                    f.write(path.read_bytes())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tfrecord, "_BLOCK", 1000)
+        remote = train(place, "remote", record_info_dir="ram://train", eval_steps=2,
+                       eval_record_info_dir="ram://heldout")
+    assert remote.returncode == 0, remote.stderr
+    here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
+    assert losses(remote.stdout) == losses(here.stdout) != []
+    with gfile.GFile("ram://train/stream-00001-of-00004.tfrecord", "wb") as f:
+        f.write(b"short")
+    refused = train(place, "refused", record_info_dir="ram://train")
+    assert "stream-00001-of-00004.tfrecord has 5 bytes, expected " in refused.stderr
+    refused = train(place, None, record_info_dir="ram://heldout")
+    assert "model_dir: the records are not on a disk; give a directory" in refused.stderr

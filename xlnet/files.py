@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import glob
@@ -10,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
@@ -306,6 +308,18 @@ def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
         return gfile.GFile(path, "rb")
     from apache_beam.io.filesystem import CompressionTypes
     return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def local(path: str) -> str:
+    """The path; of a remote file that of a copy, which is removed when the process ends."""
+    if not is_remote(path):
+        return path
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copied = os.path.join(folder, os.path.basename(path))
+    with open_binary(path) as source, open(copied, "wb") as f:
+        shutil.copyfileobj(source, f)
+    return copied
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ class Devices:
 
 
 def connect(settings: DeviceSettings) -> Devices:
-    """The `Devices` that `DeviceSettings` and, for several hosts, TF_CONFIG describe.
+    """The `Devices` that `DeviceSettings` and, for several hosts, the environment describe.
 
     Raises:
       UserError: more devices are asked for than there are, or the two contradict each other.
@@ -134,7 +134,7 @@ def connect(settings: DeviceSettings) -> Devices:
         tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         return _tpu(settings)
-    hosts, host = multi_host.cluster(settings.num_hosts)
+    hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     if used:
@@ -143,7 +143,7 @@ def connect(settings: DeviceSettings) -> Devices:
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     words = _words(settings, used)
     if hosts > 1:
-        words = "%d hosts of %s, this is number %d" % (hosts, words, host)
+        words = "%d hosts of %s, named by %s, this is number %d" % (hosts, words, source, host)
         _log.info("note: %s; waiting until all of them are there", words)
         strategy = _several_hosts(used, count, host)
     else:

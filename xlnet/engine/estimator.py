@@ -60,8 +60,8 @@ class Estimator:
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
         with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
-                multi_host.together(self._devices.hosts) as watches:
-            self._train(input_fn, [*watches, *hooks,
+                multi_host.monitored(self._devices.hosts) as monitors:
+            self._train(input_fn, [*monitors, *hooks,
                                    tf.train.StopAtStepHook(last_step=max_steps)])
 
     def _train(self, input_fn, hooks):

@@ -7,6 +7,7 @@ import logging
 import os
 from typing import Optional
 
+from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import Selection
@@ -95,8 +96,8 @@ class Run:
 
     def _read(self):
         settings, manifest = self._settings, self._manifest
-        self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
-                                    manifest.uncased, manifest.keep_accents,
+        vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
+        self._tokenizer = Tokenizer(vocabulary, manifest.uncased, manifest.keep_accents,
                                     descriptions_beside(settings.init_checkpoint))
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens

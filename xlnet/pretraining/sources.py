@@ -26,7 +26,7 @@ def find_records(directory: str) -> str:
     parent, name = os.path.split(directory.rstrip("/"))
     others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
     return next((other for other in [directory, *others]
-                 if legacy.is_in(other) or os.path.exists(os.path.join(other, MANIFEST_NAME))),
+                 if legacy.is_in(other) or files.exists(os.path.join(other, MANIFEST_NAME))),
                 directory)
 
 

@@ -15,10 +15,12 @@ from typing import IO, Optional
 import google_crc32c
 import numpy as np
 
+from xlnet import files
 from xlnet.errors import UserError
 
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
+_BLOCK, _BLOCKS = 1 << 18, 2048            # [bytes] of remote files kept, at most 512 MiB
 
 
 def frame(data: bytes) -> bytes:
@@ -35,7 +37,7 @@ def header(size: int) -> bytes:
 
 def first_size(path: str) -> Optional[int]:
     """The bytes of a file's first record; None if its length is damaged."""
-    with open(path, "rb") as f:
+    with files.open_binary(path) as f:
         size = _data_size(f.read(BEFORE))
     return None if size is None else BEFORE + size + BEHIND
 
@@ -72,7 +74,7 @@ def split(file: IO[bytes]) -> Iterator[Optional[bytes]]:
 
 def first_damaged(path: str) -> Optional[int]:
     """The number of the first damaged record of a file, from 0; None if all are intact."""
-    with open(path, "rb") as f:
+    with files.open_binary(path) as f:
         return next((number for number, data in enumerate(split(f)) if data is None), None)
 
 
@@ -90,16 +92,29 @@ def read_piece(path: str, places: Sequence[int], number: int) -> list[bytes]:
     """
     begin, end = int(places[number]), int(places[number + 1])
     try:
-        with open(path, "rb") as f:
-            f.seek(begin)
-            content = f.read(end - begin)
+        if files.is_remote(path):
+            first, last = begin // _BLOCK, (end - 1) // _BLOCK
+            content = b"".join(_remote_block(path, block) for block in range(first, last + 1))
+            content = content[begin - first * _BLOCK:end - first * _BLOCK]
+        else:
+            with open(path, "rb") as f:
+                f.seek(begin)
+                content = f.read(end - begin)
     except OSError as e:
-        raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
+        raise UserError("%s cannot be read: %s" % (path, e.strerror or e)) from None
     found = [data for data in split(io.BytesIO(content)) if data is not None]
     if sum(BEFORE + len(data) + BEHIND for data in found) != end - begin:
         raise UserError("%s: record %d is damaged; remove the records and make them again" % (
             path, number))
     return found
+
+
+@functools.lru_cache(maxsize=_BLOCKS)
+def _remote_block(path, block):
+    """A block of a remote file: a request takes as long for a record as for some dozens."""
+    with files.open_binary(path) as f:
+        f.seek(block * _BLOCK)
+        return f.read(_BLOCK)
 
 
 class EqualRecords:

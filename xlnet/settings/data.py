@@ -30,8 +30,9 @@ class TextSettings(Settings, need=Need.TEXT):
 class InputSettings(Settings, need=Need.TEXT):
     """Which text is read, and how."""
     input_glob: str = required("comma-separated text files, glob patterns and directories (their "
-                               "*.txt, *.jsonl, *.ndjson and *.gz); JSON, CSV and WikiExtractor's "
-                               "articles are recognized by content, all else is text_format",
+                               "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON, CSV, Parquet "
+                               "and WikiExtractor's articles are recognized by content, all else "
+                               "is text_format",
                                aliases=("input",))
     text_format: str = setting("lines", "form of plain text. lines: a sentence a line, a blank "
                                "line between documents; paragraphs: a paragraph a line, cut into "
@@ -39,7 +40,8 @@ class InputSettings(Settings, need=Need.TEXT):
                                "paragraphs with blank lines between, a file or its part up to a "
                                "form feed is a document",
                                choices=("lines", "paragraphs", "wikitext", "book"))
-    json_field: str = setting("text", "field of JSON, or column of CSV, that holds the text")
+    json_field: str = setting("text", "field of JSON, or column of CSV or Parquet, that holds "
+                              "the text")
     encoding: Optional[str] = setting(None, "encoding of the text, such as cp1252 or gb18030; "
                                       "UTF-8 if not given")
     on_error: str = setting("fail", "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, Optional
 from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
-from xlnet.text import recognition
-from xlnet.text.recognition import ARTICLES, JSON, RECORDS, TABLE, TEXT, Form
+from xlnet.text import parquet, recognition
+from xlnet.text.recognition import ARTICLES, JSON, PARQUET, RECORDS, TABLE, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of, from_json
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
@@ -56,8 +56,8 @@ class Chunk(NamedTuple):
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """Returns the files that comma-separated names, glob patterns and directories name.
 
-    Of a directory these are all *.txt, *.jsonl, *.ndjson and *.gz in it and below it but hidden
-    ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
+    Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
+    but hidden ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
 
     Args:
       what: the flag's name, for errors.
@@ -73,8 +73,8 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
             raise UserError("%s: %s '%s'" % (
-                what, "no .txt, .jsonl, .ndjson or .gz file in directory" if os.path.isdir(part)
-                else "no file matches", part))
+                what, "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
+                if os.path.isdir(part) else "no file matches", part))
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
@@ -92,7 +92,7 @@ def _files_below(top):
         below[:] = [each for each in below if each[0] != "."]
         paths += [os.path.join(directory, each) for each in names
                   if each[0] != "." and each.lower().endswith(
-                      (".txt", ".jsonl", ".ndjson", ".gz"))]
+                      (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
     return paths
 
 
@@ -130,7 +130,8 @@ def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     words = {TEXT: "text (text_format %s)" % settings.text_format,
              RECORDS: "JSON lines (field %s)" % settings.json_field,
              JSON: "JSON (field %s)" % settings.json_field,
-             TABLE: "CSV (column %s)" % settings.json_field, ARTICLES: "WikiExtractor's articles"}
+             TABLE: "CSV (column %s)" % settings.json_field, ARTICLES: "WikiExtractor's articles",
+             PARQUET: "Parquet (column %s)" % settings.json_field}
     names: dict[str, list[str]] = collections.defaultdict(list)
     for path, form in {chunk.path: chunk.form for chunk in chunks}.items():
         how = words[form.kind] + ", lines ending in CR" * form.ends_in_cr
@@ -270,6 +271,8 @@ def place(chunk: Chunk, offset: int) -> str:
     """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
     if chunk.form.kind == JSON:
         return "%s, item %d" % (chunk.path, offset)
+    if chunk.form.kind == PARQUET:
+        return chunk.path
     newlines = 0
     with _File(chunk.path, chunk.form) as f:
         while offset > 0:
@@ -297,12 +300,13 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
     bad = _BadText(chunk, begin, end, settings, skipped)
     longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
-    with _File(chunk.path, form, seen) as f:
-        if form.kind == JSON:
-            events = from_json(f, settings, bad)
+    with contextlib.ExitStack() as stack:
+        if form.kind == PARQUET:
+            events = parquet.events(chunk, settings.json_field, bad, seen)
         else:
-            texts = _texts(f, longest, bad, stand_alone=form.kind == RECORDS)
-            events = events_of(texts, settings, bad, form)
+            f = stack.enter_context(_File(chunk.path, form, seen))
+            events = from_json(f, settings, bad) if form.kind == JSON else events_of(
+                _texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings, bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(events)

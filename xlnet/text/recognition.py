@@ -21,12 +21,13 @@ from xlnet.settings.data import InputSettings
 _LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
 _LINES_TRIED = 20            # of them
 _GZIP = b"\x1f\x8b"
-_UNREAD = {b"PAR1": "a Parquet file", b"\x28\xb5\x2f\xfd": "packed with zstd",
+_UNREAD = {b"\x28\xb5\x2f\xfd": "packed with zstd",
            b"BZh": "packed with bzip2", b"\xfd7zXZ": "packed with xz", b"PK\x03\x04": "a zip file"}
 _OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
 _ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
 
 TEXT, RECORDS, JSON, TABLE, ARTICLES = "text", "records", "json", "table", "articles"
+PARQUET = "parquet"
 
 
 class Form(NamedTuple):
@@ -35,7 +36,7 @@ class Form(NamedTuple):
     Attributes:
       kind: TEXT, laid out as `text_format` says; RECORDS, JSON lines; JSON, a list of objects, or
         objects over several lines; TABLE, CSV with a line of column names; ARTICLES, as of
-        WikiExtractor, `<doc ...>` and `</doc>` lines around each document.
+        WikiExtractor, `<doc ...>` and `</doc>` lines around each document; PARQUET.
       is_packed: whether it is a .gz file.
       ends_in_cr: whether lines end in a carriage return alone.
       delimiter: between the cells of a TABLE.
@@ -67,10 +68,12 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     name = path.lower()
     with files.open_binary(path) as f:
         head = f.read(_LOOKED_AT)
+        if head.startswith(b"PAR1"):
+            return Form(PARQUET)
         for start, what in _UNREAD.items():
             if head.startswith(start):
-                raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; %s" % (
-                    path, what, "convert it to JSON lines" if start == b"PAR1" else "unpack it"))
+                raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; unpack it" % (
+                    path, what))
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise UserError("%s: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
                             % path)

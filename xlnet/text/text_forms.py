@@ -92,7 +92,7 @@ def _from_records(texts, field, bad):
                 else "a number too long or lists too deep"))
             yield End(offset)
         else:
-            yield from _document(record, field, offset, bad)
+            yield from document(record, field, offset, bad)
 
 
 def from_json(f: Any, settings: InputSettings, bad: Any) -> Iterator[Any]:
@@ -107,7 +107,7 @@ def from_json(f: Any, settings: InputSettings, bad: Any) -> Iterator[Any]:
     try:
         for number, value in enumerate(
                 json_stream.items(chunks, "item" if is_list else "", are_several=True), 1):
-            yield from _document(value, settings.json_field, number, bad)
+            yield from document(value, settings.json_field, number, bad)
     except UserError:
         raise
     except ValueError as e:
@@ -132,7 +132,7 @@ def _from_table(texts, field, form, bad):
                 bad.add(offset, "wrong number of columns", "%d column(s), expected %d" % (
                     len(row), len(names)))
             else:
-                yield from _document(dict(zip(names, row)), field, offset, bad)
+                yield from document(dict(zip(names, row)), field, offset, bad)
 
 
 def _from_articles(texts):
@@ -145,12 +145,12 @@ def _from_articles(texts):
             yield from _sentences(offset, html.unescape(text))
 
 
-def _document(record, field, offset, bad):
+def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
     """The events of a document that is a record."""
-    document = _field_of(record, field, offset, bad)
+    text = _field_of(record, field, offset, bad)
     yield End(offset)
-    if document is not None:
-        for line in document.split("\n"):
+    if text is not None:
+        for line in text.split("\n"):
             yield from _sentences(offset, line)
     yield End(offset)
 

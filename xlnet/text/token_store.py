@@ -22,8 +22,9 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings, InputSettings
-from xlnet.text import corpus, reading
+from xlnet.text import corpus, parquet, reading
 from xlnet.text.reading import Chunk
+from xlnet.text.recognition import PARQUET
 from xlnet.tokenization.tokenizer import Tokenizer
 
 RULES = 3                    # version of the rules that make tokens from text
@@ -109,8 +110,9 @@ class TokenStore:
 
 
 def content_of(chunk: Chunk) -> str:
-    """The checksum of a chunk's bytes."""
-    return _checksum(chunk.path, [(chunk.begin, chunk.end)])
+    """The checksum of a chunk's bytes, in Parquet with those that say what they are."""
+    more = [parquet.footer(chunk.path)] if chunk.form.kind == PARQUET else []
+    return _checksum(chunk.path, [(chunk.begin, chunk.end), *more])
 
 
 def content_of_all(made: Iterable[str]) -> str:
