@@ -340,5 +340,11 @@ def test_remote_records_train_as_those_on_a_disk(place):
         f.write(b"short")
     refused = train(place, "refused", record_info_dir="ram://train")
     assert "stream-00001-of-00004.tfrecord has 5 bytes, expected " in refused.stderr
-    refused = train(place, None, record_info_dir="ram://heldout")
+    manifest = json.loads((place / "train" / "manifest.json").read_text())
+    manifest["streams"][0]["file"] = "/etc/passwd"
+    with gfile.GFile("ram://train/manifest.json", "wb") as f:
+        f.write(json.dumps(manifest).encode())
+    refused = train(place, "refused", record_info_dir="ram://train")
+    assert "/etc/passwd is outside of the records' directory" in refused.stderr
+    refused = train(place, "none", record_info_dir="ram://heldout", model_dir=None)
     assert "model_dir: the records are not on a disk; give a directory" in refused.stderr

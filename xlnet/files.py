@@ -192,7 +192,11 @@ def require_file(path: Optional[str], what: str) -> None:
 
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
-    directory that is, for the error: "the model's"."""
+    directory that is, for the error: "the model's". Remote files have no links, but names."""
+    if is_remote(root):
+        if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
+            raise UserError("%s is outside of %s directory" % (path, whose))
+        return
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
         raise UserError("%s leads to %s, outside of %s directory; copy the file into it" % (

@@ -36,6 +36,11 @@ def test_the_records_are_those_of_data_utils(workspace):
     assert "nothing to do: these records were made before" in again.stdout
     line = command.refused(SCRIPT, **flags(workspace, "beam", seed=1))
     assert line.startswith("xlnet data beam: ") and "seed 0 there, 1 now" in line
+    bad = command.refused(SCRIPT, **dict(flags(workspace, "bad"),
+                                         input_glob=workspace.path("nul.txt")))
+    assert bad == "xlnet data beam: %s, line 2: a NUL byte at column 1; expected plain UTF-8 text" \
+        % workspace.path("nul.txt")
+    assert not pathlib.Path(workspace.path("bad")).exists()
 
 
 def test_without_beam(workspace, monkeypatch):

@@ -110,13 +110,15 @@ class Devices:
 
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run for the banner, and whether a GPU lacks it."""
-        precision = network.run_config(is_training=True).precision
-        lacking = without_bfloat16(self.gpus) if precision == "bf16" else None
-        has_tf32 = self.tf32 and not without_bfloat16(self.gpus)
-        return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
-                             ", recomputing" * network.recompute,
-                             "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                             if lacking else "")
+        words = precision = network.run_config(is_training=True).precision
+        lacking = without_bfloat16(self.gpus)
+        if precision == "fp32" and self.tf32 and not lacking:
+            words += ", matmuls in TF32"
+        if network.recompute:
+            words += ", recomputing"
+        if precision == "bf16" and lacking:
+            words += "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+        return words
 
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""

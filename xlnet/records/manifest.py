@@ -85,9 +85,8 @@ class Manifest:
             _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         manifest._check_values(path)
-        if not files.is_remote(directory):      # elsewhere there are neither links nor ".."
-            for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
-                files.require_inside(os.path.join(directory, name), directory, "the records'")
+        for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
+            files.require_inside(os.path.join(directory, name), directory, "the records'")
         manifest._check_sizes(directory, path)
         return manifest
 

@@ -71,7 +71,8 @@ class Summary:
 class Job:
     """The input of one task, and where its records go.
 
-    `description`: what the records depend on, as JSON, except for the text; see `described`.
+    `description`: what the records depend on, as JSON, except for the text, and then
+    with its checksum: see `describe`, `describe_forms`, `with_content`.
     """
     settings: CorpusSettings
     directory: str
