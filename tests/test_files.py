@@ -123,3 +123,24 @@ def test_the_public_api_takes_path_objects(permuted, tmp_path):
             assert len(model.vectors(["the cat"])) == 1
     with pytest.raises(UserError, match="none"):
         xlnet.load(tmp_path / "none")
+
+
+def test_a_file_has_its_name_once_it_is_complete(tmp_path):
+    path = tmp_path / "below" / "a"
+    with files.writing(str(path)) as f:
+        f.write(b"complete")
+        assert not path.exists() and len(list(path.parent.iterdir())) == 1
+    assert path.read_bytes() == b"complete"
+    with pytest.raises(KeyError), files.writing(str(path)) as f:
+        f.write(b"half")
+        raise KeyError
+    assert path.read_bytes() == b"complete" and list(path.parent.iterdir()) == [path]
+    files.remove([str(path), str(path)])
+    assert not path.exists()
+
+
+def test_a_path_from_a_remote_directory_does_not_lead_out_of_it():
+    files.require_inside("gs://a/b/c", "gs://a/b", "the records'")
+    for path in ("/etc/passwd", "gs://a/b/../c", "gs://a/bc"):
+        with pytest.raises(UserError, match="is outside of the records' directory"):
+            files.require_inside(path, "gs://a/b", "the records'")

@@ -15,6 +15,7 @@ from helpers.pretraining import TINY, losses, train, weights
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.engine import checkpoint, progress
+from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -343,3 +344,33 @@ def test_damaged_records_are_named(place, trained):
     path.write_bytes(path.read_bytes()[:-10])
     done = train(place, "bad_damaged", record_info_dir=place / "damaged")
     assert done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
+
+
+def test_remote_records_train_as_those_on_a_disk(place):
+    """TensorFlow's file system in memory stands for gs://; blocks are smaller than the files."""
+    from tensorflow.io import gfile
+    for name in ("train", "heldout"):
+        gfile.makedirs("ram://" + name)
+        for path in (place / name).iterdir():
+            if path.is_file():
+                with gfile.GFile("ram://%s/%s" % (name, path.name), "wb") as f:
+                    f.write(path.read_bytes())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tfrecord, "_BLOCK", 1000)
+        remote = train(place, "remote", record_info_dir="ram://train", eval_steps=2,
+                       eval_record_info_dir="ram://heldout")
+    assert remote.returncode == 0, remote.stderr
+    here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
+    assert losses(remote.stdout) == losses(here.stdout) != []
+    with gfile.GFile("ram://train/stream-00001-of-00004.tfrecord", "wb") as f:
+        f.write(b"short")
+    refused = train(place, "refused", record_info_dir="ram://train")
+    assert "stream-00001-of-00004.tfrecord has 5 bytes, expected " in refused.stderr
+    manifest = json.loads((place / "train" / "manifest.json").read_text())
+    manifest["streams"][0]["file"] = "/etc/passwd"
+    with gfile.GFile("ram://train/manifest.json", "wb") as f:
+        f.write(json.dumps(manifest).encode())
+    refused = train(place, "refused", record_info_dir="ram://train")
+    assert "/etc/passwd is outside of the records' directory" in refused.stderr
+    refused = train(place, "none", record_info_dir="ram://heldout", model_dir=None)
+    assert "model_dir: the records are not on a disk; give a directory" in refused.stderr

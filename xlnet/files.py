@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import glob
@@ -12,7 +13,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
 
 from xlnet import encodings
@@ -270,7 +273,11 @@ def similar(path: str) -> str:
 
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
-    directory that is, for the error: "the model's"."""
+    directory that is, for the error: "the model's". Remote files have no links, but names."""
+    if is_remote(root):
+        if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
+            raise UserError("%s is outside of %s directory" % (path, whose))
+        return
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
         raise UserError("%s leads to %s, outside of %s directory; copy the file into it" % (
@@ -337,9 +344,9 @@ def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = 
 
 
 def sha256(path: str) -> str:
-    """Returns the SHA-256 of a file as hexadecimal text."""
+    """Returns the SHA-256 of a local or remote file as hexadecimal text."""
     digest = hashlib.sha256()               # hashlib.file_digest is new in Python 3.11
-    with open(path, "rb") as f:
+    with open_binary(path) as f:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
@@ -351,12 +358,13 @@ def digest_of(path: str) -> str:
         return sha256(path)
     found = sorted(os.path.join(directory, name) for directory, _, names in os.walk(path)
                    for name in names)
-    return hashlib.sha256("".join("%s %s\n" % (sha256(each), os.path.relpath(each, path))
+    return hashlib.sha256("".join("%s %s\
+" % (sha256(each), os.path.relpath(each, path))
                                   for each in found).encode()).hexdigest()
 
 
-# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems. tf.io.gfile would import
-# TensorFlow into each process that prepares text.
+# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
+# in training, on its own. It is not imported for them: each process that prepares text would wait.
 
 def is_remote(path: str) -> bool:
     return "://" in path
@@ -366,28 +374,105 @@ def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):
         return {path: os.path.getsize(path) for path in matching(pattern)}
+    if gfile := _gfile(pattern):
+        return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
     return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
             for found in result.metadata_list}
 
 
 def exists(path: str) -> bool:
     """Whether a local or remote file or directory exists."""
-    return _file_systems().exists(path) if is_remote(path) else os.path.exists(path)
+    if not is_remote(path):
+        return os.path.exists(path)
+    return (_gfile(path) or _file_systems()).exists(path)
 
 
 def size(path: str) -> int:
     """Returns the size of a local or remote file [bytes]."""
-    if not is_remote(path):
-        return os.path.getsize(path)
-    return _file_systems().match([path])[0].metadata_list[0].size_in_bytes
+    return sizes([path])[0]
+
+
+def sizes(paths: Sequence[str]) -> list[int]:
+    """Returns the sizes of local or remote files [bytes].
+
+    Remote directories are listed: a request for each of 10,000 files would take half an hour.
+    """
+    listed: dict[str, int] = {}
+    found = []
+    for path in paths:
+        if is_remote(path) and path not in listed:
+            folder = path.rpartition("/")[0]
+            listed.update(match(folder + "/*" if len(paths) > 1 else path))
+        if is_remote(path) and path not in listed:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        found.append(listed[path] if is_remote(path) else os.path.getsize(path))
+    return found
 
 
 def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
     """Opens a local or remote file for reading, without unpacking it."""
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)
+    if gfile := _gfile(path):
+        return gfile.GFile(path, "rb")
     from apache_beam.io.filesystem import CompressionTypes
     return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def local(path: str) -> str:
+    """The path; of a remote file that of a copy, which is removed when the process ends."""
+    if not is_remote(path):
+        return path
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copied = os.path.join(folder, os.path.basename(path))
+    with open_binary(path) as source, open(copied, "wb") as f:
+        shutil.copyfileobj(source, f)
+    return copied
+
+
+@contextlib.contextmanager
+def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Yields a new file, local or remote, that has its name only once it is complete.
+
+    Its temporary name is unique among machines that share the directory, unlike that of
+    `replacing`.
+    """
+    temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
+    if not is_remote(path):
+        make_directory(os.path.dirname(os.path.abspath(path)))
+        try:
+            with open(temporary, "wb") as f:
+                yield f
+            (put if is_lasting else os.replace)(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(temporary)
+        return
+    systems, folder = _file_systems(), os.path.dirname(path)
+    if not systems.exists(folder):
+        with contextlib.suppress(OSError):      # another worker was faster
+            systems.mkdirs(folder)
+    with systems.create(temporary) as f:
+        yield f
+    systems.rename([temporary], [path])
+
+
+def remove(paths: Iterable[str]) -> None:
+    """Removes local or remote files; those that are gone already are no error."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            if not is_remote(path):
+                os.remove(path)
+            elif exists(path):
+                _file_systems().delete([path])
+
+
+def _gfile(path: str) -> Any:
+    """`tf.io.gfile` where TensorFlow is loaded and knows the path's scheme; otherwise None."""
+    tensorflow = sys.modules.get("tensorflow")
+    known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
+    return tensorflow.io.gfile if path.partition("://")[0] in known else None
 
 
 def _file_systems():

@@ -2,6 +2,7 @@
 two hosts: evaluated, told to stop, damaged, killed, gone on with elsewhere."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -142,6 +143,80 @@ def test_a_cluster_of_one_host(place, monkeypatch):
     assert done.returncode == 0, done.stderr
 
 
+# ---- what launchers put into the environment
+
+OF_SLURM = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "gpu[8-10]", "SLURM_PROCID": "2",
+            "SLURM_JOB_ID": "12345"}
+OF_MPI = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
+LAUNCHED = {
+    "srun": (OF_SLURM, None, (3, 2, "SLURM"), ["gpu8:22345", "gpu9:22345", "gpu10:22345"]),
+    "srun, and its number": (OF_SLURM, 3, (3, 2, "SLURM"), None),
+    "srun, alone": (OF_SLURM, 1, (1, 0, "TF_CONFIG"), []),
+    "one task": (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"), None, (1, 0, "TF_CONFIG"), []),
+    "a batch script": ({"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[8-10]", "SLURM_NTASKS": "3",
+                        "SLURM_PROCID": "0"}, None, (1, 0, "TF_CONFIG"), []),
+    "mpirun": (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="hosts"), None, (2, 1, "Open MPI"),
+               ["a:2222", "b:2222"]),
+    "mpirun 5": (dict(OF_MPI, PRTE_MCA_prte_default_hostfile="hosts"), 2, (2, 1, "Open MPI"),
+                 ["a:2222", "b:2222"]),
+    "mpirun in an allocation": (
+        dict(OF_SLURM, **OF_MPI, SLURM_JOB_NODELIST="n[1-2]"), None, (2, 1, "Open MPI"),
+        ["n1:2222", "n2:2222"]),
+    "JobSet": ({"JOB_COMPLETION_INDEX": "1"}, 2, (2, 1, "Kubernetes"),
+               ["run-w-0-0.run.default.svc:2222", "run-w-0-1.run.default.svc:2222"]),
+    "an indexed job of trials": ({"JOB_COMPLETION_INDEX": "1"}, None, (1, 0, "TF_CONFIG"), []),
+    "TFJob": ({"TF_CONFIG": json.dumps({
+        "cluster": {"chief": ["c-0.default.svc:2222"], "worker": ["w-0.default.svc:2222"]},
+        "task": {"type": "worker", "index": 0}, "environment": "cloud"})}, None,
+        (2, 1, "TF_CONFIG"), ["c-0.default.svc:2222", "w-0.default.svc:2222"]),
+}
+
+
+@pytest.fixture
+def launched(monkeypatch, tmp_path):
+    """Sets the environment of a process that a launcher started."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "OMPI_", "PRTE_", "JOB_COMPLETION", "TF_CONFIG")):
+            monkeypatch.delenv(name)
+    (tmp_path / "hosts").write_text("# two machines\na slots=1\n\nb slots=1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(socket, "getfqdn", lambda: "run-w-0-1.run.default.svc")
+
+    def set_all(environment):
+        monkeypatch.setenv("TF_CONFIG", "")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+    return set_all
+
+
+@pytest.mark.parametrize("case", list(LAUNCHED))
+def test_launchers_name_the_hosts(launched, case):
+    environment, num_hosts, found, addresses = LAUNCHED[case]
+    launched(environment)
+    assert multi_host.cluster(num_hosts) == found
+    if addresses is not None:
+        assert [address for _, address in multi_host.all_hosts()] == addresses
+    if found[0] > 1:
+        task = json.loads(os.environ["TF_CONFIG"])["task"]
+        assert task == {"type": "worker", "index": 0 if case == "TFJob" else found[1]}
+
+
+@pytest.mark.parametrize("environment, num_hosts, message", (
+    (OF_SLURM, 2, "num_hosts is 2, but SLURM names 3 hosts; leave it out"),
+    (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None,
+     "num_hosts: SLURM started 24 processes on 3 machines, expected one on each"),
+    (dict(OF_SLURM, SLURM_PROCID="x"), None, "num_hosts: the environment of SLURM names no hosts"),
+    (OF_MPI, None, "give the hostfile to mpirun as OMPI_MCA_orte_default_hostfile or PRTE_"),
+    (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
+    ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
+    ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
+))
+def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
+    launched(environment)
+    with pytest.raises(UserError, match=message):
+        multi_host.cluster(num_hosts)
+
+
 # ---- the start, and lost hosts
 
 def begin(addresses, own, returned):
@@ -256,7 +331,7 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, end
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
     monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
-    said, watch, waits = [], multi_host.Watch(), threading.Event()
+    said, watch, waits = [], multi_host.HostMonitor(), threading.Event()
     monkeypatch.setattr(multi_host, "_end_program", said.append)
     if has_session:
         watch.after_create_session(Session(waits), None)
@@ -282,7 +357,7 @@ def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
         answered.set()
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "missing", slow)
-    watch = multi_host.Watch()
+    watch = multi_host.HostMonitor()
     watch.begin()
     assert asked.wait(20)
     watch.stop()

@@ -142,3 +142,20 @@ def test_a_file_that_is_cut_off_is_named(whole):
     path = whole / "a.tfrecord"
     path.write_bytes(path.read_bytes()[:-5])
     assert tfrecord.first_damaged(str(path)) == 2
+
+
+def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
+    """A line each; their sizes are compared with a listing."""
+    streams = tuple({"file": "%d.tfrecord" % i, "direction": 0, "windows": 2, "bytes": 6,
+                     "sha256": "0" * 64} for i in range(1000))
+    for stream in streams:
+        (tmp_path / stream["file"]).write_bytes(b"123456")
+    manifest = Manifest(**dict(VALUES, num_streams=1000, streams=streams))
+    manifest.write(str(tmp_path))
+    assert (tmp_path / MANIFEST_NAME).stat().st_size < 150 * 1000
+    opened = []
+    monkeypatch.setattr(tfrecord, "first_size", lambda path: opened.append(path) or 3)
+    assert Manifest.read(str(tmp_path)) == manifest and len(opened) == 1
+    (tmp_path / "900.tfrecord").write_bytes(b"12345")
+    with pytest.raises(UserError, match="900.tfrecord has 5 bytes, expected 6"):
+        Manifest.read(str(tmp_path))

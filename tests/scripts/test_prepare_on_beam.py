@@ -2,13 +2,10 @@
 
 import pathlib
 import sys
-import types
 
 import pytest
 from helpers import command
 from helpers.preparation import REUSE_LEN, SEQ_LEN, make_workspace
-
-import xlnet.text
 
 SCRIPT = "xlnet data beam"
 
@@ -39,6 +36,11 @@ def test_the_records_are_those_of_data_utils(workspace):
     assert "nothing to do: these records were made before" in again.stdout
     line = command.refused(SCRIPT, **flags(workspace, "beam", seed=1))
     assert line.startswith("xlnet data beam: ") and "seed 0 there, 1 now" in line
+    bad = command.refused(SCRIPT, **dict(flags(workspace, "bad"),
+                                         input_glob=workspace.path("nul.txt")))
+    assert bad == "xlnet data beam: %s, line 2: a NUL byte at column 1; expected plain UTF-8 text" \
+        % workspace.path("nul.txt")
+    assert not pathlib.Path(workspace.path("bad")).exists()
 
 
 def test_without_beam(workspace, monkeypatch):
@@ -48,21 +50,3 @@ def test_without_beam(workspace, monkeypatch):
     assert command.refused(SCRIPT, **flags(workspace, "none")) == (
         "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'")
     assert not pathlib.Path(workspace.path("none")).exists()
-
-
-@pytest.fixture
-def beam(monkeypatch):
-    """Stands for Apache Beam and the pipeline."""
-    for name in ("apache_beam", "apache_beam.options", "apache_beam.options.pipeline_options"):
-        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(PipelineOptions=list))
-    pipeline = types.SimpleNamespace(run=lambda settings, options: True)
-    monkeypatch.setitem(sys.modules, "xlnet.text.beam", pipeline)
-    monkeypatch.setattr(xlnet.text, "beam", pipeline, raising=False)    # where it was imported
-
-
-@pytest.mark.parametrize("save_dir, is_remote", [("gs://mine/records", True), ("records", False)])
-def test_records_that_cannot_be_trained_on_where_they_are_say_so(beam, save_dir, is_remote):
-    done = command.succeed(SCRIPT, input_glob="text", sp_path="sp.model", save_dir=save_dir)
-    note = "note: xlnet pretrain reads records from a disk: copy gs://mine/records to one when"
-    assert done.stdout.startswith(note) == is_remote
-    assert done.stdout.endswith("records: %s\n" % save_dir)

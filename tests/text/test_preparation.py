@@ -6,6 +6,7 @@ import gzip
 import multiprocessing
 import os
 import pathlib
+import pickle
 import shutil
 import threading
 import time
@@ -501,18 +502,66 @@ def test_beam_removes_the_manifest_before_it_replaces_records(beam, settings, sm
         patched.setattr(beam, "_write_manifest", failing)
         with pytest.raises(Exception, match="lost"):
             beam.run(other)
-    assert sorted(content(settings.save_dir)) == ["spiece.model", "spiece.model.json"] + [
-        preparation.stream_name(stream, 2) for stream in range(2)]
-    assert beam.run(other)
+    found = content(settings.save_dir)
+    assert sorted(name for name in found if not name.startswith("unfinished/")) == [
+        "spiece.model", "spiece.model.json"] + [
+            preparation.stream_name(stream, 2) for stream in range(2)]
+    damaged = os.path.join(settings.save_dir, preparation.stream_name(0, 2))
+    with open(damaged, "r+b") as f:         # of the same size: its digest tells
+        f.seek(100)
+        f.write(b"other")
+    made_again = []
+    with monkeypatch.context() as patched:
+        write_stream = preparation.record_writer.stream_records
+        patched.setattr(preparation.record_writer, "stream_records", lambda *arguments:
+                        made_again.append(arguments[3]) or write_stream(*arguments))
+        assert beam.run(other)
+    assert made_again == [0]
     assert_as_made_at_once(other)
 
 
-def test_beam_removes_a_merge_of_the_task_s_records(beam, settings, small_pieces):
-    shared = dataclasses.replace(settings, num_task=2)
-    make_tasks(shared)
-    merging.merge(settings.save_dir)
-    assert beam.run(dataclasses.replace(shared, task=1, seed=7, overwrite=True))
-    assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
+def test_beam_divides_the_text_itself(beam, settings):
+    with pytest.raises(UserError, match="^num_task is 2: Beam divides the text among its workers"):
+        beam.run(dataclasses.replace(settings, num_task=2))
+
+
+def test_beam_finds_text_edited_to_the_same_size(beam, editable):
+    settings, edit = editable
+    assert beam.run(settings) and not beam.run(settings)
+    before = content(settings.save_dir)
+    edit()
+    with pytest.raises(UserError, match="^save_dir: it has records of other settings or input: "
+                       "input_content .* there, .* now; give another directory"):
+        beam.run(settings)
+    assert content(settings.save_dir) == before
+
+
+def test_beam_s_own_process_reads_no_text(beam, settings, small_pieces, tmp_path, monkeypatch):
+    """Nor does the runner move any: what it gets is small, whatever the length of the text."""
+    with monkeypatch.context() as patched:
+        for module, name in ((reading, "cut"), (reading.recognition, "look")):
+            patched.setattr(module, name, lambda *_: pytest.fail("reads"))
+
+        def pipeline(options):
+            raise RuntimeError("made")
+        patched.setattr(beam.beam, "Pipeline", pipeline)
+        with pytest.raises(UserError, match="the pipeline failed: RuntimeError: made"):
+            beam.run(settings)
+    log = tmp_path / "sizes"        # the steps run as copies of these functions
+    for step in ("_read", "_plan", "_write_streams"):
+        made = getattr(beam, step)
+
+        def measured(*arguments, made=made):
+            found = made(*arguments)
+            found = found if isinstance(found, tuple) else list(found)
+            with open(log, "a") as f:
+                f.write("%d\n" % len(pickle.dumps(found)))
+            return found
+        monkeypatch.setattr(beam, step, measured)
+    assert beam.run(settings)
+    sizes = list(map(int, log.read_text().split()))
+    chunks = os.path.getsize(settings.input_glob) // CHUNK_BYTES + 1
+    assert len(sizes) > 3 and sum(sizes) < 500 * len(sizes) + 200 * (chunks + 2 * 4)
 
 
 def test_beam_keeps_records_until_the_text_is_read(beam, settings, small_pieces, tmp_path):
@@ -546,6 +595,10 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
             return [MatchResult(pattern, [FileMetadata(m.path.replace(root, "box://"),
                                                        m.size_in_bytes) for m in part])
                     for pattern, part in zip(patterns, found)]
+
+        def delete(self, paths):
+            for path in map(below, paths):
+                os.remove(path)
 
         def rename(self, sources, targets):
             local.rename(self, list(map(below, sources)), list(map(below, targets)))

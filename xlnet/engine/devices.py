@@ -110,13 +110,15 @@ class Devices:
 
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run for the banner, and whether a GPU lacks it."""
-        precision = network.run_config(is_training=True).precision
-        lacking = without_bfloat16(self.gpus) if precision == "bf16" else None
-        has_tf32 = self.tf32 and not without_bfloat16(self.gpus)
-        return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
-                             ", recomputing" * network.recompute,
-                             "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                             if lacking else "")
+        words = precision = network.run_config(is_training=True).precision
+        lacking = without_bfloat16(self.gpus)
+        if precision == "fp32" and self.tf32 and not lacking:
+            words += ", matmuls in TF32"
+        if network.recompute:
+            words += ", recomputing"
+        if precision == "bf16" and lacking:
+            words += "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+        return words
 
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
@@ -125,7 +127,7 @@ class Devices:
 
 
 def connect(settings: DeviceSettings) -> Devices:
-    """The `Devices` that `DeviceSettings` and, for several hosts, TF_CONFIG describe.
+    """The `Devices` that `DeviceSettings` and, for several hosts, the environment describe.
 
     Raises:
       UserError: more devices are asked for than there are, or the two contradict each other.
@@ -134,7 +136,7 @@ def connect(settings: DeviceSettings) -> Devices:
         tf2.config.experimental.enable_op_determinism()
     if settings.use_tpu:
         return _tpu(settings)
-    hosts, host = multi_host.cluster(settings.num_hosts)
+    hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     if used:
@@ -143,7 +145,7 @@ def connect(settings: DeviceSettings) -> Devices:
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     words = _words(settings, used)
     if hosts > 1:
-        words = "%d hosts of %s, this is number %d" % (hosts, words, host)
+        words = "%d hosts of %s, named by %s, this is number %d" % (hosts, words, source, host)
         _log.info("note: %s; waiting until all of them are there", words)
         strategy = _several_hosts(used, count, host)
     else:

@@ -72,7 +72,7 @@ class Estimator:
                 return tf.identity(spec.loss)
 
         with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
-                multi_host.together(self._devices.hosts) as watches, \
+                multi_host.monitored(self._devices.hosts) as monitors, \
                 tf.Graph().as_default(), strategy.scope():
             # The graph: on each replica a step on its part of the host's next batch.
             tf.set_random_seed(self._seed)
@@ -86,7 +86,7 @@ class Estimator:
             # The steps. Unlike `MonitoredSession`, this session is not created again after a host
             # is lost: interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
-                    hooks=[*watches, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
+                    hooks=[*monitors, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
                     master=_master(strategy), checkpoint_dir=self._model_dir,
                     config=strategy.update_config_proto(
                         self._devices.session_config(is_training=True))) as session:

@@ -1,5 +1,5 @@
-"""Training on several hosts: TF_CONFIG names them, they wait for each other at the start, and when
-one of them is lost, the others end too.
+"""Training on several hosts: the environment names them, they wait for each other at the start, and
+when one of them is lost, the others end too.
 
 TensorFlow would wait at the start too, but it holds Python's lock meanwhile: signals have no
 effect, and no message names the missing host. It would wait for a lost host forever: interrupted
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver as slurm
 from tensorflow.python.eager import context
 
 from xlnet.errors import UserError
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
               '"index": N}}')
+_PORT = 2222            # where the launcher says nothing
+_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
@@ -39,27 +42,107 @@ _SECONDS_FOR_AN_ANSWER = 10
 _SECONDS_TO_END = 10    # for a step, when its session is closed
 
 
-# ---- TF_CONFIG
+# ---- which hosts there are
 
-def cluster(num_hosts: int) -> tuple[int, int]:
-    """(number of hosts, index of this one), as TF_CONFIG says.
+def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
+    """(number of hosts, index of this one, what named them), as the environment says.
+
+    TF_CONFIG comes first, which Kubeflow's TFJob sets too. Where a launcher names the hosts, it is
+    set here, as TensorFlow reads nothing else.
+
+    Args:
+      num_hosts: expected number; None: as many as are named; 1: launchers are ignored.
 
     Raises:
-      UserError: it is not valid, or names another number of hosts.
+      UserError: what names them is not valid, or names another number of hosts.
     """
-    names = [name for name, _ in all_hosts()]
-    if max(len(names), 1) != num_hosts:
-        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
-                        % (num_hosts, len(names), "" if len(names) == 1 else "s",
-                           _TF_CONFIG))
+    source = "TF_CONFIG"
+    if not os.environ.get("TF_CONFIG") and num_hosts != 1:
+        for source, find in _LAUNCHERS.items():
+            try:
+                found = find(num_hosts)
+            except (KeyError, ValueError, OSError) as e:
+                raise UserError("num_hosts: the environment of %s names no hosts: %s: %s; set "
+                                "TF_CONFIG on each host to %s" % (
+                                    source, type(e).__name__, e, _TF_CONFIG)) from None
+            if found:
+                names, index, processes, port = found
+                if len(names) != processes:
+                    raise UserError("num_hosts: %s started %d processes on %d machines, expected "
+                                    "one on each, which uses num_core_per_host GPUs"
+                                    % (source, processes, len(names)))
+                os.environ["TF_CONFIG"] = json.dumps({
+                    "cluster": {"worker": ["%s:%d" % (name, port) for name in names]},
+                    "task": {"type": "worker", "index": index}})
+                break
+        else:
+            source = "TF_CONFIG"
+    hosts = [name for name, _ in all_hosts()]
+    if num_hosts and max(len(hosts), 1) != num_hosts:
+        raise UserError("num_hosts is %d, but %s names %d host%s; leave it out, or set TF_CONFIG "
+                        "on each host to %s" % (num_hosts, source, len(hosts),
+                                                "" if len(hosts) == 1 else "s", _TF_CONFIG))
     _, task = _tf_config()
     this = _TASK % (task.get("type"), task.get("index"))
-    if names and this not in names:
+    if hosts and this not in hosts:
         raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
                         % (json.dumps(task), _TF_CONFIG))
-    if num_hosts == 1:
+    if len(hosts) < 2:
         os.environ.pop("TF_CONFIG", None)       # which MirroredStrategy would read too
-    return num_hosts, names.index(this) if names else 0
+    return max(len(hosts), 1), hosts.index(this) if hosts else 0, source
+
+
+# The launchers: (names of the machines, index of this process, number of processes, port); None if
+# it did not start this process, or started it alone.
+
+def _from_open_mpi(_):
+    """mpirun tells its processes their number, but not the machines: those are in SLURM's
+    allocation, or in the file that the variable of its default hostfile names."""
+    environment = os.environ
+    processes = int(environment.get("OMPI_COMM_WORLD_SIZE", 1))
+    if processes == 1:
+        return None
+    if "SLURM_JOB_NODELIST" in environment:
+        names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
+    else:
+        path = next((environment[name] for name in _HOSTFILES if name in environment), None)
+        if path is None:
+            raise ValueError("give the hostfile to mpirun as %s, not as an option"
+                             % " or ".join(_HOSTFILES))
+        with open(path, encoding="utf-8") as f:
+            lines = [line.partition("#")[0].split() for line in f]
+        names = list(dict.fromkeys(words[0] for words in lines if words))
+    return names, int(environment["OMPI_COMM_WORLD_RANK"]), processes, _PORT
+
+
+def _from_slurm(_):
+    """srun: the variables of a job's step. In a batch script itself there are none."""
+    environment = os.environ
+    processes = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
+    if processes == 1:
+        return None
+    # TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs.
+    names = slurm.expand_hostlist(environment["SLURM_STEP_NODELIST"])
+    # Jobs that share a machine get different ports.
+    port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
+    return names, int(environment["SLURM_PROCID"]), processes, port
+
+
+def _from_kubernetes(num_hosts):
+    """An Indexed Job with a headless service, as JobSet makes: pods are NAME-INDEX.SERVICE... Their
+    number is not in the environment."""
+    index = os.environ.get("JOB_COMPLETION_INDEX")
+    if index is None or num_hosts is None:
+        return None
+    name, dot, domain = socket.getfqdn().partition(".")
+    stem, dash, last = name.rpartition("-")
+    if not dash or last != index:
+        raise ValueError("the pod is called %s, expected NAME-%s" % (name, index))
+    names = ["%s-%d%s%s" % (stem, host, dot, domain) for host in range(num_hosts)]
+    return names, int(index), num_hosts, _PORT
+
+
+_LAUNCHERS = {"Open MPI": _from_open_mpi, "SLURM": _from_slurm, "Kubernetes": _from_kubernetes}
 
 
 def all_hosts() -> list[tuple[str, str]]:
@@ -209,8 +292,8 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @contextlib.contextmanager
-def together(hosts: int) -> Iterator[list[Watch]]:
-    """Yields the first hooks of the training inside: a `Watch` if there are several hosts.
+def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
+    """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
 
     Raises:
       Lost: a host is.
@@ -218,19 +301,19 @@ def together(hosts: int) -> Iterator[list[Watch]]:
     if hosts == 1:
         yield []
         return
-    watch = Watch()
+    monitor = HostMonitor()
     try:
-        yield [watch]
+        yield [monitor]
     except tf.errors.OpError as e:
-        if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
+        if not monitor.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):
             raise
-        raise Lost(watch.lost or missing() or "the connection to another host") from None
+        raise Lost(monitor.lost or missing() or "the connection to another host") from None
     finally:
-        watch.stop()
+        monitor.stop()
 
 
-class Watch(tf.train.SessionRunHook):
+class HostMonitor(tf.train.SessionRunHook):
     """Checks that all hosts answer while the session is created and during each step, and
     interrupts these if one does not.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Optional
 
 import tensorflow.compat.v1 as tf
 
+from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import BestCheckpoint
@@ -121,8 +122,8 @@ class Pretrainer(Job):
 
     def _read(self):
         settings, manifest = self._settings, self._manifest
-        self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
-                                    manifest.uncased, manifest.keep_accents,
+        vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
+        self._tokenizer = Tokenizer(vocabulary, manifest.uncased, manifest.keep_accents,
                                     descriptions_beside(settings.init_checkpoint))
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens

@@ -23,7 +23,7 @@ def find_records(directory: str) -> str:
     parent, name = os.path.split(directory.rstrip("/"))
     others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
     return next((other for other in [directory, *others]
-                 if os.path.exists(os.path.join(other, MANIFEST_NAME))), directory)
+                 if files.exists(os.path.join(other, MANIFEST_NAME))), directory)
 
 
 def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:

@@ -1,14 +1,15 @@
 """Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
-It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output may be
-wherever Beam's file systems reach (gs://, s3://, hdfs://, a shared folder); the SentencePiece model
-is a file that every worker has.
+It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output must be
+wherever all workers reach them (gs://, s3://, hdfs://, a shared folder); the SentencePiece model is
+a file that every worker has. Run the same command again to resume a pipeline that failed.
 """
 
 import dataclasses
+import logging
 import shlex
 
-from xlnet import cli, files
+from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import fit_to_preset
 from xlnet.settings.data import CorpusSettings
@@ -28,11 +29,18 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     from xlnet.text import beam
-    settings = fit_to_preset(settings)
-    if files.is_remote(settings.save_dir):
-        print("note: xlnet pretrain reads records from a disk: copy %s to one when it is complete"
-              % settings.save_dir, flush=True)
-    made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
+    options, silenced = shlex.split(runner.beam_options), ["apache_beam.runners.common"]
+    if "DaskRunner" in runner.beam_options:
+        try:
+            import distributed
+        except ImportError:
+            raise UserError("Dask is not installed; pip install '.[beam]'") from None
+        silenced += [distributed.__name__, distributed.client.__name__]
+        if "partition" not in runner.beam_options:
+            options.append("--dask_partition_size=1")       # Dask's 128 would keep workers idle
+    for name in silenced:       # tracebacks of what is tried again, or is raised again below
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    made = beam.run(fit_to_preset(settings), PipelineOptions(options))
     print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
                       settings.save_dir))
 
@@ -46,4 +54,7 @@ def run() -> None:
     cli.run(main, CorpusSettings, BeamSettings, about=__doc__, first=FIRST, examples=(
         "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
         "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
-        "--project=mine --region=europe-west4'",))
+        "--project=mine --region=europe-west4'",
+        "--input_glob='/shared/text/*.gz' --save_dir=/shared/records --sp_path=spiece.model "
+        "--beam_options='--runner=apache_beam.runners.dask.dask_runner.DaskRunner "
+        "--dask_client_address=tcp://scheduler:8786'"))

@@ -103,6 +103,8 @@ def with_directories(settings: PretrainingSettings,
         if directory != getattr(settings, name):
             print("note: %s: the records are in %s" % (name, directory))
     if not (settings.model_dir or settings.do_eval):
+        if files.is_remote(found["record_info_dir"]):
+            raise UserError("model_dir: the records are not on a disk; give a directory that is")
         parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
         found["model_dir"] = os.path.join(parent, "model")
         print("note: model_dir is not given: %s" % found["model_dir"])

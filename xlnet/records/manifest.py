@@ -53,7 +53,12 @@ class Manifest:
             stream["sha256"] for stream in self.streams)]).encode()).hexdigest()
 
     def write(self, directory: str) -> None:
-        files.write_json(os.path.join(directory, MANIFEST_NAME), dataclasses.asdict(self))
+        """Writes the manifest, a line for each stream: 170 bytes, 11 MB for 65,536 of them."""
+        values = dataclasses.asdict(self)
+        lines = json.dumps(dict(values, streams=[]), indent=2, ensure_ascii=False)
+        streams = ",\n    ".join(json.dumps(stream) for stream in self.streams)
+        files.write_text(os.path.join(directory, MANIFEST_NAME), lines.replace(
+            '"streams": []', '"streams": [\n    %s\n  ]' % streams) + "\n")
 
     @classmethod
     def read(cls, directory: str) -> Manifest:
@@ -63,15 +68,14 @@ class Manifest:
           UserError: there is none, or it contradicts itself or the files.
         """
         path = os.path.join(directory, MANIFEST_NAME)
-        if files.is_remote(directory):
-            raise UserError("record_info_dir: %s is remote, and records are read from a disk; copy "
-                            "the directory to one" % directory)
-        files.require_directory(directory, "record_info_dir")
-        if not os.path.exists(path):
-            found = " but record_info-*.json of the original implementation" if glob.glob(
+        if not files.is_remote(directory):
+            files.require_directory(directory, "record_info_dir")
+        if not files.exists(path):
+            found = " but record_info-*.json of the original implementation" if files.match(
                 os.path.join(glob.escape(directory), "record_info-*.json")) else ""
-            below = [os.path.join(directory, name) for name in sorted(os.listdir(directory))
-                     if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))]
+            below = [] if files.is_remote(directory) else [
+                os.path.join(directory, name) for name in sorted(os.listdir(directory))
+                if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))]
             raise UserError("record_info_dir: no %s in %s%s; %s" % (
                 MANIFEST_NAME, directory, found and "," + found, "did you mean %s?" % " or ".join(
                     "'%s'" % each for each in below[:3]) if below else
@@ -108,16 +112,20 @@ class Manifest:
                                 "records" % (path, name, getattr(self, name)))
 
     def _check_sizes(self, directory: str, path: str) -> None:
-        for stream in self.streams:
-            file = os.path.join(directory, stream["file"])
-            size = os.path.getsize(file) if os.path.exists(file) else 0
+        """Compares the sizes of all files with a listing; opens only the first of 65,536."""
+        found: dict[str, int] = {}
+        for folder in {os.path.dirname(stream) for stream in self.stream_paths(directory)}:
+            found.update(files.match(os.path.join(glob.escape(folder), "*")))
+        for file, stream in zip(self.stream_paths(directory), self.streams):
+            size = found.get(file, 0)
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
                     path, stream["file"], size or "no", stream["bytes"]))
-            record = tfrecord.first_size(file)
-            if record and stream["windows"] * record != size:
+        record = tfrecord.first_size(self.stream_paths(directory)[0])
+        for stream in self.streams:
+            if record and stream["windows"] * record != stream["bytes"]:
                 raise UserError("%s: %s has %g windows, expected %d; regenerate the records" % (
-                    path, stream["file"], size / record, stream["windows"]))
+                    path, stream["file"], stream["bytes"] / record, stream["windows"]))
 
     def verify(self, directory: str) -> None:
         """Compares all files with their checksums.

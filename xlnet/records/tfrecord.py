@@ -15,10 +15,12 @@ from typing import IO, Optional
 import google_crc32c
 import numpy as np
 
+from xlnet import files
 from xlnet.errors import UserError
 
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
+_BLOCK, _BLOCKS = 1 << 18, 2048            # [bytes] of remote files kept, at most 512 MiB
 
 
 def frame(data: bytes) -> bytes:
@@ -35,7 +37,7 @@ def header(size: int) -> bytes:
 
 def first_size(path: str) -> Optional[int]:
     """The bytes of a file's first record; None if its length is damaged."""
-    with open(path, "rb") as f:
+    with files.open_binary(path) as f:
         size = _data_size(f.read(BEFORE))
     return None if size is None else BEFORE + size + BEHIND
 
@@ -72,7 +74,7 @@ def split(file: IO[bytes]) -> Iterator[Optional[bytes]]:
 
 def first_damaged(path: str) -> Optional[int]:
     """The number of the first damaged record of a file, from 0; None if all are intact."""
-    with open(path, "rb") as f:
+    with files.open_binary(path) as f:
         return next((number for number, data in enumerate(split(f)) if data is None), None)
 
 
@@ -83,16 +85,30 @@ def read_record(path: str, size: int, number: int) -> bytes:
       UserError: the file cannot be read, or the record is damaged.
     """
     try:
-        with open(path, "rb") as f:
-            f.seek(number * size)
-            content = f.read(size)
+        begin, end = number * size, (number + 1) * size
+        if files.is_remote(path):
+            first, last = begin // _BLOCK, (end - 1) // _BLOCK
+            content = b"".join(_remote_block(path, block) for block in range(first, last + 1))
+            content = content[begin - first * _BLOCK:end - first * _BLOCK]
+        else:
+            with open(path, "rb") as f:
+                f.seek(begin)
+                content = f.read(size)
     except OSError as e:
-        raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
+        raise UserError("%s cannot be read: %s" % (path, e.strerror or e)) from None
     data = next(split(io.BytesIO(content)), None)
     if data is None or BEFORE + len(data) + BEHIND != size:
         raise UserError("%s: record %d is damaged; remove the records and make them again" % (
             path, number))
     return data
+
+
+@functools.lru_cache(maxsize=_BLOCKS)
+def _remote_block(path, block):
+    """A block of a remote file: a request takes as long for a record as for some dozens."""
+    with files.open_binary(path) as f:
+        f.seek(block * _BLOCK)
+        return f.read(_BLOCK)
 
 
 class EqualRecords:

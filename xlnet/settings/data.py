@@ -29,13 +29,14 @@ class TextSettings(Settings, need=Need.TEXT):
 class InputSettings(Settings, need=Need.TEXT):
     """Which text is read, and how."""
     input_glob: str = required("comma-separated text files, glob patterns and directories (their "
-                               "*.txt, *.jsonl, *.ndjson and *.gz); JSON lines are recognized by "
-                               "content, all else is text_format",
+                               "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines and "
+                               "Parquet are recognized by content, all else is text_format",
                                aliases=("input",))
     text_format: str = setting("lines", "form of plain text. lines: a sentence a line, a blank "
                                "line between documents; paragraphs: a paragraph a line, cut into "
                                "sentences", choices=("lines", "paragraphs"))
-    json_field: str = setting("text", "field of JSON lines that holds the text")
+    json_field: str = setting("text", "field of JSON lines, or column of Parquet, that holds the "
+                              "text")
     encoding: Optional[str] = setting(None, "encoding of the text, such as cp1252 or gb18030; "
                                       "UTF-8 if not given")
     on_error: str = setting("fail", "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "

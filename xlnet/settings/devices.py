@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import os
+from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, setting
@@ -13,8 +14,9 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings, need=Need.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""
-    num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1,
-                             resume="any")
+    num_hosts: Optional[int] = setting(
+        None, "number of machines; if not given, as many as TF_CONFIG, SLURM or Open MPI name; "
+        "needed in Kubernetes' indexed jobs", minimum=1, resume="any")
     num_core_per_host: int = setting(1, "GPUs per machine, or replicas on the CPU with device=cpu",
                                      minimum=1, resume="any")
     device: str = setting("auto", "where to run; auto: on GPUs, or with one replica on the CPU if "
@@ -46,7 +48,7 @@ class DeviceSettings(Settings, need=Need.DEVICES):
             _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
                          "--num_hosts=1 --num_core_per_host=1")
             return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
-        if self.num_hosts != 1:
+        if self.num_hosts not in (None, 1):
             raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
                             % self.num_hosts)
-        return self
+        return dataclasses.replace(self, num_hosts=1)

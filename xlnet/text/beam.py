@@ -1,163 +1,246 @@
 """The job of `preparation` as an Apache Beam pipeline, for text that one machine cannot hold.
 
-It makes the same bytes with the same functions, but Beam moves the tokens between machines, and
-input and output may be on any of Beam's file systems.
+    ranges of text -> tokens in files -> GroupByKey -> plan -> streams in files -> manifest
+
+Text, tokens and records are files that all workers reach; the runner itself moves no text, only
+ranges and counts. So no key holds more than about 200 bytes for each chunk or stream (at most 50 MB
+for 1 TB of text), a worker needs no more memory than a process of data_utils.py, and finished work
+is kept if the pipeline fails. Beam's features are those that all runners have: a chain of Create,
+ParDo and GroupByKey, without side inputs and outputs by tag.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
+import functools
 import glob
-import itertools
+import hashlib
+import json
 import os
+import re
+import shutil
 import tempfile
-import uuid
-from collections import Counter
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
-from apache_beam.io.filesystems import FileSystems
 
 from xlnet import files
+from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import corpus, preparation, record_writer, token_store, windows
+from xlnet.text import preparation, reading
+from xlnet.text.preparation import Job
+from xlnet.text.recognition import Form
+from xlnet.text.token_store import Made, content_of
 from xlnet.tokenization.tokenizer import SPIECE_NAME
+
+_LEAST_BYTES = 1 << 23          # of text in an element, unless there is little
+_FEWEST, _MOST = 16, 1024       # elements of text, and of streams
+_RESUME = "finished work is kept: run the same command again to resume"
 
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` describe; waits for the pipeline's end.
 
-    Records to be replaced (`overwrite`) are removed once all text is read, their manifest first.
+    This process lists the files and reads none of them. Records to be replaced (`overwrite`) are
+    removed once all text is read, their manifest first.
 
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
 
     Returns:
-      False if the records had been made before.
+      False if the records had been made before; the text is read to compare its checksum.
 
     Raises:
-      UserError: as `preparation.make_records`; errors of the workers are the runner's.
+      UserError: as `preparation.make_records`, or the reason why the pipeline failed.
     """
-    job = preparation.plan_job(settings)
-    if preparation.is_finished(job):
-        return False
-    with beam.Pipeline(options=options) as pipeline:
-        text = (pipeline
-                | "chunks" >> beam.Create(list(enumerate(job.chunks)))
-                | "spread" >> beam.Reshuffle()
-                | "tokenize" >> beam.FlatMap(_tokenize, settings).with_outputs(
-                    "made", main="tokens"))
-        made = text.made | "gather counts" >> beam.combiners.ToList() | beam.Map(_in_order)
-        layout = beam.pvalue.AsSingleton(
-            made | "plan" >> beam.Map(lambda made: preparation.make_layout(settings, made))
-            | "make room" >> beam.Map(_make_room, job))
-        (text.tokens
-         | "cut" >> beam.FlatMap(_cut_at_blocks, layout)
-         | "gather blocks" >> beam.GroupByKey()
-         | "arrange" >> beam.FlatMap(_arrange, settings.num_passes, layout)
-         | "gather parts" >> beam.GroupByKey()
-         | "write streams" >> beam.FlatMap(_write_streams, job, layout)
-         | "gather entries" >> beam.combiners.ToList()
-         | "write manifest" >> beam.Map(_write_manifest, job, layout,
-                                        beam.pvalue.AsSingleton(made)))
-    return True
+    if settings.num_task > 1:
+        raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
+                        % settings.num_task)
+    paths, sizes = preparation.list_input(settings)
+    if not sum(sizes):
+        raise UserError("input_glob: no text in %s" % reading.some_of(paths))
+    job = Job(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
+    is_finished = preparation.is_finished(job)
+    # Object stores have no locks.
+    with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.alone(job):
+        source = _write(job, "input", {
+            "settings": dataclasses.asdict(settings), "description": job.description,
+            "chunk_bytes": reading.chunk_size(sum(sizes)), "files": list(zip(paths, sizes))})
+        most = max(_FEWEST, min(_MOST, sum(sizes) // _LEAST_BYTES))
+        try:
+            with beam.Pipeline(options=options) as pipeline:
+                found = (pipeline
+                         | "text" >> beam.Create(_ranges(sum(sizes), most))
+                         | "read" >> beam.Map(_read, source, is_finished)
+                         | "gather chunks" >> beam.GroupByKey())
+                if is_finished:
+                    _ = found | "compare" >> beam.Map(_compare, source)
+                else:
+                    _ = (found
+                         | "plan" >> beam.FlatMap(_plan, source)
+                         | "spread streams" >> beam.GroupByKey()
+                         | "write streams" >> beam.FlatMap(_write_streams)
+                         | "gather streams" >> beam.GroupByKey()
+                         | "write manifest" >> beam.Map(_write_manifest))
+        except Exception as e:
+            raise _in_one_line(e) from e
+        finally:
+            files.remove([source])
+        # A runner that lost its cluster may end without an error (Dask's does).
+        as_made = dataclasses.replace(settings, overwrite=False)
+        if not preparation.is_finished(dataclasses.replace(job, settings=as_made)):
+            raise UserError("the pipeline ended without all records, perhaps as its cluster "
+                            "ended; " + _RESUME)
+        folder = preparation.unfinished_folder(job.directory)
+        if files.is_remote(folder):
+            files.remove(files.match(folder + "/**"))
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return not is_finished
 
 
-def _in_order(numbered):
-    return [value for _, value in sorted(numbered, key=lambda pair: pair[0])]
+def _ranges(size, most):
+    """Cuts [0, size) into at most `most` ranges."""
+    edges = sorted({size * index // most for index in range(most + 1)})
+    return list(zip(edges[:-1], edges[1:]))
 
 
-def _tokenize(numbered_chunk, settings):
-    """Yields (chunk, position in it, tokens), and as "made" the chunk's (index, `Made`)."""
-    chunk_index, chunk = numbered_chunk
-    counts: Counter[str] = collections.Counter()
-    place = 0
-    for tokens in corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts):
-        yield chunk_index, place, tokens
-        place += len(tokens)
-    made = token_store.Made(dict(counts), token_store.content_of(chunk))
-    yield beam.pvalue.TaggedOutput("made", (chunk_index, made))
+def _in_one_line(error):
+    """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
+    if isinstance(error, UserError):
+        return error
+    text = str(error)
+    said = re.search(r"UserError: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
+    return UserError(said[1] if said else "the pipeline failed: %s: %s; %s" % (
+        type(error).__name__, (text.strip() or "no reason").splitlines()[0], _RESUME))
 
 
-def _cut_at_blocks(tokens_of_chunk, layout):
-    """Yields (block, (position in the text, tokens))."""
-    chunk, place, tokens = tokens_of_chunk
-    begin = int(layout.chunk_begins[chunk]) + place
-    edges = layout.block_begins[layout.block_begins > begin]
-    edges = edges[edges < begin + len(tokens)]
-    for part in np.split(tokens, edges - begin):
-        if len(part):
-            yield begin // corpus.BLOCK_TOKENS, (begin, part)
-            begin += len(part)
+# What the steps share: files in the folder of unfinished work, so that the runner need not move
+# them. Their names have a digest, as a worker's process may serve several pipelines.
+
+def _write(job, name, values):
+    content = json.dumps(values).encode("utf-8")
+    path = os.path.join(preparation.unfinished_folder(job.directory), "%s-%s.json" % (
+        name, hashlib.sha256(content).hexdigest()[:16]))
+    with files.writing(path) as f:
+        f.write(content)
+    return path
 
 
-def _arrange(block_and_pieces, num_passes, layout):
-    """Yields (part, (pass, position in the part, tokens)) for all parts that read a block."""
-    block, pieces = block_and_pieces
-    tokens = np.concatenate([part for _, part in sorted(pieces, key=lambda piece: piece[0])])
-    size = layout.plan.part_len
-    for pass_index in range(num_passes):
-        arranged = layout.arrange(pass_index, block, tokens)
-        begin = int(layout.order(pass_index)[1][block])
-        end = min(begin + len(tokens), size * layout.plan.parts)
-        for part in range(begin // size, -(-end // size)):
-            low, high = max(begin, part * size), min(end, (part + 1) * size)
-            yield part, (pass_index, low - part * size, arranged[low - begin:high - begin])
+@functools.lru_cache(maxsize=2)
+def _load(path):
+    try:
+        return files.read_json(path, "save_dir")
+    except UserError as e:
+        raise UserError("%s; all workers must reach save_dir by this name" % e) from None
 
 
-def _make_room(layout, job):
-    """Removes manifests of the streams that are written next, and streams that those do not
-    replace; returns the layout, which the writers wait for."""
-    names = {preparation.stream_name(stream, layout.plan.num_streams)
-             for stream in range(layout.plan.num_streams)}
-    others = files.match(FileSystems.join(glob.escape(job.directory), preparation.STREAMS + "*"))
-    for path in preparation.vouching(job) + [
-            path for path in others if os.path.basename(path) not in names]:
-        if FileSystems.exists(path):
-            FileSystems.delete([path])
-    return layout
+@functools.lru_cache(maxsize=2)
+def _load_plan(path):
+    """(job, layout, counts) of a file that `_plan` wrote."""
+    plan = _load(path)
+    settings = CorpusSettings(**plan["settings"])
+    chunks = tuple(reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
+                   for path, form, begin, end, _ in plan["chunks"])
+    layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]])
+    job = Job(settings, settings.save_dir, chunks, plan["description"])
+    return job, layout, collections.Counter(plan["counts"])
 
 
-def _write_streams(part_and_pieces, job, layout):
-    """Writes the streams of a part; yields their entries in the manifest."""
-    part, pieces = part_and_pieces
-    pieces = sorted(pieces, key=lambda piece: piece[:2])
-    texts = [np.concatenate([tokens for _, _, tokens in group])
-             for _, group in itertools.groupby(pieces, key=lambda piece: piece[0])]
-    vocabulary = windows.Vocabulary.of(preparation.tokenizer_of(job.settings))
-    for stream in range(layout.plan.num_streams):
-        if layout.plan.part(stream) == part:
-            batches = record_writer.stream_records(
-                job.settings, vocabulary, layout.plan, stream,
-                lambda pass_index: lambda low, high: texts[pass_index][low:high])
-            name = preparation.stream_name(stream, layout.plan.num_streams)
-            with _replacing(FileSystems.join(job.directory, name)) as f:
-                yield preparation.stream_entry(layout.plan, stream, f, batches)
+# The steps.
+
+def _read(text, source, is_compared):
+    """Makes the tokens of a range of the text, unless they exist or are only compared.
+
+    Returns:
+      Key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all).
+    """
+    job_of = _load(source)
+    settings = CorpusSettings(**job_of["settings"])
+    low, high = text
+    chunks, counts, file_begin = [], collections.Counter(), 0
+    job = Job(settings, settings.save_dir, (), job_of["description"])
+    for path, size in job_of["files"]:
+        if file_begin < high and low < file_begin + max(size, 1):
+            for chunk in reading.cut([path], job_of["chunk_bytes"], settings.json_field,
+                                     settings.encoding):
+                if low <= file_begin + chunk.begin < high:
+                    own = dataclasses.replace(job, chunks=(chunk,))
+                    made = Made({}, content_of(chunk)) if is_compared else \
+                        preparation.tokenize_chunk(own, 0)
+                    chunks.append((chunk, made.tokens, made.content))
+                    counts.update(made.counts)
+        file_begin += size
+    return 0, (low, chunks, counts)
 
 
-def _write_manifest(entries, job, layout, made):
-    """Writes the SentencePiece model and, last, the manifest."""
-    manifest = preparation.make_manifest(job, layout.plan, made,
-                                         sorted(entries, key=lambda entry: entry["file"]))
+def _gathered(values, source):
+    """(the job with all chunks and the text in its description, tokens of each chunk, counts)."""
+    job_of, rows, counts = _load(source), [], collections.Counter()
+    for _, chunks, found in sorted(values, key=lambda value: value[0]):
+        rows += chunks
+        counts.update(found)
+    settings, chunks = CorpusSettings(**job_of["settings"]), tuple(row[0] for row in rows)
+    job = Job(settings, settings.save_dir, chunks, job_of["description"]
+              | preparation.describe_forms(settings, chunks))
+    return preparation.with_content(job, [Made({}, row[2]) for row in rows]), [
+        row[1] for row in rows], counts
+
+
+def _compare(keyed, source):
+    """Raises UserError if the finished records are of another text."""
+    job, _, _ = _gathered(keyed[1], source)
+    path = os.path.join(job.directory, MANIFEST_NAME)
+    preparation.check_same(files.read_json(path, "save_dir"), job.description)
+
+
+def _plan(keyed, source):
+    """Writes the plan, and makes room for the streams: removes the manifest, and streams that they
+    do not replace. Yields ranges of streams, each with a key of its own."""
+    job, sizes, counts = _gathered(keyed[1], source)
+    plan = preparation.make_layout(job.settings, sizes).plan
+    paths = list(dict.fromkeys(chunk.path for chunk in job.chunks))
+    forms = list(dict.fromkeys(chunk.form for chunk in job.chunks))
+    path_of, form_of = ({value: index for index, value in enumerate(values)}
+                        for values in (paths, forms))
+    path = _write(job, "plan", {
+        "settings": dataclasses.asdict(job.settings), "description": job.description,
+        "counts": counts, "paths": paths, "forms": forms, "chunks": [
+            (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
+            for chunk, tokens in zip(job.chunks, sizes)]})
+    names = {preparation.stream_name(stream, plan.num_streams)
+             for stream in range(plan.num_streams)}
+    others = files.match(os.path.join(glob.escape(job.directory), preparation.STREAMS))
+    files.remove(preparation.vouching(job))
+    files.remove(other for other in others if os.path.basename(other) not in names)
+    for key, streams in enumerate(_ranges(plan.num_streams, _MOST)):
+        yield key, (path, streams)
+
+
+def _write_streams(keyed):
+    """Writes a range of streams under their final names, each once it is complete; yields key 0 and
+    (the plan, their entries in the manifest)."""
+    for path, (low, high) in keyed[1]:
+        job, layout, _ = _load_plan(path)
+        yield 0, (path, [preparation.write_stream(job, layout, stream, job.directory)
+                         for stream in range(low, high)])
+
+
+def _write_manifest(keyed):
+    """Removes what killed workers left; writes the SentencePiece model and, last, the manifest."""
+    values = list(keyed[1])
+    job, layout, counts = _load_plan(values[0][0])
+    entries = sorted((entry for _, part in values for entry in part),
+                     key=lambda entry: entry["file"])
+    manifest = preparation.make_manifest(job, layout.plan, counts, entries)
+    files.remove(files.match(os.path.join(glob.escape(job.directory), "*.partial-*")))
     with tempfile.TemporaryDirectory() as folder:
         preparation.tokenizer_of(job.settings).save(os.path.join(folder, SPIECE_NAME))
         manifest.write(folder)
         for name in sorted(os.listdir(folder), key=lambda name: name == MANIFEST_NAME):
-            with open(os.path.join(folder, name), "rb") as source, \
-                    _replacing(FileSystems.join(job.directory, name)) as f:
-                f.write(source.read())
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """A file of Beam's file systems that has its name only once it is complete."""
-    temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
-    folder = os.path.dirname(path)
-    if not FileSystems.exists(folder):
-        FileSystems.mkdirs(folder)
-    with FileSystems.create(temporary) as f:
-        yield f
-    FileSystems.rename([temporary], [path])
+            with open(os.path.join(folder, name), "rb") as made, \
+                    files.writing(os.path.join(job.directory, name)) as f:
+                shutil.copyfileobj(made, f)

@@ -15,14 +15,15 @@ import dataclasses
 import functools
 import glob
 import hashlib
+import json
 import logging
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 from xlnet import files, lock
 from xlnet.errors import UserError
@@ -70,7 +71,8 @@ class Summary:
 class Job:
     """The input of one task, and where its records go.
 
-    `description`: what the records depend on, as JSON, except for the text; see `described`.
+    `description`: what the records depend on, as JSON, except for the text, and then
+    with its checksum: see `describe`, `describe_forms`, `with_content`.
     """
     settings: CorpusSettings
     directory: str
@@ -103,13 +105,13 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     if is_finished(job, lambda: _content_of_all(job, progress)):
         left = unfinished_folder(job.directory)
         if os.path.isdir(left):         # killed between manifest and end; or another run works here
-            with contextlib.suppress(UserError), _alone(job):
+            with contextlib.suppress(UserError), alone(job):
                 shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
-    with _alone(job):
+    with alone(job):
         _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
-        job = dataclasses.replace(job, description=described(job, made))
+        job = with_content(job, made)
         manifest = _write_all(job, made, progress)
         _publish(job, manifest)
     return Summary(manifest, job.directory, time.time() - began)
@@ -119,13 +121,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
 def plan_job(settings: CorpusSettings) -> Job:
     """Checks the settings and finds the input of this task; writes nothing."""
-    settings.check()
-    for name in ("save_dir", "tokens_dir"):
-        path = getattr(settings, name)
-        if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError("%s: %s is a file, expected a directory" % (name, path))
-    tokenizer = tokenizer_of(settings)
-    paths = reading.find_files(settings.input_glob)
+    paths, sizes = list_input(settings)
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
     own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not own:
@@ -133,7 +129,20 @@ def plan_job(settings: CorpusSettings) -> Job:
             " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
     _log.info(reading.in_words(chunks, settings))
     return Job(settings, task_directory(settings), own,
-               _describe(settings, tokenizer, paths, chunks))
+               describe(settings, paths, sizes) | describe_forms(settings, chunks))
+
+
+def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
+    """Checks the settings; returns the input's files and their sizes, and reads none of them."""
+    settings.check()
+    for name in ("save_dir", "tokens_dir"):
+        path = getattr(settings, name)
+        if path and os.path.exists(path) and not os.path.isdir(path):
+            raise UserError("%s: %s is a file, expected a directory" % (name, path))
+    tokenizer_of(settings)
+    paths = reading.find_files(settings.input_glob)
+    with reading.naming(reading.some_of(paths)):
+        return paths, files.sizes(paths)
 
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
@@ -165,26 +174,33 @@ def token_directory(settings: CorpusSettings) -> str:
     return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
 
 
-def _describe(settings, tokenizer, paths, chunks):
-    described = {name: value for name, value in dataclasses.asdict(settings).items()
-                 if name not in _NOT_DESCRIBED}
-    sizes = [(os.path.basename(path), files.size(path)) for path in paths]
-    described["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
-        len(sizes), sum(size for _, size in sizes),
-        hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
-    if not all(reading.form_is_in_name(chunk) for chunk in chunks):
-        # Versions that went by the name alone made other records of such files.
-        described["input_forms"] = reading.in_words(chunks, settings)
-    if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
-        described["sentence_rules"] = token_store.RULES     # of sentences found in running text
-    return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
+def describe(settings: CorpusSettings, paths: Sequence[str],
+             sizes: Sequence[int]) -> dict[str, Any]:
+    """What the records depend on, as JSON, as far as it is known without reading the text."""
+    tokenizer = tokenizer_of(settings)
+    named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
+    found = {name: value for name, value in dataclasses.asdict(settings).items()
+             if name not in _NOT_DESCRIBED}
+    found["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
+        len(named), sum(sizes), hashlib.sha256(repr(named).encode("utf-8")).hexdigest()[:16])
+    return dict(found, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
                 keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 
 
-def described(job: Job, made: Sequence[Made]) -> dict[str, Any]:
-    """What the records of these chunks depend on, as JSON, including the text."""
-    return dict(job.description,
-                **{_CONTENT: token_store.content_of_all(each.content for each in made)})
+def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) -> dict[str, Any]:
+    """What the records depend on because of the forms of the files, which are found in them."""
+    found: dict[str, Any] = {}
+    if not all(reading.form_is_in_name(chunk) for chunk in chunks):
+        found["input_forms"] = reading.in_words(chunks, settings)
+    if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
+        found["sentence_rules"] = token_store.RULES     # of sentences found in running text
+    return found
+
+
+def with_content(job: Job, made: Sequence[Made]) -> Job:
+    """The job whose description includes the text."""
+    return dataclasses.replace(job, description=dict(job.description, **{
+        _CONTENT: token_store.content_of_all(each.content for each in made)}))
 
 
 # Records that exist already.
@@ -204,23 +220,23 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
     if job.settings.overwrite or not files.exists(path):
         return False
     manifest = files.read_json(path, "save_dir")
-    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
-    different = _differences(made, job.description)
-    if not different and content:
-        different = _differences(made, {_CONTENT: content()})
-    if different:
-        raise UserError("save_dir: it has records of other settings or input: %s; give another "
-                        "directory or --overwrite=True" % different)
+    check_same(manifest, job.description)
+    if content:
+        check_same(manifest, {_CONTENT: content()})
     found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
     sizes = {os.path.basename(path): size for path, size in found.items()}
     return all(sizes.get(stream["file"]) == stream["bytes"]
                for stream in manifest.get("streams", ()))
 
 
-def _differences(made, wanted):
-    """The differences of two descriptions, in words."""
-    return "; ".join("%s %s there, %s now" % (name, made.get(name), value)
-                     for name, value in wanted.items() if made.get(name) != value)
+def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raises UserError if a manifest describes other records than `wanted` says."""
+    made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
+    different = "; ".join("%s %s there, %s now" % (name, made.get(name), value)
+                          for name, value in wanted.items() if made.get(name) != value)
+    if different:
+        raise UserError("save_dir: it has records of other settings or input: %s; give another "
+                        "directory or --overwrite=True" % different)
 
 
 def _content_of_all(job, progress):
@@ -235,7 +251,7 @@ def _content_of(job, index):
 # Folders.
 
 @contextlib.contextmanager
-def _alone(job):
+def alone(job: Job) -> Iterator[None]:
     """Locks the directory; a job that fails leaves no empty folder."""
     folder = unfinished_folder(job.directory)
     try:
@@ -297,7 +313,7 @@ def tokenize_chunk(job: Job, index: int) -> Made:
 
 def _write_all(job, made, progress):
     """Writes all streams; returns the manifest."""
-    layout = make_layout(job.settings, made)
+    layout = make_layout(job.settings, [each.tokens for each in made])
     plan = layout.plan
     for folder in glob.glob(os.path.join(glob.escape(unfinished_folder(job.directory)),
                                          _STREAMS + "*")):
@@ -310,12 +326,14 @@ def _write_all(job, made, progress):
                                          range(plan.num_streams), job.settings.num_workers):
             streams[index] = entry
             advance(entry["windows"])
-    return make_manifest(job, plan, made, streams)
+    counts = collections.Counter()
+    for each in made:
+        counts.update(each.counts)
+    return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout:
-    """The `corpus.Layout` of a text whose chunks have been tokenized."""
-    sizes = [each.tokens for each in made]
+def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.Layout:
+    """The `corpus.Layout` of a text whose chunks have these numbers of tokens."""
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
@@ -323,54 +341,50 @@ def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:
-    """Writes one stream unless it exists; returns its entry in the manifest."""
-    name = stream_name(index, layout.plan.num_streams)
-    path = os.path.join(job.unfinished, name)
-    done = path + ".json"
-    if not _is_written(done, path, os.path.join(job.directory, name)):
-        store = job.token_store()
-        read_chunk = lambda chunk, begin, end: store.read(job.chunks[chunk], begin, end)
-        with _naming(path), files.replacing(path) as temporary, open(temporary, "wb") as f:
-            entry = stream_entry(layout.plan, index, f, record_writer.stream_records(
-                job.settings, windows.Vocabulary.of(tokenizer_of(job.settings)), layout.plan,
-                index, functools.partial(layout.part_reader, read_chunk, index)))
-        with _naming(done):
-            files.write_json(done, entry)
-    return files.read_json(done, "save_dir")
+def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") -> dict[str, Any]:
+    """Writes one stream unless it exists; returns its entry in the manifest.
 
-
-def _is_written(done, path, published):
-    """Whether the stream of the entry `done` is there, or in the place of a job that was killed
-    while it published."""
-    return os.path.exists(done) and (os.path.exists(path) or os.path.exists(
-        published) and files.sha256(published) == files.read_json(done, "save_dir")["sha256"])
+    Args:
+      folder: where it is written; "": to the unfinished work, from where it is published.
+    """
+    plan, settings = layout.plan, job.settings
+    name = stream_name(index, plan.num_streams)
+    path, published = os.path.join(folder or job.unfinished, name), os.path.join(
+        job.directory, name)
+    done = os.path.join(job.unfinished, name + ".json")
+    if files.exists(done):
+        entry = files.read_json(done, "save_dir")
+        # A job that was killed while it published has left the stream there.
+        if path != published and files.exists(path) or files.exists(
+                published) and files.sha256(published) == entry["sha256"]:
+            return entry
+    store = job.token_store()
+    batches = record_writer.stream_records(
+        settings, windows.Vocabulary.of(tokenizer_of(settings)), plan, index,
+        functools.partial(layout.part_reader, lambda chunk, begin, end: store.read(
+            job.chunks[chunk], begin, end), index))
+    digest, size, count = hashlib.sha256(), 0, 0
+    with _naming(path), files.writing(path) as f:
+        for batch, num_windows in batches:
+            f.write(batch)
+            digest.update(batch)
+            size += len(batch)
+            count += num_windows
+    entry = {"file": name, "direction": plan.direction(index), "windows": count, "bytes": size,
+             "sha256": digest.hexdigest()}
+    with _naming(done), files.writing(done) as f:
+        f.write(json.dumps(entry).encode("utf-8"))
+    return entry
 
 
 def stream_name(stream: int, num_streams: int) -> str:
     return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
 
 
-def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
-                 batches: Iterable[tuple[bytearray, int]]) -> dict[str, Any]:
-    """Writes a stream's records to the open file `f`; returns its entry in the manifest."""
-    digest, size, count = hashlib.sha256(), 0, 0
-    for batch, num_windows in batches:
-        f.write(batch)
-        digest.update(batch)
-        size += len(batch)
-        count += num_windows
-    return {"file": stream_name(stream, plan.num_streams), "direction": plan.direction(stream),
-            "windows": count, "bytes": size, "sha256": digest.hexdigest()}
-
-
-def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
+def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
                   streams: Sequence[dict[str, Any]]) -> Manifest:
-    """Returns the manifest of records with these chunks and entries of streams."""
-    settings, tokenizer = job.settings, tokenizer_of(job.settings)
-    counts: Counter[str] = collections.Counter()
-    for each in made:
-        counts.update(each.counts)
+    """Returns the manifest of records with these counts of all chunks and entries of streams."""
+    settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
     # Of each part in a pass; later tokens are in no window.
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
@@ -381,7 +395,7 @@ def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
         num_passes=settings.num_passes, windows_per_stream=plan.windows * settings.num_passes,
         seed=settings.seed, dropped=found["tokens"] - plan.parts * used,
         skipped=dict(sorted(counts.items())), streams=tuple(streams),
-        made_from=described(job, made), **found)
+        made_from=job.description, **found)
 
 
 def vouching(job: Job) -> list[str]:

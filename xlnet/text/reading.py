@@ -28,8 +28,8 @@ from typing import Any, NamedTuple, Optional
 from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
-from xlnet.text import recognition
-from xlnet.text.recognition import RECORDS, TEXT, Form
+from xlnet.text import parquet, recognition
+from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
@@ -53,8 +53,8 @@ class Chunk(NamedTuple):
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """Returns the files that comma-separated names, glob patterns and directories name.
 
-    Of a directory these are all *.txt, *.jsonl, *.ndjson and *.gz in it and below it but hidden
-    ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
+    Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
+    but hidden ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
 
     Args:
       what: the flag's name, for errors.
@@ -70,8 +70,8 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
             raise UserError("%s: %s '%s'" % (
-                what, "no .txt, .jsonl, .ndjson or .gz file in directory" if os.path.isdir(part)
-                else "no file matches", part))
+                what, "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
+                if os.path.isdir(part) else "no file matches", part))
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
@@ -88,7 +88,7 @@ def _files_below(top):
         below[:] = [each for each in below if each[0] != "."]
         paths += [os.path.join(directory, each) for each in names
                   if each[0] != "." and each.lower().endswith(
-                      (".txt", ".jsonl", ".ndjson", ".gz"))]
+                      (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
     return paths
 
 
@@ -108,7 +108,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     for path in paths:
         with naming(path):
             sizes.append(files.size(path))
-    chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
+    chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
         if not size and path.endswith(".gz"):
@@ -124,7 +124,8 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
     words = {TEXT: "text (text_format %s)" % settings.text_format,
-             RECORDS: "JSON lines (field %s)" % settings.json_field}
+             RECORDS: "JSON lines (field %s)" % settings.json_field,
+             PARQUET: "Parquet (column %s)" % settings.json_field}
     names: dict[str, list[str]] = collections.defaultdict(list)
     for path, form in {chunk.path: chunk.form for chunk in chunks}.items():
         names[words[form.kind]].append(os.path.basename(path))
@@ -136,9 +137,10 @@ def some_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
 
 
-def _chunk_bytes(total):
-    """A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
-    machines to get about as much each, few enough to keep a file of each.
+def chunk_size(total: int) -> int:
+    """The bytes of a chunk of text of `total` bytes: a 32nd of all, of much text 32 times the
+    square root of its size: enough chunks for many machines to get about as much each, few enough
+    to keep a file of each.
 
     `SMALLEST_CHUNK` times a power of four, so that most edits keep it.
     """
@@ -237,6 +239,8 @@ def naming(path: str) -> Iterator[None]:
 
 def place(chunk: Chunk, offset: int) -> str:
     """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
+    if chunk.form.kind == PARQUET:
+        return chunk.path
     newlines = 0
     with _File(chunk.path, chunk.form) as f:
         while offset > 0:
@@ -264,9 +268,13 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     begin, end = (0, sys.maxsize) if form.is_packed else (chunk.begin, chunk.end)
     bad = _BadText(chunk, begin, end, settings, skipped)
     longest = LONGEST_RECORD if form.kind == RECORDS else LONGEST_LINE
-    with _File(chunk.path, form, seen) as f:
-        texts = _texts(f, longest, bad, stand_alone=form.kind == RECORDS)
-        events = events_of(texts, settings, bad, form)
+    with contextlib.ExitStack() as stack:
+        if form.kind == PARQUET:
+            events = parquet.events(chunk, settings.json_field, bad, seen)
+        else:
+            f = stack.enter_context(_File(chunk.path, form, seen))
+            events = events_of(_texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings,
+                               bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(events)

@@ -25,7 +25,7 @@ _ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
 _MARKUP = re.compile(r"<(!--|/?(p|div|span|table|ul|ol|h[1-6]|article|section|page|rss|tei|br)\b"
                      r"[^<>\n]*>)", re.IGNORECASE)
 
-TEXT, RECORDS = "text", "records"
+TEXT, RECORDS, PARQUET = "text", "records", "parquet"
 
 # Forms that are not read, and commands that make JSON lines of them; see also `encodings.foreign`.
 _MADE = "; make JSON lines of it: python -c \"%s\""
@@ -40,7 +40,7 @@ class Form(NamedTuple):
     """How a file is read.
 
     Attributes:
-      kind: TEXT, laid out as `text_format` says; RECORDS, JSON lines.
+      kind: TEXT, laid out as `text_format` says; RECORDS, JSON lines; PARQUET.
       is_packed: whether it is a .gz file, which can only be read from its beginning to its end.
     """
     kind: str = TEXT
@@ -61,6 +61,8 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     name = path.lower()
     with files.open_binary(path) as f:
         head = f.read(_LOOKED_AT)
+        if head.startswith(b"PAR1"):
+            return Form(PARQUET)
         f.seek(0)
         _refuse_foreign(path, f)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -85,11 +87,8 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
 def _refuse_foreign(path, file):
     """Raises UserError if an open file does not hold text or JSON."""
     what = encodings.foreign(path, file)
-    file.seek(0)
-    if what is None and file.read(4) == b"PAR1":
-        what = "a Parquet file; convert it to JSON lines"
     if what:
-        raise UserError("%s: %s; expected text or JSON lines, or .gz of these" % (path, what))
+        raise UserError("%s: %s; expected text, JSON lines, .gz of these or Parquet" % (path, what))
 
 
 def _kind(path, text, field, extension):

@@ -78,15 +78,15 @@ def _from_records(texts, field, bad):
                 else "a number too long or lists too deep"))
             yield End(offset)
         else:
-            yield from _document(record, field, offset, bad)
+            yield from document(record, field, offset, bad)
 
 
-def _document(record, field, offset, bad):
+def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
     """The events of a document that is a record."""
-    document = _field_of(record, field, offset, bad)
+    text = _field_of(record, field, offset, bad)
     yield End(offset)
-    if document is not None:
-        for line in document.split("\n"):
+    if text is not None:
+        for line in text.split("\n"):
             yield from _sentences(offset, line)
     yield End(offset)
 

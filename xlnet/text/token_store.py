@@ -9,7 +9,6 @@ sizes of files. The tokens have a checksum, too, against damage on the disk.
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -23,8 +22,9 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings, InputSettings
-from xlnet.text import corpus, reading
+from xlnet.text import corpus, parquet, reading
 from xlnet.text.reading import Chunk
+from xlnet.text.recognition import PARQUET
 from xlnet.tokenization.tokenizer import Tokenizer
 
 RULES = 3                    # version of the rules that make tokens from text
@@ -67,7 +67,7 @@ class TokenStore:
     def _find(self, chunk):
         """The `Made` of existing tokens; None if there are none, of another text, or damaged."""
         path = self._path(chunk)
-        if not os.path.exists(path) or not os.path.exists(path + ".json"):
+        if not files.exists(path) or not files.exists(path + ".json"):
             return None
         try:
             found = files.read_json(path + ".json", "tokens")
@@ -75,27 +75,32 @@ class TokenStore:
                     and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
                     and _checksum_of_all(path) == found["tokens"])
             return Made(found["counts"], found["content"]) if same else None
-        except (UserError, KeyError, TypeError):
+        except (UserError, OSError, KeyError, TypeError):
             return None
 
     def _make(self, chunk):
         counts: Counter[str] = collections.Counter()
         seen = reading.Seen(chunk.begin, chunk.end)
         path = self._path(chunk)
-        with contextlib.suppress(FileNotFoundError):     # it describes other tokens
-            os.remove(path + ".json")
-        with files.replacing(path, is_lasting=False) as temporary, open(temporary, "wb") as f:
+        files.remove([path + ".json"])                  # it describes other tokens
+        digest = hashlib.blake2b(digest_size=16)
+        with files.writing(path, is_lasting=False) as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
-                f.write(tokens.astype("<u4", copy=False).tobytes())
+                content = tokens.astype("<u4", copy=False).tobytes()
+                digest.update(content)
+                f.write(content)
         made = Made(dict(counts), content_of(chunk))
-        files.write_json(path + ".json", dict(
-            dataclasses.asdict(made), seen=dataclasses.asdict(seen), around=_around(chunk, seen),
-            tokens=_checksum_of_all(path)), is_lasting=False)
+        with files.writing(path + ".json", is_lasting=False) as f:
+            f.write(json.dumps(dict(
+                dataclasses.asdict(made), seen=dataclasses.asdict(seen),
+                around=_around(chunk, seen), tokens=digest.hexdigest())).encode("utf-8"))
         return made
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:
         """Tokens [begin, end) of a chunk, uint32."""
-        return np.fromfile(self._path(chunk), "<u4", end - begin, offset=4 * begin)
+        with files.open_binary(self._path(chunk)) as f:
+            f.seek(4 * begin)
+            return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
     def _path(self, chunk):
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
@@ -105,8 +110,9 @@ class TokenStore:
 
 
 def content_of(chunk: Chunk) -> str:
-    """The checksum of a chunk's bytes."""
-    return _checksum(chunk.path, [(chunk.begin, chunk.end)])
+    """The checksum of a chunk's bytes, in Parquet with those that say what they are."""
+    more = [parquet.footer(chunk.path)] if chunk.form.kind == PARQUET else []
+    return _checksum(chunk.path, [(chunk.begin, chunk.end), *more])
 
 
 def content_of_all(made: Iterable[str]) -> str:

@@ -12,6 +12,12 @@ same with the text reversed; <sep> and <cls> stay at the end.
 Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
 upper bits say where sentences and documents begin.
 
+A window, and the next one of its stream, which begins `reuse_len` tokens later:
+
+    text     |-- reuse_len --|-- reuse_len --|-- reuse_len --|-- ...
+    window 0 | reused        | A ...  <sep> B ... <sep> <cls>|     B: the text after A, or other
+    window 1                 | reused        | A ...  <sep> B ... <sep> <cls>|
+
 Shape letters: T tokens of a part or a cell, N sentences, W windows, V vocabulary, Q tokens of a
 window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
 """

@@ -1,0 +1,105 @@
+"""Tokens per second and memory of data_utils.py with some processes, and of xlnet data beam on Dask
+with as many workers, on this machine: one text, the same records.
+
+    python benchmarks/time_preparation.py --text='corpus/*.txt' --sp_path=spiece.model
+
+The text is repeated up to --megabytes, its documents in other orders. The machine's own noise is in
+the figures; run it when nothing else does.
+"""
+
+import argparse
+import glob
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PORT = 18785
+
+
+def make_text(pattern, size, path):
+    documents = "\n\n".join(pathlib.Path(found).read_text(encoding="utf-8") for found in sorted(
+        glob.glob(pattern))).split("\n\n")
+    rng, written = random.Random(0), 0
+    with open(path, "w", encoding="utf-8") as f:
+        while written < size:
+            rng.shuffle(documents)
+            written += f.write("\n\n".join(documents) + "\n\n")
+
+
+def start(*words, **how):
+    return subprocess.Popen([sys.executable, *map(str, words)], cwd=ROOT, **how,
+                            env=dict(os.environ, PYTHONPATH=str(ROOT)))
+
+
+def timed(*words):
+    """Seconds and the peak memory of one of the processes [MB]."""
+    began = time.monotonic()
+    process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit("%s failed" % " ".join(map(str, words)))
+    return time.monotonic() - began, used.ru_maxrss / 1024
+
+
+def peak(process):
+    """The peak memory of a process [MB]."""
+    text = pathlib.Path("/proc/%d/status" % process.pid).read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
+
+
+def on_dask(workers, *words):
+    address = "tcp://127.0.0.1:%d" % PORT
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cluster = [start("-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1",
+                     "--port=%d" % PORT, "--no-dashboard", **quiet)]
+    try:
+        time.sleep(5)
+        cluster += [start("-m", "distributed.cli.dask_worker", address, "--nthreads=1",
+                          "--no-nanny", "--no-dashboard", "--memory-limit=0", **quiet)
+                    for _ in range(workers)]
+        time.sleep(10)
+        seconds, _ = timed(
+            "-m", "xlnet", "data", "beam", *words, "--beam_options=--runner=apache_beam.runners."
+            "dask.dask_runner.DaskRunner --dask_client_address=" + address)
+        return seconds, max(map(peak, cluster[1:]))
+    finally:
+        for process in cluster:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--text", required=True, help="pattern of files, as of text_format lines")
+    parser.add_argument("--sp_path", required=True)
+    parser.add_argument("--megabytes", type=int, default=100)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "text.txt")
+        make_text(given.text, given.megabytes * 10 ** 6, text)
+        made = []
+        for workers in (1, 2):
+            for name, run in (("data_utils.py", timed), ("xlnet data beam", on_dask)):
+                directory = os.path.join(folder, "%s-%d" % (name.split()[-1], workers))
+                words = ["--input_glob=" + text, "--sp_path=" + given.sp_path,
+                         "--save_dir=" + directory, "--num_streams=32"]
+                seconds, memory = on_dask(workers, *words) if run is on_dask else timed(
+                    "data_utils.py", "--num_workers=%d" % workers, *words)
+                manifest = pathlib.Path(directory, "manifest.json").read_bytes()
+                made.append(manifest)
+                tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
+                print("| %s | %d | %d MB | %.0f s | %d | %.0f MB |" % (
+                    name, workers, given.megabytes, seconds, tokens / seconds, memory), flush=True)
+                subprocess.run(["rm", "-r", directory], check=True)
+        if len(set(made)) > 1:
+            sys.exit("the records differ")
+
+
+main()

@@ -1,0 +1,80 @@
+"""Parquet files as text: a row is a document, its text in the column `json_field`.
+
+A chunk owns the row groups that begin in its byte range, so the shards of a corpus on the Hugging
+Face Hub are read by any number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xlnet import files
+from xlnet.errors import UserError
+from xlnet.text.text_forms import document
+
+_ROWS = 32                   # decoded at once: what is in memory, with a page of the file
+_PAGE = 1 << 20              # [bytes]
+_END = 8                     # [bytes] the size of the footer, and "PAR1"
+
+
+class _Rows:
+    """Bad text of a file, with the number of its row in the message."""
+
+    def __init__(self, bad):
+        self._bad, self.number = bad, 0
+
+    def add(self, offset, reason, detail):
+        self._bad.add(offset, reason, "row %d: %s" % (self.number, detail))
+
+
+def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
+    """Yields the events of the documents in a chunk's row groups; see `text_forms`.
+
+    Args:
+      field: the column of the text.
+      bad: collects bad text.
+      seen: takes note of the bytes that the events depend on, but for the footer; see `footer`.
+
+    Raises:
+      UserError: the file is damaged or lacks the column, or pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("%s: a Parquet file, which pyarrow reads; pip install pyarrow, or convert "
+                        "it to JSON lines" % chunk.path) from None
+    rows = _Rows(bad)
+    try:
+        with files.open_binary(chunk.path) as f, parquet.ParquetFile(
+                f, buffer_size=_PAGE, pre_buffer=False) as stored:
+            names = stored.schema_arrow.names
+            if field not in names:
+                raise UserError("%s: no column '%s' (json_field); it has %.200s" % (
+                    chunk.path, field, ", ".join(names)))
+            for index in range(stored.num_row_groups):
+                group = stored.metadata.row_group(index)
+                columns = [group.column(i) for i in range(group.num_columns)]
+                begin = min(column.dictionary_page_offset or column.data_page_offset
+                            for column in columns)
+                if not chunk.begin <= begin < chunk.end:
+                    rows.number += group.num_rows
+                    continue
+                if seen:
+                    seen.add(begin, sum(column.total_compressed_size for column in columns))
+                for batch in stored.iter_batches(_ROWS, [index], [field], use_threads=False):
+                    for text in batch.column(0).to_pylist():
+                        rows.number += 1
+                        yield from document({field: text}, field, begin, rows)
+    except pyarrow.ArrowException as e:
+        raise UserError("%s: not a complete Parquet file: %s" % (
+            chunk.path, str(e).splitlines()[0])) from None
+
+
+def footer(path: str) -> tuple[int, int]:
+    """The bytes [begin, end) of a file that say where and what its columns are."""
+    size = files.size(path)
+    with files.open_binary(path) as f:
+        f.seek(max(0, size - _END))
+        return max(0, size - _END - int.from_bytes(f.read(4), "little")), size
