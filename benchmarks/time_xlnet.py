@@ -2,8 +2,12 @@
 
 import numpy as np
 import repository  # finds the library
-import tensorflow.compat.v1 as tf
 import work as works
+
+from xlnet import quiet
+
+quiet.import_tensorflow()       # with the flags of XLA that programs set
+import tensorflow.compat.v1 as tf  # noqa: E402
 
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect, share_one_heap

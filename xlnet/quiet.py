@@ -18,6 +18,7 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
+    os.environ["XLA_FLAGS"] = " ".join([*_xla_flags(), os.environ.get("XLA_FLAGS", "")]).strip()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
@@ -31,6 +32,27 @@ def import_tensorflow() -> None:
         import tensorflow  # noqa: F401
 
 
+def _xla_flags() -> list[str]:
+    """XLA's flags for GPUs, which it reads once; those that the user sets come later and win.
+
+    On an H100, matmuls of cuBLAS were faster than those that XLA generates, and compiled in half
+    the time. Both streams multiply by the same keys: XLA would merge the two matmuls, and copy the
+    largest tensors of a layer, the scores, to do so.
+    """
+    flags = ["--xla_gpu_enable_triton_gemm=false"]
+    if _version() >= (2, 21):       # an unknown flag ends the program
+        flags.append("--xla_gpu_dot_merger_threshold_mb=0")
+    return flags
+
+
+def _version() -> tuple[int, ...]:
+    """Major and minor number of TensorFlow; (0,) for a build under another name."""
+    try:
+        return tuple(map(int, importlib.metadata.version("tensorflow").split(".")[:2]))
+    except importlib.metadata.PackageNotFoundError:
+        return 0,
+
+
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
     """Keeps TensorFlow from importing Keras 3, scikit-learn and SciPy with it: 1.2 s of each start.
@@ -39,11 +61,7 @@ def _without_keras() -> Iterator[None]:
     it afterwards, `tf.keras` is Keras 3, which is imported when it is used.
     """
     name = "TF_USE_LEGACY_KERAS"
-    try:
-        has_keras3 = importlib.metadata.version("tensorflow") >= "2.16"
-    except importlib.metadata.PackageNotFoundError:
-        has_keras3 = False              # a build under another name
-    if not has_keras3 or name in os.environ or importlib.util.find_spec("tf_keras"):
+    if _version() < (2, 16) or name in os.environ or importlib.util.find_spec("tf_keras"):
         yield
         return
     os.environ[name] = "1"

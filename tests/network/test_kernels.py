@@ -14,17 +14,20 @@ from hypothesis import strategies as st
 from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
 
-DEVICES = ("cpu", "gpu", "loops")
+DEVICES = ("cpu", "gpu", "loops", "fused")
+RUNS = {"loops": kernels_cpu.loop, "fused": kernels_cpu.fused}
 EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 # Sizes small enough for several blocks of a few rows.
 SMALL_BLOCKS = {"cpu": kernels_cpu.BlockSize(3), "loops": kernels_cpu.BlockSize(2),
-                "gpu": kernels_cpu.BlockSize(1, cells=40)}
+                "gpu": kernels_cpu.BlockSize(1, cells=40),
+                "fused": kernels_cpu.BlockSize(1, cells=60)}
 
 
 def tuned(device, recompute=False, is_training=True):
-    return kernels_cpu.tuned(blocks=SMALL_BLOCKS[device], in_loops=device == "loops",
-                             is_training=is_training, recompute=recompute)
+    return kernels_cpu.tuned(
+        blocks=SMALL_BLOCKS[device], run=RUNS.get(device, kernels_cpu.one_by_one),
+        is_training=is_training, recompute=recompute)
 
 
 def values_and_gradients(function, arrays, weight_seed=1):
@@ -258,14 +261,18 @@ def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
 # ---- the choice ----
 
 
-@pytest.mark.parametrize("device, is_training, d_inner, in_loops", (
-    ("cpu", True, 1024, True), ("cpu", True, 1023, False), ("cpu", False, 1024, False),
-    ("gpu", True, 1024, False)))
-def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops):
+@pytest.mark.parametrize("device, is_training, d_inner, in_loops, is_hashed", (
+    ("cpu", True, 1024, True, True), ("cpu", True, 1023, False, False),
+    ("cpu", False, 1024, False, False), ("gpu", True, 1024, False, False),
+    ("xla", True, 1024, False, True)))
+def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_hashed):
+    """Loops where they pay off; random bits of Philox, which are stored, where nothing is
+    compiled."""
     chosen = kernels_cpu.choose(device, is_training, False, d_inner)
     chosen.dropout(tf.ones([2, 3]), Dropout(.5, tf.constant([1, 2])))
     assert hasattr(graph, "loops") == in_loops
-    assert kernels_cpu.choose("xla", is_training, False, d_inner) is PLAIN
+    philox = {op.type for op in graph.get_operations()} & {"StatelessRandomUniformFullIntV2"}
+    assert (not philox) == is_hashed
 
 
 @pytest.mark.parametrize("scope, device", (

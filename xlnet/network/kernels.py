@@ -1,9 +1,9 @@
 """The kernels of a layer behind one interface, `Kernels`: relative attention, the feed-forward
 layer, layer norm, dropout.
 
-The plain form of each, here, is its specification: tests compare the other forms with it, and XLA
-compiles it. `kernels_cpu` has forms for uncompiled TensorFlow. Tensors only, no variables. Shape
-letters as in `modeling`; T query positions.
+The plain form of each, here, is its specification: tests compare with it the forms of
+`kernels_cpu`, which runs use. Tensors only, no variables. Shape letters as in `modeling`; T query
+positions.
 """
 
 from __future__ import annotations

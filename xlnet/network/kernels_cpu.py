@@ -1,8 +1,8 @@
 """The choice of a run's kernels, and those that are tuned for a CPU: explicit gradients, scores in
 blocks that fit the cache, elementwise work in loops compiled by XLA.
 
-A GPU uses the same forms with larger blocks and without loops: they keep fewer tensors than
-TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. Shape letters as
+A GPU, and XLA that compiles a complete step, use the same forms with larger blocks and without
+loops: they keep fewer tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. Shape letters as
 there; `rows` query positions of a block, R' the distances of a block.
 """
 
@@ -20,7 +20,6 @@ from xlnet.network.kernels import (
     ACTIVATIONS,
     LAYER_NORM_EPSILON,
     NO_DROPOUT,
-    PLAIN,
     Kernels,
     relative_shift,
     shift_back,
@@ -61,11 +60,10 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
       recompute: whether the backward pass computes attention probabilities again.
       d_inner: width of the feed-forward layer.
     """
-    if device == "xla":
-        return PLAIN
+    in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
-        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
+        run=fused if device == "xla" else loop if in_loops else one_by_one,
         is_training=is_training, recompute=recompute)
 
 
@@ -80,16 +78,16 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bool) -> Kernels:
+def tuned(*, blocks: BlockSize, run: Callable[[Pass], Pass], is_training: bool,
+          recompute: bool) -> Kernels:
     """The forms of `kernels.Kernels`.
 
     Args:
       blocks: of attention.
-      in_loops: whether elementwise work and dropout are compiled, see `loop`.
+      run: how elementwise work and dropout are computed: `one_by_one`, `loop` or `fused`.
       is_training: whether the feed-forward layer has an explicit gradient.
       recompute: whether the backward pass computes attention probabilities again.
     """
-    run = loop if in_loops else lambda function: function
     return Kernels(
         relative_attention=functools.partial(_relative_attention, blocks, run, recompute),
         feed_forward=functools.partial(_feed_forward, run) if is_training else _fused_feed_forward,
@@ -98,6 +96,18 @@ def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bo
 
 
 # ---- loops and dropout ----
+
+def one_by_one(function: Pass) -> Pass:
+    """The function itself: TensorFlow runs one operation after the other."""
+    return function
+
+
+def fused(function: Pass) -> Pass:
+    """The function itself, in a graph that XLA compiles. XLA fuses elementwise work, so a dropout
+    mask is hashed where it is used; Philox's random bits would be computed and stored first, which
+    took a sixth of a step on an H100."""
+    return function
+
 
 def loop(function: Pass) -> Pass:
     """Compiles an elementwise function of tensors to one loop.
@@ -128,7 +138,7 @@ def _random_bits(x_shape, drops, run):
     dropout mask; or, in a `loop`, the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
-    if run is loop:
+    if run is not one_by_one:
         first_row = 0 if drops.first_row is None else drops.first_row
         return [drops.seed, tf.convert_to_tensor(first_row)]
     return [drops.kept(x_shape)]

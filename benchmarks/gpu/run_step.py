@@ -1,0 +1,175 @@
+"""Runs the program that export_step.py wrote, with JAX: no TensorFlow needed.
+
+    python benchmarks/gpu/run_step.py steps/check                        compares the outputs
+    python benchmarks/gpu/run_step.py steps/pretrain --peak_tflops=989   times the step
+    python benchmarks/gpu/run_step.py steps/pretrain --profile=40        also lists the kernels
+
+What is timed is loss and gradients of a step, as the XLA of the installed JAX compiles them, with
+random weights. The update (norm, clipping, AdamW) is not in this program.
+"""
+
+import argparse
+import collections
+import glob
+import gzip
+import json
+import os
+import sys
+import tempfile
+import time
+
+import jax
+import numpy as np
+from jax._src.interpreters import mlir as internal
+from jax._src.lib.mlir import ir
+from jax.extend import mlir
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+
+jax.config.update("jax_enable_x64", True)      # token ids are int64, seeds uint64
+
+DTYPES = {"f32": "f4", "bf16": "bfloat16", "f16": "f2", "i64": "i8", "i32": "i4", "ui64": "u8",
+          "i1": "?"}
+
+
+def stablehlo(directory):
+    """The program in JAX's form. XLA's dump is an HloProto; the module is its field 1."""
+    with open(os.path.join(directory, "step.hlo.pb"), "rb") as file:
+        proto = file.read()
+    position = 0
+    while True:
+        key, position = varint(proto, position)
+        size, position = varint(proto, position)
+        if key == 1 << 3 | 2:
+            return mlir.hlo_to_stablehlo(proto[position:position + size])
+        position += size
+
+
+def varint(data, position):
+    """(number, the position after it) of a varint of Protocol Buffers."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 127) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 128:
+            return value, position
+
+
+def parameters(text):
+    """Shape and dtype of each parameter of the main function."""
+    with internal.make_ir_context():
+        module = ir.Module.parse(text)
+        main = next(operation for operation in module.body.operations
+                    if str(operation.attributes["sym_name"]) == '"main"')
+        types = [ir.RankedTensorType(each) for each in main.type.inputs]
+        return [(tuple(each.shape), DTYPES[str(each.element_type)]) for each in types]
+
+
+def compare(directory, executable, shapes):
+    """Prints the largest relative difference of loss, gradients and memories to TensorFlow's."""
+    values = np.load(os.path.join(directory, "values.npz"))
+    given = iter(values["in%d" % i] for i in range(sum(n.startswith("in") for n in values.files)))
+    # Inputs that are constants for XLA are not parameters.
+    kept = [np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
+            for shape, dtype in shapes]
+    outputs = run(executable, placed(kept))
+    wanted = [values["out%d" % i] for i in range(len(outputs))]
+    worst = max(float(np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30))
+                for a, b in zip(outputs, wanted))
+    print("%s: loss %.7f, TensorFlow's %.7f; largest difference of %d outputs: %.2g of the largest "
+          "value" % (directory, outputs[0], wanted[0], len(outputs), worst))
+
+
+def random_inputs(shapes, work, config):
+    """Token ids and ranks of `work`, random weights of standard deviation 0.02."""
+    import work as works
+    random, arrays = np.random.RandomState(0), works.batch(work, config["n_token"])
+    inputs = []
+    for shape, dtype in shapes:
+        name = next((name for name in arrays if arrays[name].shape == shape), None)
+        if dtype in ("f4", "bfloat16", "f2"):
+            is_norm = shape == (config["d_model"],)
+            values = np.ones(shape) if is_norm else 0.02 * random.randn(*shape)
+        else:
+            values = arrays.pop(name) if name else np.ones(shape)
+        inputs.append(np.asarray(values).astype(dtype))
+    return inputs
+
+
+def placed(inputs):
+    return [jax.device_put(x, jax.devices()[0]) for x in inputs]
+
+
+def run(executable, arrays):
+    """The outputs of a call, once they are there."""
+    found = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+    return [output[0].block_until_ready() for output in found]
+
+
+def timed(executable, arrays, steps, warm_up):
+    """Median seconds of a call, and the loss."""
+    seconds = []
+    for call in range(warm_up + steps):
+        start = time.perf_counter()
+        loss = float(run(executable, arrays)[0])
+        if call >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds)), loss
+
+
+def list_kernels(executable, arrays, top):
+    """Prints the time by kernel, from the profiler's trace of three calls."""
+    with tempfile.TemporaryDirectory() as directory:
+        with jax.profiler.trace(directory):
+            timed(executable, arrays, 3, 0)
+        path, = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
+        with gzip.open(path) as file:
+            events = json.load(file)["traceEvents"]
+    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events
+             if e.get("name") == "thread_name"}
+    total, count = collections.Counter(), collections.Counter()
+    for event in events:
+        if event.get("ph") == "X" and "Stream" in lanes.get((event["pid"], event["tid"]), ""):
+            total[event["name"]] += event["dur"] / 3e3
+            count[event["name"]] += 1
+    print("%.1f ms in %d kernels a step" % (sum(total.values()), sum(count.values()) / 3))
+    for name, ms in total.most_common(top):
+        print("%8.3f ms %5d x %s" % (ms, count[name] / 3, name[:100]))
+
+
+def main():
+    import work as works
+    from run import operations
+    flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    flags.add_argument("directories", nargs="+")
+    flags.add_argument("--peak_tflops", type=float, help="of the device, from its data sheet")
+    flags.add_argument("--steps", type=int, default=10)
+    flags.add_argument("--profile", type=int, default=0, help="kernels to list; 0: none")
+    given = flags.parse_args()
+    client = jax.devices()[0].client
+    print("JAX %s on %s" % (jax.__version__, jax.devices()[0].device_kind))
+    for directory in given.directories:
+        with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        text, start = stablehlo(directory), time.perf_counter()
+        executable = client.compile_and_load(text, client.devices()[:1])
+        print("%s: compiled in %.1f s" % (directory, time.perf_counter() - start))
+        shapes, work = parameters(text), works.Work(**about["work"])
+        if os.path.exists(os.path.join(directory, "values.npz")):
+            compare(directory, executable, shapes)
+            continue
+        arrays = placed(random_inputs(shapes, work, about["config"]))
+        seconds, loss = timed(executable, arrays, given.steps, 3)
+        used = operations(about["config"], work, "gpu") / seconds / 1e12
+        print("%s %d x %d, %s: %.4f s, %.0f tokens/s, %.1f TFLOP/s%s, loss %.3f, peak %.2f GiB" % (
+            work.kind, work.batch, work.length, about["precision"], seconds, work.tokens / seconds,
+            used, ", %.1f %% of the peak" % (100 * used / given.peak_tflops)
+            if given.peak_tflops else "", loss,
+            (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 2 ** 30))
+        if given.profile:
+            list_kernels(executable, arrays, given.profile)
+
+
+if __name__ == "__main__":
+    main()
