@@ -52,7 +52,7 @@ _HABITS = {
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "input": "record_info_dir", "predict_file": "input", "data_dir": "input record_info_dir",
+    "input": "record_info_dir", "data_dir": "input record_info_dir",
     "input_file": "input record_info_dir", "record_info_dir": "input",
     **dict.fromkeys(("output_file", "out", "out_dir", "output_dir", "predict_output", "png", "html",
                      "export_dir", "save_dir", "zip_file"), "output"),
@@ -70,6 +70,7 @@ _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
     str: flags.DEFINE_string}
+_STDOUT = "standard output"
 _STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
@@ -115,10 +116,11 @@ def run(main: Callable[..., object], *groups: type,
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
     except BrokenPipeError:
-        # The interpreter would fail on what is still buffered as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(141)
     except (UserError, OSError) as e:
+        if str(e).startswith(_STDOUT):
+            _drop_output()
         if getattr(e, "ends_at_once", False):
             _say_end(program, e)
             sys.stdout.flush()
@@ -155,6 +157,11 @@ def _open_streams():
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
 
 
+def _drop_output():
+    """The interpreter would fail on what is still buffered as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class _Output(io.FileIO):
     """Standard output, which a failure to write names: errors have no file of their own there."""
 
@@ -162,7 +169,7 @@ class _Output(io.FileIO):
         try:
             return super().write(data)
         except OSError as e:
-            e.filename = "standard output"
+            e.filename = _STDOUT
             raise
 
 
