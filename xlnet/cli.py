@@ -147,11 +147,11 @@ def _open_streams():
             except OSError:
                 os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w", closefd=False))
-    if sys.stdout and sys.stdout is sys.__stdout__:     # not one of a test or a notebook
+    shown = sys.stdout
+    if isinstance(shown, io.TextIOWrapper) and shown is sys.__stdout__:     # not of a notebook
         sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
-            encoding=sys.stdout.encoding,
-            line_buffering=sys.stdout.line_buffering or sys.stdout.write_through)
+            io.BufferedWriter(_Output(shown.fileno(), "w", closefd=False)),
+            encoding=shown.encoding, line_buffering=shown.line_buffering or shown.write_through)
     if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
