@@ -197,7 +197,6 @@ def test_errors_are_value_errors():
     ("train_gpu.py", "validation_file", "eval_record_info_dir"),
     ("xlnet fill", "checkpoint", "called --model_dir"),
     ("xlnet pretrain", "input", "called --record_info_dir"),
-    ("xlnet predict", "predict_file", "called --input"),
     ("xlnet predict", "eval_batch_size", "called --batch_size"),
     ("xlnet data make", "input_file", "called --input "), ("xlnet export", "save_dir", "--output "),
     ("run_squad.py", "output_file", "called --output "),

@@ -222,7 +222,7 @@ BAD = {
     "unknown flag": (dict(trian_steps=3), 2, "Unknown command line flag 'trian_steps'"),
     "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
     "below the least": (dict(mem_len=-1), 2, "--mem_len=-1"),
-    "no records": (dict(record_info_dir="nowhere"), 1, "no manifest.json in nowhere"),
+    "no records": (dict(record_info_dir="nowhere"), 1, "no such directory: nowhere"),
     "seq_len contradicts": (dict(seq_len=64), 1, "seq_len: the flag says 64, the records"),
     "bi_data contradicts": (dict(bi_data=False), 1, "bi_data: the flag says False"),
     "uncased contradicts": (dict(uncased=True), 1, "uncased: the flag says True"),

@@ -51,7 +51,7 @@ _HABITS = {
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "input": "record_info_dir", "predict_file": "input", "data_dir": "input record_info_dir",
+    "input": "record_info_dir", "data_dir": "input record_info_dir",
     "input_file": "input record_info_dir", "record_info_dir": "input",
     **dict.fromkeys(("output_file", "out", "out_dir", "output_dir", "predict_output", "png", "html",
                      "export_dir", "save_dir", "zip_file"), "output"),
@@ -69,6 +69,7 @@ _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
     str: flags.DEFINE_string}
+_STDOUT = "standard output"
 _STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
@@ -114,10 +115,11 @@ def run(main: Callable[..., object], *groups: type,
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
     except BrokenPipeError:
-        # The interpreter would fail on what is still buffered as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(141)
     except (UserError, OSError) as e:
+        if str(e).startswith(_STDOUT):
+            _drop_output()
         if getattr(e, "ends_at_once", False):
             _say_end(program, e)
             sys.stdout.flush()
@@ -144,14 +146,19 @@ def _open_streams():
             except OSError:
                 os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w", closefd=False))
-    if sys.stdout and sys.stdout is sys.__stdout__:     # not one of a test or a notebook
+    shown = sys.stdout
+    if isinstance(shown, io.TextIOWrapper) and shown is sys.__stdout__:     # not of a notebook
         sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
-            encoding=sys.stdout.encoding,
-            line_buffering=sys.stdout.line_buffering or sys.stdout.write_through)
+            io.BufferedWriter(_Output(shown.fileno(), "w", closefd=False)),
+            encoding=shown.encoding, line_buffering=shown.line_buffering or shown.write_through)
     if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
+
+
+def _drop_output():
+    """The interpreter would fail on what is still buffered as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Output(io.FileIO):
@@ -161,7 +168,7 @@ class _Output(io.FileIO):
         try:
             return super().write(data)
         except OSError as e:
-            e.filename = "standard output"
+            e.filename = _STDOUT
             raise
 
 

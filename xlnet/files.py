@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import difflib
 import errno
 import glob
 import hashlib
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Optional, Union
 
 from xlnet import encodings
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 
 _LONGEST_POINTER = 1024     # [bytes] of Git LFS
 
@@ -265,10 +266,11 @@ def similar(path: str) -> str:
     while path and not os.path.exists(os.path.dirname(path) or "."):
         path, rest = os.path.dirname(path), os.path.join(os.path.basename(path), rest).rstrip("/")
     parent = os.path.dirname(path)
+    close: list[str] = []
     with contextlib.suppress(OSError):
-        return did_you_mean(os.path.join(path, rest).rstrip("/"), (
-            os.path.join(parent, name, rest).rstrip("/") for name in os.listdir(parent or ".")))
-    return ""
+        close = difflib.get_close_matches(os.path.basename(path), os.listdir(parent or "."), n=1)
+    return "; did you mean '%s'?" % os.path.join(parent, close[0], rest).rstrip("/") if close \
+        else ""
 
 
 def require_inside(path: str, root: str, whose: str) -> None:

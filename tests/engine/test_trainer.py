@@ -107,14 +107,14 @@ def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monk
     dead.wait()
     for number in (dead.pid, os.getpid(), 1):
         (place / "left" / ("task.json.partial-%d" % number)).write_text("{")
-        (place / "left" / "best" / ("x.partial-%d" % number)).mkdir()
+        (place / "left" / ("x.partial-%d" % number)).mkdir()
     (place / "left" / "unfinished").mkdir()
     (place / "left" / "memory-5-0.npy").write_text("")
     done = train(place, "left", **few)
     assert done.returncode == 0 and "has all of its 6 steps" in done.stdout, done.stderr
     left = {str(path.relative_to(place / "left")) for path in (place / "left").rglob("*")}
     assert {name for name in left if "partial" in name} == {"task.json.partial-1",
-                                                            "best/x.partial-1"}
+                                                            "x.partial-1"}
     assert {name for name in left if name.startswith(("model.ckpt", "memory", "unfinished"))} == {
         "model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "memory-6-0.npy"}
 

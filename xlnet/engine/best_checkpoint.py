@@ -15,12 +15,11 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST, TASK_NAME
+from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
 
-EVALUATIONS_NAME = "evaluations.json"
 _PREVIOUS = "previous-"            # weights that were renamed, as new ones have their name
 
 

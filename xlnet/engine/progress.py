@@ -18,10 +18,10 @@ import tensorflow.compat.v1 as tf
 from xlnet import files
 from xlnet.engine import checkpoint, train_step
 from xlnet.errors import UserError
+from xlnet.settings.training import JOURNAL_NAME
 
 _log = logging.getLogger(__name__)
 
-CSV_NAME = "training.csv"
 _SECONDS_BETWEEN_LINES = 15
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
@@ -36,7 +36,7 @@ class Journal:
     """
 
     def __init__(self, model_dir: str, start_step: int):
-        self._path = os.path.join(model_dir, CSV_NAME)
+        self._path = os.path.join(model_dir, JOURNAL_NAME)
         rows = []
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8", errors="replace") as f:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xlnet import figure, files
-from xlnet.engine.best_checkpoint import EVALUATIONS_NAME
-from xlnet.engine.progress import CSV_NAME
 from xlnet.errors import UserError
+from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
 
 _COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
 
@@ -40,7 +39,7 @@ def read(model_dir: str, flag: str) -> Curves:
       UserError: there is no run, or its files have no curve; `flag` gave the directory.
     """
     files.require_directory(model_dir, flag)
-    journal, kept = (os.path.join(model_dir, name) for name in (CSV_NAME, EVALUATIONS_NAME))
+    journal, kept = (os.path.join(model_dir, name) for name in (JOURNAL_NAME, EVALUATIONS_NAME))
     loss, evaluations, metric = [], [], "loss"
     try:
         if os.path.exists(journal):
@@ -57,7 +56,7 @@ def read(model_dir: str, flag: str) -> Curves:
             flag, journal, EVALUATIONS_NAME, type(e).__name__, e)) from None
     if not loss and not evaluations:
         raise UserError("%s: %s has neither %s nor %s: no run has begun there" % (
-            flag, model_dir, CSV_NAME, EVALUATIONS_NAME))
+            flag, model_dir, JOURNAL_NAME, EVALUATIONS_NAME))
     return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
 
 

@@ -7,6 +7,8 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, rate, required, setting, share
 
+JOURNAL_NAME = "training.csv"           # in a model directory: losses by step
+EVALUATIONS_NAME = "evaluations.json"
 BEST = "best"       # the directory of the best checkpoint in a model directory
 TASK_NAME = "task.json"     # there: the task of a fine-tuned model and its settings
 
