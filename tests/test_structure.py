@@ -115,12 +115,8 @@ assert "tensorflow" not in sys.modules
 
 
 def test_tasks_do_without_tensorflow(tmp_path):
-    """Files are read, metrics computed and predictions written without it."""
-    for module in TASKS:
-        names = {name for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8")))
-                 if isinstance(node, (ast.Import, ast.ImportFrom))
-                 for name in [getattr(node, "module", None), *(a.name for a in node.names)] if name}
-        assert not {name for name in names if name.split(".")[0] == "tensorflow"}, module
+    """Files are read, metrics computed and predictions written without it; the methods of output
+    layers import it."""
     (tmp_path / "dev.tsv").write_text("gj04\t1\t\tHe ran.\ngj04\t0\t*\tIt it.\n")
     done = subprocess.run([sys.executable, "-c", WITHOUT_TENSORFLOW % TASKS], cwd=tmp_path,
                           env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True,
