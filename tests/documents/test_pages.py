@@ -79,7 +79,8 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
 def test_flags_that_the_documents_name_are_there():
     """None that is only accepted for the sake of older command lines; others' are in the set."""
     others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
-              "full", "help", "helpfull", "config", "huggingface", "works"}
+              "full", "help", "helpfull", "config", "huggingface", "works",
+              "dask_client_address", "map", "nodes", "ntasks", "requeue"}
     for file in programs.all_files():
         for program in file.programs:
             others.update(program.settings, *(

@@ -110,12 +110,12 @@ def _ranges(size, most):
 
 def _in_one_line(error):
     """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
-    if isinstance(error, UserError):
-        return error
-    text = str(error)
-    said = re.search(r"UserError: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
-    return UserError(said[1] if said else "the pipeline failed: %s: %s; %s" % (
-        type(error).__name__, (text.strip() or "no reason").splitlines()[0], _RESUME))
+    text = re.sub(r" \[while running .*", "", str(error)).strip()     # Beam adds the step
+    said = re.search(r"UserError: (.+)", text)
+    if isinstance(error, UserError) or said:
+        return UserError(said[1] if said else text)
+    return UserError("the pipeline failed: %s: %s; %s" % (
+        type(error).__name__, (text or "no reason").splitlines()[0], _RESUME))
 
 
 # What the steps share: files in the folder of unfinished work, so that the runner need not move
