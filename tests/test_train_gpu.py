@@ -349,5 +349,7 @@ def test_remote_records_train_as_those_on_a_disk(place):
         f.write(json.dumps(manifest).encode())
     refused = train(place, "refused", record_info_dir="ram://train")
     assert "/etc/passwd is outside of the records' directory" in refused.stderr
-    refused = train(place, "none", record_info_dir="ram://heldout", model_dir=None)
+    refused = command.run("train_gpu.py", *(
+        flag for flag in flags_of(place, "none", record_info_dir="ram://heldout")
+        if not flag.startswith("--model_dir")))
     assert "model_dir: the records are not on a disk; give a directory" in refused.stderr
