@@ -362,15 +362,20 @@ def test_remote_records_train_as_those_on_a_disk(place):
     assert remote.returncode == 0, remote.stderr
     here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
     assert losses(remote.stdout) == losses(here.stdout) != []
-    with gfile.GFile("ram://train/stream-00001-of-00004.tfrecord", "wb") as f:
+    stream = "ram://train/stream-00001-of-00004.tfrecord"
+    gfile.remove(stream)            # this file system appends
+    with gfile.GFile(stream, "wb") as f:
         f.write(b"short")
     refused = train(place, "refused", record_info_dir="ram://train")
     assert "stream-00001-of-00004.tfrecord has 5 bytes, expected " in refused.stderr
     manifest = json.loads((place / "train" / "manifest.json").read_text())
     manifest["streams"][0]["file"] = "/etc/passwd"
+    gfile.remove("ram://train/manifest.json")
     with gfile.GFile("ram://train/manifest.json", "wb") as f:
         f.write(json.dumps(manifest).encode())
     refused = train(place, "refused", record_info_dir="ram://train")
     assert "/etc/passwd is outside of the records' directory" in refused.stderr
-    refused = train(place, "none", record_info_dir="ram://heldout", model_dir=None)
+    refused = command.run("train_gpu.py", *(
+        flag for flag in flags_of(place, "none", record_info_dir="ram://heldout")
+        if not flag.startswith("--model_dir")))
     assert "model_dir: the records are not on a disk; give a directory" in refused.stderr

@@ -8,6 +8,7 @@ import difflib
 import errno
 import glob
 import hashlib
+import io
 import json
 import math
 import os
@@ -377,7 +378,8 @@ def match(pattern: str) -> dict[str, int]:
     if not is_remote(pattern):
         return {path: os.path.getsize(path) for path in matching(pattern)}
     if gfile := _gfile(pattern):
-        return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
+        with _as_file_errors(pattern):
+            return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
     return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
             for found in result.metadata_list}
 
@@ -386,7 +388,8 @@ def exists(path: str) -> bool:
     """Whether a local or remote file or directory exists."""
     if not is_remote(path):
         return os.path.exists(path)
-    return (_gfile(path) or _file_systems()).exists(path)
+    with _as_file_errors(path):
+        return (_gfile(path) or _file_systems()).exists(path)
 
 
 def size(path: str) -> int:
@@ -416,7 +419,7 @@ def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)
     if gfile := _gfile(path):
-        return gfile.GFile(path, "rb")
+        return io.BufferedReader(_RemoteFile(gfile, path), max(buffering, 1 << 16))
     from apache_beam.io.filesystem import CompressionTypes
     return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
@@ -475,6 +478,41 @@ def _gfile(path: str) -> Any:
     tensorflow = sys.modules.get("tensorflow")
     known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
     return tensorflow.io.gfile if path.partition("://")[0] in known else None
+
+
+@contextlib.contextmanager
+def _as_file_errors(path):
+    """Turns TensorFlow's errors about a remote file into an `OSError` that names it."""
+    try:
+        yield
+    except Exception as e:
+        if not hasattr(e, "error_code"):
+            raise
+        raise OSError(errno.EIO, str(e).partition("\n")[0].strip(), path) from None
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of `tf.io.gfile`, which lacks what readers of files expect."""
+
+    def __init__(self, gfile, path):
+        self._path, self._file = path, gfile.GFile(path, "rb")
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        with _as_file_errors(self._path):
+            self._file.seek(offset, whence)
+            return self._file.tell()
+
+    def readinto(self, buffer):
+        with _as_file_errors(self._path):
+            content = self._file.read(len(buffer))
+        buffer[:len(content)] = content
+        return len(content)
 
 
 def _file_systems():

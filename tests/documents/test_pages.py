@@ -46,8 +46,8 @@ def test_flags_that_the_documents_name_are_there():
     """None that is only accepted for the sake of older command lines; others' are in the set."""
     others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
               "full", "help", "helpfull", "config", "huggingface", "works",
-              "signal", "requeue", "open", "job", "time",       # of SLURM
-              "preload", "url"}
+              "signal", "requeue", "open", "job", "time", "nodes", "ntasks",    # of SLURM
+              "preload", "url", "dask_client_address", "map"}
     for file in command_lines.all_files():
         for program in file.programs:
             others.update(program.settings, *(

@@ -536,6 +536,18 @@ def test_beam_finds_text_edited_to_the_same_size(beam, editable):
     assert content(settings.save_dir) == before
 
 
+def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypatch):
+    """As Dask's does when its cluster is gone; also where finished records are compared."""
+    nothing = beam.beam.Create([])      # steps of it are never called
+    for is_finished in (False, True):
+        with monkeypatch.context() as patched:
+            patched.setattr(beam.beam, "Create", lambda _: nothing)
+            with pytest.raises(UserError, match="^the pipeline ended before its last step, perhaps "
+                               "as its cluster ended; finished work is kept: run the same"):
+                beam.run(settings)
+        assert beam.run(settings) != is_finished
+
+
 def test_beam_s_own_process_reads_no_text(beam, settings, small_pieces, tmp_path, monkeypatch):
     """Nor does the runner move any: what it gets is small, whatever the length of the text."""
     with monkeypatch.context() as patched:

@@ -306,7 +306,7 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
         yield [monitor]
     except tf.errors.OpError as e:
         if not monitor.lost and not isinstance(e, (tf.errors.UnavailableError,
-                                                 tf.errors.AbortedError)):
+                                                   tf.errors.AbortedError)):
             raise
         raise Lost(monitor.lost or missing() or "the connection to another host") from None
     finally:

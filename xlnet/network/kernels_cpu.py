@@ -2,8 +2,9 @@
 blocks that fit the cache, elementwise work in loops compiled by XLA.
 
 A GPU, and XLA that compiles a complete step, use the same forms with larger blocks and without
-loops: they keep fewer tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. Shape letters as
-there; `rows` query positions of a block, R' the distances of a block.
+loops: they keep fewer tensors than TensorFlow's gradients. Each computes the plain form in
+`kernels`, up to rounding. Shape letters as there; `rows` query positions of a block, R' the
+distances of a block.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _LEAST_BYTES = 1 << 23          # of text in an element, unless there is little
 _FEWEST, _MOST = 16, 1024       # elements of text, and of streams
+_DONE = ".done"                 # the last step has ended
 _RESUME = "finished work is kept: run the same command again to resume"
 
 
@@ -70,6 +71,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
             "settings": dataclasses.asdict(settings), "description": job.description,
             "chunk_bytes": reading.chunk_size(sum(sizes)), "files": list(zip(paths, sizes))})
         most = max(_FEWEST, min(_MOST, sum(sizes) // _LEAST_BYTES))
+        files.remove([source + _DONE])
         try:
             with beam.Pipeline(options=options) as pipeline:
                 found = (pipeline
@@ -86,14 +88,14 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
                          | "gather streams" >> beam.GroupByKey()
                          | "write manifest" >> beam.Map(_write_manifest))
         except Exception as e:
-            raise _in_one_line(e) from e
-        finally:
             files.remove([source])
+            raise _in_one_line(e) from e
         # A runner that lost its cluster may end without an error (Dask's does).
-        as_made = dataclasses.replace(settings, overwrite=False)
-        if not preparation.is_finished(dataclasses.replace(job, settings=as_made)):
-            raise UserError("the pipeline ended without all records, perhaps as its cluster "
-                            "ended; " + _RESUME)
+        is_done = files.exists(source + _DONE)
+        files.remove([source, source + _DONE])
+        if not is_done:
+            raise UserError("the pipeline ended before its last step, perhaps as its "
+                            "cluster ended; " + _RESUME)
         folder = preparation.unfinished_folder(job.directory)
         if files.is_remote(folder):
             files.remove(files.match(folder + "/**"))
@@ -110,12 +112,12 @@ def _ranges(size, most):
 
 def _in_one_line(error):
     """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
-    if isinstance(error, UserError):
-        return error
-    text = str(error)
-    said = re.search(r"UserError: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
-    return UserError(said[1] if said else "the pipeline failed: %s: %s; %s" % (
-        type(error).__name__, (text.strip() or "no reason").splitlines()[0], _RESUME))
+    text = re.sub(r" \[while running .*", "", str(error)).strip()     # Beam adds the step
+    said = re.search(r"UserError: (.+)", text)
+    if isinstance(error, UserError) or said:
+        return UserError(said[1] if said else text)
+    return UserError("the pipeline failed: %s: %s; %s" % (
+        type(error).__name__, (text or "no reason").splitlines()[0], _RESUME))
 
 
 # What the steps share: files in the folder of unfinished work, so that the runner need not move
@@ -195,6 +197,7 @@ def _compare(keyed, source):
     job, _, _ = _gathered(keyed[1], source)
     path = os.path.join(job.directory, MANIFEST_NAME)
     preparation.check_same(files.read_json(path, "save_dir"), job.description)
+    _mark_done(source)
 
 
 def _plan(keyed, source):
@@ -208,7 +211,7 @@ def _plan(keyed, source):
                         for values in (paths, forms))
     path = _write(job, "plan", {
         "settings": dataclasses.asdict(job.settings), "description": job.description,
-        "counts": counts, "paths": paths, "forms": forms, "chunks": [
+        "counts": counts, "source": source, "paths": paths, "forms": forms, "chunks": [
             (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
             for chunk, tokens in zip(job.chunks, sizes)]})
     names = {preparation.stream_name(stream, plan.num_streams)
@@ -244,3 +247,9 @@ def _write_manifest(keyed):
             with open(os.path.join(folder, name), "rb") as made, \
                     files.writing(os.path.join(job.directory, name)) as f:
                 shutil.copyfileobj(made, f)
+    _mark_done(_load(values[0][0])["source"])
+
+
+def _mark_done(source):
+    with files.writing(source + _DONE):
+        pass
