@@ -287,8 +287,8 @@ def test_segments_remember_the_ones_before(graph):
 
 @pytest.mark.parametrize("how", ["cut", "memory"])
 def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, how):
-    """Also that of the summary, in a batch of one segment. Those of the layers, which are functions,
-    fold in a number further."""
+    """Also that of the summary, in a batch of one segment. The layers are functions, whose dropouts
+    fold in a further number."""
     import tensorflow.compat.v1 as tf
 
     from xlnet.network import parameters
