@@ -216,7 +216,8 @@ class FineTuner(Job):
     def banner(self) -> dict[str, Any]:
         settings, task = self._settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
-        epochs = self._optimization.train_steps * settings.train_batch_size / len(self._train_rows)
+        epochs = settings.epochs or (
+            self._optimization.train_steps * settings.train_batch_size / len(self._train_rows))
         evaluated = "{:,} steps".format(settings.eval_steps) if settings.eval_steps \
             else "0 steps: never"
         return {
