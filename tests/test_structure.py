@@ -28,7 +28,7 @@ ROOMS = {
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "model_directory"},
     "serving": {"", "network", "records", "engine", "tasks", "model_directory", "finetuning"},
     "convert": {"", "engine", "tasks", "model_directory"},
-    "plots": {"", "network", "records", "batches"},
+    "plots": {"", "network", "records", "batches", "engine"},
 }
 ROOMS["programs"] = set(ROOMS)
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",

@@ -117,10 +117,23 @@ def test_whether_a_known_task_has_scores_says_the_task(model):
 
 @pytest.mark.parametrize("what, missing", [
     (dict(predict_file=None), "data_dir"), (dict(do_eval=True), "data_dir"),
-    (dict(do_train=True), "data_dir"), (dict(do_train=True, data_dir="x"), "output_dir")])
+    (dict(do_train=True), "data_dir")])
 def test_what_no_model_keeps_has_to_be_given(model, what, missing):
     with pytest.raises(MissingFlag, match="^flag --%s is required: directory" % missing):
         task_settings.resolve(*settings_of(model, **what))
+
+
+def test_records_are_in_the_model_directory_unless_they_are_elsewhere(model):
+    def of(**values):
+        return task_settings.resolve(*settings_of(model, **values)).output_dir
+    assert of(do_train=True, data_dir="x") == str(model / "records")
+    assert of(do_train=True, data_dir="x", output_dir="o") == "o" and of() == ""
+
+
+def test_a_run_resumes_without_its_initial_checkpoint(model):
+    found = task_settings.resolve(*settings_of(model, do_train=True, data_dir="x",
+                                               init_checkpoint="gone/latest"))
+    assert found.init_checkpoint == "gone/latest"
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
