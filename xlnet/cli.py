@@ -102,7 +102,7 @@ def run(main: Callable[..., object], *groups: type,
     FLAGS = flags.FlagValues()
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    _open_streams()
+    is_own = _open_streams()
     try:
         with _showing_log(program) as console, errors.explained():
             _define(groups, no_longer_needed)
@@ -125,13 +125,18 @@ def run(main: Callable[..., object], *groups: type,
             os._exit(1)
         _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)    # another one: at once, without a traceback
+        if is_own:      # another one ends it at once, without a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         _end(program, "stopped", 130)
 
 
 def _open_streams():
     """Opens the null device in place of streams that are closed (`>&-`): the next file would get
-    their number, and whatever is written to them."""
+    their number, and whatever is written to them. Names failures of standard output.
+
+    Returns:
+      Whether this process is the program's, not a notebook's or a test's.
+    """
     for number, name in _STREAMS:
         if getattr(sys, name) is None:
             try:
@@ -143,9 +148,11 @@ def _open_streams():
     if sys.stdout and sys.stdout is sys.__stdout__:     # not one of a test or a notebook
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Output(sys.stdout.fileno(), "w", closefd=False)),
-            encoding=sys.stdout.encoding, line_buffering=sys.stdout.line_buffering)
+            encoding=sys.stdout.encoding,
+            line_buffering=sys.stdout.line_buffering or sys.stdout.write_through)
     if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
+    return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
 
 
 class _Output(io.FileIO):

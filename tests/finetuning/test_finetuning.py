@@ -287,7 +287,8 @@ def test_segments_remember_the_ones_before(graph):
 
 @pytest.mark.parametrize("how", ["cut", "memory"])
 def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, how):
-    """Also that of the summary, in a batch of one segment."""
+    """Also that of the summary, in a batch of one segment. The layers are functions, whose dropouts
+    fold in a further number."""
     import tensorflow.compat.v1 as tf
 
     from xlnet.network import parameters
@@ -309,7 +310,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
     with tf.Session() as session:
         values = [int(value[0]) for value in session.run(used)]
-    assert len(values) >= 6 and len(set(values)) == len(values)
+    assert len(values) >= 3 and len(set(values)) == len(values)
 
 
 def test_balanced_class_weights():

@@ -142,6 +142,8 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
         nothing was changed.
     """
     prefixes = all_prefixes(directory)
+    if is_chief:        # of a killed run
+        shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
@@ -209,7 +211,6 @@ def keep_some(directory: str, max_save: int,
       is_needed: function of the step, True for checkpoints that stay in any case.
     """
     prefixes = all_prefixes(directory)
-    shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
             _remove(prefix)

@@ -132,16 +132,15 @@ class Trainer(tf.train.SessionRunHook):
             if self._devices.is_chief:
                 for directory in ("", BEST):
                     files.sweep(os.path.join(self._model_dir, directory, ""))
+                if self._job.memories:
+                    self._job.memories.forget()     # newer than the last checkpoint
             self._step = self._resume()
-            if self._step >= self._last or self._selection.is_over():
-                if self._devices.is_chief:      # a run may have been killed before it did so
-                    checkpoint.keep_some(self._model_dir, self._settings.max_save)
-                    if self._job.memories:
-                        self._job.memories.forget()
-                _log.info(*("the run in %s has all of its %d steps", self._model_dir, self._last)
-                          if self._step >= self._last else
-                          ("the run in %s was stopped early, at step %d", self._model_dir,
-                           self._step))
+            if self._step >= self._last:
+                _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
+                return True
+            if self._selection.is_over():
+                _log.info("the run in %s was stopped early, at step %d", self._model_dir,
+                          self._step)
                 return True
             if not self._step and self._job.evaluates_start:
                 self._evaluate(0, None)
@@ -203,8 +202,6 @@ class Trainer(tf.train.SessionRunHook):
         if self._devices.is_chief:
             self._job.begin()
         if self._job.memories:
-            if self._devices.is_chief:
-                self._job.memories.forget()     # a killed run's, newer than its last checkpoint
             self._job.memories.load(session, self._step)
         if self._job.saves_start and not self._step:
             self._save(session)
@@ -241,14 +238,18 @@ class Trainer(tf.train.SessionRunHook):
         if not self._devices.is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
+        self._keep_some()       # a kill during the evaluation leaves nothing beyond max_save
         if self._is_evaluated(self._step) and not self._has_stopped:
             began = time.time()
             self._stop.interrupts(lambda: self._evaluate(
                 self._step, dict(checkpoint.all_prefixes(self._model_dir))[self._step]))
             self._progress.leave_out(time.time() - began)
+            self._keep_some()
+
+    def _keep_some(self):
         checkpoint.keep_some(self._model_dir, self._settings.max_save, self._lacks_evaluation)
-        if memories:
-            memories.forget()
+        if self._job.memories:
+            self._job.memories.forget()
 
     def _is_evaluated(self, step):
         return self._job.evaluates and best_checkpoint.is_due(
