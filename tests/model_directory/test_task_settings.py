@@ -124,14 +124,15 @@ def test_what_no_model_keeps_has_to_be_given(model, what, missing):
 
 
 def test_records_are_in_the_model_directory_unless_they_are_elsewhere(model):
-    of = lambda **values: task_settings.resolve(*settings_of(model, **values)).output_dir
+    def of(**values):
+        return task_settings.resolve(*settings_of(model, **values)).output_dir
     assert of(do_train=True, data_dir="x") == str(model / "records")
     assert of(do_train=True, data_dir="x", output_dir="o") == "o" and of() == ""
 
 
 def test_a_run_resumes_without_its_initial_checkpoint(model):
     found = task_settings.resolve(*settings_of(model, do_train=True, data_dir="x",
-                                          init_checkpoint="gone/latest"))
+                                               init_checkpoint="gone/latest"))
     assert found.init_checkpoint == "gone/latest"
 
 
