@@ -7,7 +7,7 @@ import work as works
 from xlnet import quiet
 
 quiet.import_tensorflow()       # with the flags of XLA that programs set
-import tensorflow.compat.v1 as tf  # noqa: E402
+import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect, share_one_heap

@@ -10,7 +10,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
-from helpers.pretraining import TINY, losses, train, weights
+from helpers.pretraining import TINY, flags_of, losses, train, weights
 
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
