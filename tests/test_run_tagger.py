@@ -154,8 +154,8 @@ def test_training_on_texts_with_spans(place, tmp_path):
     out = place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True", data_dir=path,
                         model_dir=tmp_path, train_steps=40, eval_steps=0, predict_split="dev",
                         class_weights="O:0.5", label_smoothing=0.1)
-    count, = re.findall(r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; 10 % of the file "
-                        "held", out)
+    count, = re.findall(r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; 10 % of the "
+                        "file held", out)
     found = [json.loads(line) for line in
              (tmp_path / "predictions_custom_dev.jsonl").read_text().split("\n") if line]
     assert 1 <= len(found) == 40 - int(count) < 10
