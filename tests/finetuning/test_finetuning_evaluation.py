@@ -47,7 +47,7 @@ def test_three_devices_answer_as_one(place, how):
             "--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
             "--predict_file=" + place.path("all.jsonl"), **arguments(
                 place, long_document=how, eval_batch_size=3, num_core_per_host=devices,
-                allow_changes=True, predict_dir=place.path("answers")))
+                allow_changes=True, predict_dir=place.path("answers"), eval_split="test"))
         results.append((re.findall(r"^eval custom .*", out, re.MULTILINE),
                         place.predictions("answers", "predictions_custom_all.tsv")[1]))
     (lines, answers), other = results
