@@ -204,9 +204,11 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
     for name in fields:
         if _PATHS.fullmatch(name):
             _expand(name)
-        elif isinstance(FLAGS[name].value, str):    # UTF-8, also where the locale is not
+            continue
+        value: Any = FLAGS[name].value
+        if isinstance(value, str):      # UTF-8, also where the locale is not
             with contextlib.suppress(UnicodeError):
-                FLAGS[name].value = os.fsencode(FLAGS[name].value).decode()
+                FLAGS[name].value = os.fsencode(value).decode()
     _require(fields)
     _check_alternatives(fields)
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
