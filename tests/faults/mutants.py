@@ -86,8 +86,7 @@ MUTANTS = (
     ("serving/generation", "padding=padding)[:, 0]", "padding=None)[:, 0]",
      "serving/test_generation"),
     ("serving/language_model", " or reading.size != self._size", "", "serving/test_generation"),
-    ("serving/server/gathering", "zip(batch, found):", "zip(batch, found[::-1]):", SERVER),
-    ("serving/server/saved_model", "max(versions, key=int)", "max(versions)", SERVER),
+    ("serving/server/request_batching", "zip(batch, found):", "zip(batch, found[::-1]):", SERVER),
 )
 
 

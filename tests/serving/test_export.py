@@ -21,7 +21,6 @@ from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
 from xlnet.serving.export import exporter, signatures
-from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.files import schemes, tagged_files
 from xlnet.tasks.output import span_answers
@@ -166,9 +165,9 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
     told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
-    model = saved_model.SavedModel(saved)
-    found, = model.run("ids", saved_model.arrays(model.inputs("ids"), asked["instances"]))
-    assert told == pytest.approx(found, rel=1e-4)
+    found, = ask(saved, ("ids", {name: np.array([row[name] for row in asked["instances"]])
+                                 for name in asked["instances"][0]}))
+    assert told == pytest.approx(found["score"][0], rel=1e-4)
 
 
 @has_text

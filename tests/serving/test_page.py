@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 from helpers.serving import running
+from xlnet.serving.server.saved_model import Input
 
 from xlnet.errors import UserError
-from xlnet.serving.server.saved_model import Input
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(filter(None, map(shutil.which, (

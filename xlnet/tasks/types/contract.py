@@ -291,6 +291,11 @@ class Scorer(_Part):
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         return ()
 
+    @property
+    def has_threshold(self) -> bool:
+        """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
+        return False
+
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:

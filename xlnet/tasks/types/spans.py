@@ -281,6 +281,7 @@ class SpanScorer(contract.Scorer):
     default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
     baseline_words = "sentence that shares most words"
+    has_threshold = True
 
     def truth(self, rows: Sequence[Row]) -> Truth:
         has_none = any(row.label == () for row in rows)
