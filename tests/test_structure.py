@@ -27,7 +27,7 @@ ROOMS = {
     "models": {"", "network", "engine", "tasks"},
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "models"},
     "serving": {"", "network", "records", "engine", "tasks", "models"},
-    "convert": {"", "engine", "tasks", "models"},
+    "convert": {"", "engine", "tasks", "models", "serving"},     # reads what it wrote
     "plots": {"", "network", "records", "batches"},
 }
 ROOMS["programs"] = set(ROOMS)

@@ -109,7 +109,8 @@ class Server:
         self._routes = self._application()
         self._uvicorn = _Uvicorn(uvicorn.Config(
             self._guarded, interface="asgi3", http=_Protocol, ws="none", lifespan="off",
-            log_config=None, access_log=False, server_header=False, proxy_headers=False, backlog=128,
+            log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            backlog=128,
             limit_concurrency=limits.max_connections + 1, timeout_keep_alive=_SILENT,
             timeout_graceful_shutdown=limits.grace, h11_max_incomplete_event_size=1 << 16))
 
