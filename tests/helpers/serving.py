@@ -19,7 +19,7 @@ from xlnet.serving.server.model_directory import Call  # noqa: E402
 class Echo:
     """Answers with the text and its length. No model: the subject is the server."""
     version, default, path, budget = "1", "text", "m", 100
-    about, labels, examples, n_layer, n_head = "an echo", None, {}, 1, 1
+    about, labels, verb, examples, n_layer, n_head = "an echo", None, "classify", {}, 1, 1
     names = ["text", "choices", "generate"]
 
     def __init__(self):

@@ -239,7 +239,8 @@ class Server:
                 "status": {"error_code": "OK", "error_message": ""}}],
             "about": model.about, "labels": model.labels, "default_signature": model.default,
             "signatures": {name: sorted(model.inputs(name)) for name in model.names},
-            "examples": model.examples, "layers": model.n_layer, "heads": model.n_head}))
+            "verb": model.verb, "examples": model.examples, "layers": model.n_layer,
+            "heads": model.n_head}))
 
     async def _metadata(self, request):
         return self._respond(200, _json({

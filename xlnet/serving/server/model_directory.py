@@ -19,7 +19,6 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.serving import loaded
-from xlnet.serving.export import readme
 from xlnet.serving.model import Model
 from xlnet.serving.settings import (
     AttentionSettings,
@@ -30,6 +29,7 @@ from xlnet.serving.settings import (
     stop_texts,
 )
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.training import BEST
 from xlnet.tasks.output import results
 from xlnet.tokenization.tokenizer import is_text
 
@@ -40,6 +40,7 @@ EXAMPLES_NAME = "examples.json"     # in a model directory: texts to try the pag
 _MOST = 32              # texts in a batch
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}    # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
+_LABELS_SHOWN = 20
 _LAYERS = 4             # whose attention is returned at once
 _LONG = 4               # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4         # of a token, about
@@ -76,7 +77,8 @@ class ServedModel:
     Attributes:
       path: of the directory.
       version: its number.
-      about: what it is, in a line.
+      about: what it does, in a line.
+      verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
       names: of the signatures.
       default: the signature of requests that name none.
@@ -103,7 +105,13 @@ class ServedModel:
             "fill": ("text",), "generate": ("prompt",), "attention": ("text",),
             "vectors": ("text_a",)}
         self._warm_up()
-        self.about = readme.about(found) if tuned else "A pretrained XLNet"
+        self.verb = model.verb
+        self.about = _ABOUT[self.verb]
+        if self.labels and self.verb in ("classify", "tag"):
+            names = self.labels if self.verb == "classify" else sorted(
+                {label.partition("-")[2] for label in self.labels} - {""})
+            self.about += ": %s%s" % (", ".join(names[:_LABELS_SHOWN]),
+                                      ", ..." * (len(names) > _LABELS_SHOWN))
         self.default = "text" if tuned else self.names[0]
         self.examples = self._read_examples()
 
@@ -133,19 +141,40 @@ class ServedModel:
                 del self._inputs[name]
 
     def _read_examples(self):
-        """Those of the model directory, and, of a fine-tuned model, one for its other signature."""
-        path = os.path.join(self.path, EXAMPLES_NAME)
-        stored = files.read_json(path, "examples") if os.path.exists(path) else {}
+        """Those of the model directory; of a pretrained model without any, texts of its own."""
+        places = [self.path, os.path.dirname(os.path.abspath(self.path))]
+        if os.path.basename(places[0].rstrip("/")) != BEST:
+            places.pop()
+        paths = [os.path.join(place, EXAMPLES_NAME) for place in places]
+        path = next(filter(os.path.exists, paths), None)
+        stored = files.read_json(path, "examples") if path else self._own_texts()
         found = {}
         for name in self.names:
+            rows = stored.get(name, [])
+            if name == "vectors" and not rows:      # the first texts of what it was trained for
+                rows = [{"text_a": row["text_a"]} for row in found.get("text", ()) if "text_a" in row]
+            if not isinstance(rows, list):
+                raise UserError("%s: %s: expected a list of examples" % (path, name))
             try:
-                rows = stored.get(name, [])
-                if not isinstance(rows, list):
-                    raise UserError("expected a list of examples")
                 found[name] = self.rows(name, rows)
             except UserError as e:
                 raise UserError("%s: %s: %s" % (path, name, e)) from None
         return found
+
+    def _own_texts(self):
+        """Examples of a pretrained model, from a text that it generates: in its language, whatever
+        that is."""
+        if "generate" not in self._inputs:
+            return {}
+        text = self._model.generate("", max_tokens=24, top_p=0.7, seed=1).text
+        words = text.replace("_", " ").split()[:12]
+        if len(words) < 4:
+            return {}
+        middle = len(words) // 2
+        return {"fill": [{"text": " ".join([*words[:middle], "___", *words[middle + 1:]])}],
+                "generate": [{"prompt": " ".join(words[:4])}],
+                "attention": [{"text": " ".join(words[:6])}],
+                "vectors": [{"text_a": " ".join(words)}]}
 
     # ---- what a request may have
 
@@ -311,6 +340,12 @@ class ServedModel:
             parts.close()
 
 
+_ABOUT = {              # by the method of `xlnet.load`
+    "classify": "Assigns labels to a text", "score": "Gives a text a score",
+    "choose": "Chooses the right one of several answers",
+    "rank": "Tells how relevant a document is for a query",
+    "answer": "Answers a question from a text", "tag": "Finds entities in a text",
+    None: "A pretrained language model"}
 _SHOWN_FIRST = ("text", "fill", "generate", "attention", "vectors")
 
 
