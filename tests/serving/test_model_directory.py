@@ -102,10 +102,15 @@ def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
     rows = [{"text_a": "kamat", "text_b": "telok"}]
     (path / "examples.json").write_text(json.dumps({"text": rows}))
     model = opened(path)
-    assert model.examples == {"text": rows, "vectors": []}
+    assert model.examples == {"text": rows, "vectors": [{"text_a": "kamat"}]}
     model.close()
     (path / "examples.json").write_text('{"text": ["kamat"]}')
     with pytest.raises(UserError, match="examples.json: text: row 0 is str, expected an object"):
+        opened(path)
+    (tmp_path / "outside.json").write_text("{}")
+    (path / "examples.json").unlink()
+    (path / "examples.json").symlink_to(tmp_path / "outside.json")
+    with pytest.raises(UserError, match="outside of the model's directory"):
         opened(path)
 
 

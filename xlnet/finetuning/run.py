@@ -22,12 +22,12 @@ from xlnet.finetuning.rows import Rows
 from xlnet.models import resolved, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME, FineTuningSettings
+from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME, FineTuningSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
-from xlnet.tasks.output import prediction_files
+from xlnet.tasks.output import examples, prediction_files
 from xlnet.tasks.output.evaluation import Evaluation
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -232,8 +232,12 @@ class Run:
 
     def _begin(self):
         self._kept.keep(self._config, self._tokenizer)
-        files.write_json(os.path.join(self._settings.model_dir, TASK_NAME),
-                         self._description)
+        settings = self._settings
+        files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._description)
+        split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
+        rows = next(iter(self._rows.of_split(split, True).values()))
+        files.write_json(os.path.join(settings.model_dir, EXAMPLES_NAME), {
+            "text": examples.of_rows(self._task, rows)})
 
     def _batches(self, start):
         settings, made = self._settings, self._train_records

@@ -10,6 +10,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import RunSettings
 
 TASK_NAME = "task.json"     # in a model directory: the task of the model and its settings
+EXAMPLES_NAME = "examples.json"     # there: some rows, for the page of the server
 FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
 

@@ -29,13 +29,12 @@ from xlnet.serving.settings import (
     stop_texts,
 )
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.output import results
 from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
-
-EXAMPLES_NAME = "examples.json"     # in a model directory: texts to try the page with
 
 _MOST = 32              # texts in a batch
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}    # of a request
@@ -142,19 +141,22 @@ class ServedModel:
 
     def _read_examples(self):
         """Those of the model directory; of a pretrained model without any, texts of its own."""
-        places = [self.path, os.path.dirname(os.path.abspath(self.path))]
-        if os.path.basename(places[0].rstrip("/")) != BEST:
-            places.pop()
-        paths = [os.path.join(place, EXAMPLES_NAME) for place in places]
-        path = next(filter(os.path.exists, paths), None)
-        stored = files.read_json(path, "examples") if path else self._own_texts()
-        found = {}
+        home = os.path.abspath(self.path)
+        home = os.path.dirname(home) if os.path.basename(home) == BEST else home
+        path = os.path.join(home, EXAMPLES_NAME)
+        if os.path.exists(path):
+            files.require_inside(path, home, "the model's")
+            stored = files.read_json(path, "examples")
+        else:
+            stored = self._own_texts()
+        found: dict[str, list[Row]] = {}
         for name in self.names:
             rows = stored.get(name, [])
             if name == "vectors" and not rows:      # the first texts of what it was trained for
-                rows = [{"text_a": row["text_a"]} for row in found.get("text", ()) if "text_a" in row]
+                rows = [{"text_a": row["text_a"]} for row in found.get("text", [])
+                        if "text_a" in row]
             if not isinstance(rows, list):
-                raise UserError("%s: %s: expected a list of examples" % (path, name))
+                raise UserError("%s: %s: expected a list" % (path, name))
             try:
                 found[name] = self.rows(name, rows)
             except UserError as e:

@@ -171,6 +171,10 @@ class Reader(_Part):
         """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.text_b else ("text_a",)
 
+    def example(self, row: Row) -> Optional[dict]:
+        """The texts of a row by the names of `texts`; None: it does not have them any more."""
+        return dict(zip(self.texts, row.pairs[0])) if len(row.pairs) == 1 else None
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         """The same in the graph of an exported model: a dict of tensors [B, ...].
 

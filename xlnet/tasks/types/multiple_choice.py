@@ -134,6 +134,11 @@ class ChoiceReader(ClassificationReader):
     def texts(self) -> tuple[str, ...]:
         return (*super().texts, "choices")
 
+    def example(self, row: Row) -> Optional[dict]:
+        # A question and its choice are one text in a row.
+        return None if self.task.text_b else {
+            "text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
                                text("choices", len(self.task.class_names)),

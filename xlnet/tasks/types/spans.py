@@ -109,6 +109,10 @@ class SpanReader(contract.Reader):
     def texts(self) -> tuple[str, ...]:
         return "question", "context"
 
+    def example(self, row: Row) -> Optional[dict]:
+        context, question = row.pairs[0]
+        return {"question": question, "context": context}
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         question, context = text("question"), text("context")
         return encoder.questions(context, question, stride=self.options.doc_stride,
