@@ -15,6 +15,7 @@ const WORDS = {             // of a signature, or of what a fine-tuned model doe
 };
 const TITLES = {
   text_a: "Text", text_b: "Second text", prompt: "Beginning of a text", question: "Question",
+  top: "Fillings", max_tokens: "Tokens, at most", temperature: "Temperature", top_p: "Top p",
   context: "Text with the answer", choices: "Answers to choose from, one on each line",
 };
 const TITLES_OF = {         // where they are other ones
@@ -97,7 +98,7 @@ function choose(name) {
       required: key !== "other" }),
   ]));
   get("parameters").replaceChildren(...Object.entries(PARAMETERS[name] || {}).map(([key, value]) =>
-    make("div", {}, make("label", { htmlFor: "set-" + key, textContent: key.replace("_", " ") }),
+    make("div", {}, make("label", { htmlFor: "set-" + key, textContent: TITLES[key] || key.replace("_", " ") }),
       make("input", { id: "set-" + key, type: "number", step: "any", value, placeholder: value }))),
     ...name === "attention" ? attentionSettings() : []);
   const rows = model.examples[name] || [];
@@ -356,13 +357,13 @@ function attentionSettings() {
   const options = (count, first = []) => [...first, ...Array.from({ length: count }, (_, at) =>
     make("option", { value: at + 1, textContent: at + 1 }))];
   return [
-    field("layer", "layer", make("select", { onchange: again }, ...options(model.layers))),
-    field("head", "head", make("select", { onchange: again }, ...options(model.heads,
+    field("layer", "Layer", make("select", { onchange: again }, ...options(model.layers))),
+    field("head", "Head", make("select", { onchange: again }, ...options(model.heads,
       [make("option", { value: 0, textContent: "mean" })]))),
-    field("order", "factorization order", make("select", { onchange: () => { showOrder(); again(); } },
+    field("order", "Factorization order", make("select", { onchange: () => { showOrder(); again(); } },
       ...Object.entries(ORDERS).map(([value, textContent]) => make("option", { value, textContent })))),
-    field("seed", "seed", make("input", { type: "number", min: 0, step: 1, value: 0, onchange: again })),
-    field("own", "order: numbers of the tokens", make("input", { type: "text", placeholder: "2,1,3",
+    field("seed", "Seed", make("input", { type: "number", min: 0, step: 1, value: 0, onchange: again })),
+    field("own", "Order: numbers of the tokens", make("input", { type: "text", placeholder: "2,1,3",
       onchange: again })),
   ];
 }
