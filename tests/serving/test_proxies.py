@@ -1,4 +1,4 @@
-"""The proxies of the serving page, with Debian's nginx and Caddy: the page, a prediction, a stream."""
+"""The proxies of the serving page, Debian's nginx and Caddy: a page, a prediction, a stream."""
 
 import http.client
 import json
@@ -40,8 +40,9 @@ def command(proxy, directory, port, target):
     (directory / "nginx.conf").write_text(
         "daemon off; pid %(d)s/pid; error_log %(d)s/error.log; events {}\n"
         "http { access_log off; client_body_temp_path %(d)s/b; proxy_temp_path %(d)s/p;\n"
-        "fastcgi_temp_path %(d)s/f; uwsgi_temp_path %(d)s/u; scgi_temp_path %(d)s/s;\n%(block)s}" % dict(
-            d=directory, block=block.replace("listen 80;", "listen 127.0.0.1:%d;" % port)))
+        "fastcgi_temp_path %(d)s/f; uwsgi_temp_path %(d)s/u; scgi_temp_path %(d)s/s;\n"
+        "%(block)s}" % dict(d=directory, block=block.replace(
+            "listen 80;", "listen 127.0.0.1:%d;" % port)))
     return ["nginx", "-c", str(directory / "nginx.conf"), "-e", str(directory / "error.log")]
 
 
@@ -55,7 +56,8 @@ def test_the_configuration_of_the_page(proxy, tmp_path):
 
     def ask(method, path, body=None, origin="http://" + NAME):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        connection.request(method, path, body and json.dumps(body), {"Host": NAME, "Origin": origin})
+        connection.request(method, path, body and json.dumps(body),
+                           {"Host": NAME, "Origin": origin})
         return connection.getresponse()
 
     def answers():

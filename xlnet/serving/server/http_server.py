@@ -88,9 +88,9 @@ class Server:
         self.model, self.name = model, name
         self.limits = limits = limits or LimitSettings()
         self._listening = listening
-        bound, self.port = listening.getsockname()[:2]
+        self._host, self.port = listening.getsockname()[:2]
         self._given_hosts = {_host_name(host) for host in hosts}
-        self._hosts = _accepted_hosts(bound, self._given_hosts)
+        self._hosts = _accepted_hosts(self._host, self._given_hosts)
         prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
@@ -126,7 +126,7 @@ class Server:
         try:
             loop.run_until_complete(self._uvicorn.serve(sockets=[self._listening]))
         except OSError as e:                # since `bind`, another process listens there
-            raise _cannot_listen(*self._listening.getsockname()[:2], e) from None
+            raise _cannot_listen(self._host, self.port, e) from None
         return not self._batching.oldest
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -329,7 +329,7 @@ class ServedModel:
         return results.served(result[0].score if self._model.verb == "rank" else result,
                               self.labels)
 
-    def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
+    def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
         """Yields the parts of a generated text as they come."""
         parts: Any = self._model.stream(row["prompt"], **_keywords(call.settings))
         try:
