@@ -168,7 +168,8 @@ class ServedModel:
         that is."""
         if "generate" not in self._inputs:
             return {}
-        text = self._model.generate("", max_tokens=24, top_p=0.7, seed=1).text
+        text = self._model.generate("", method="beam", max_tokens=24, min_tokens=24,
+                                    no_repeat_ngram_size=2).text
         words = text.replace("_", " ").split()[:12]
         if len(words) < 4:
             return {}

@@ -266,7 +266,7 @@ function shown(answers, asked, labels) {
 }
 
 const round = number => String(Number(number.toPrecision(4)));
-const percent = share => (100 * share).toFixed(share < 0.1 ? 1 : 0) + "\u00a0%";
+const percent = share => (100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "\u00a0%";
 const headline = (what, more = "") => make("p", { className: "headline", dir: "auto" },
   make("strong", { textContent: what }), " ", more);
 
@@ -400,29 +400,36 @@ function attention(answer) {
         return make("span", { className: sees[stream][chosen][at] ? "" : "hidden",
           title: sees[stream][chosen][at] ? "attention " + percent(value) : "not visible" }, name, bar);
       }))]));
-    maps.replaceChildren(...streams.map(stream => map(stream, weight[stream], sees[stream], chosen)));
+    maps.replaceChildren(...streams.map(stream => map(stream, names, weight[stream], sees[stream], chosen)));
   }
   select(0);
   return [make("p", { textContent: places ? "The number under a token is its place in the factorization order. "
     + "Choose a token:" : "Each token sees all. Choose a token:" }),
   make("div", { className: "pieces" }, ...buttons), seen, maps,
   make("p", { className: "hint", textContent: "Rows attend to columns; the chosen token is framed. Crossed out, and "
-    + "grey: masked. The content stream of a token sees itself, the query stream, which predicts it, does not." })];
+    + "hatched: masked. The content stream of a token sees itself, the query stream, which predicts it, does not." })];
 }
 
 // A map of attention as SVG: a square for each pair of tokens, as dark as its weight.
-function map(stream, weights, sees, chosen) {
-  const svg = (tag, attributes) => {
+function map(stream, names, weights, sees, chosen) {
+  const svg = (tag, attributes, ...children) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
     return element;
   };
+  const title = text => svg("title", {}, text);
   const size = weights.length, most = Math.max(...weights.flat()) || 1;
   const drawing = svg("svg", { viewBox: `0 0 ${size} ${size}`, role: "img",
     "aria-label": `attention and mask of the ${stream} stream` });
+  drawing.append(svg("pattern", { id: "masked-" + stream, width: 0.25, height: 0.25,
+    patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  svg("rect", { width: 0.05, height: 0.25, class: "hatch" })));
   weights.forEach((row, i) => row.forEach((value, j) => drawing.append(sees[i][j]
-    ? svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": (value / most).toFixed(3) })
-    : svg("rect", { x: j, y: i, width: 1, height: 1, class: "masked" }))));
+    ? svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": (value / most).toFixed(3) },
+      title(`${names[i]} \u2192 ${names[j]}: ${percent(value)}`))
+    : svg("rect", { x: j, y: i, width: 1, height: 1, class: "masked", fill: `url(#masked-${stream})` },
+      title(`${names[i]} does not see ${names[j]}`)))));
   drawing.append(svg("rect", { x: 0, y: chosen, width: size, height: 1, class: "row" }));
   return make("figure", {}, drawing, make("figcaption", { textContent: `${stream} stream` }));
 }
