@@ -21,7 +21,7 @@ from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.errors import UserError
@@ -71,7 +71,7 @@ class Job:
     begin: Callable[[], None]
     check_host: Callable[[], None] = lambda: None
     evaluate: Optional[Callable[[int, Optional[str]], dict[str, Any]]] = None
-    answering: Optional[Answering] = None
+    answering: Optional[Predictor] = None
     evaluates_start: bool = False
     saves_start: bool = False
     memories: Optional[MemoryFiles] = None

@@ -12,7 +12,7 @@ from xlnet import errors, files
 from xlnet.batches import input_pipeline
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
@@ -94,9 +94,9 @@ class Run:
                                 self._description["head"])
         self._trained = TrainedModel(self._model, self._optimization, self._class_weights(),
                                      self._devices.xla)
-        at_once = self._answered_at_once()
+        at_once = self._parallel_batches()
         rows = -(-self._settings.eval_batch_size // at_once)
-        self._answering = Answering(
+        self._answering = Predictor(
             self._model.answers, [lambda path: self._rows.batches(
                 path, is_fixed=self._devices.xla, batch_size=rows)], self._devices,
             at_once=at_once)
@@ -105,12 +105,12 @@ class Run:
         if self._settings.do_train:
             self._prepare_training()
 
-    def _answered_at_once(self):
+    def _parallel_batches(self):
         """The number of parts of a batch that are predicted in parallel: 1 with a memory, and with
         training, whose step needs all cores."""
         settings = self._settings
         divides = not settings.do_train and settings.long_document != "memory"
-        return self._devices.answered_at_once if divides else 1
+        return self._devices.parallel_batches if divides else 1
 
     def _check_settings(self):
         """Compares the settings with the network, the task and the devices."""
