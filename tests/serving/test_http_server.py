@@ -7,14 +7,18 @@ import importlib
 import json
 import logging
 import os
+import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
+import types
 import urllib.parse
 
 import pytest
+from helpers.paths import ROOT
 from helpers.serving import Echo, ask, running, wait_until
 
 from xlnet.errors import UserError
@@ -361,7 +365,7 @@ def test_a_port_in_use(server):
     second = http_server.bind("127.0.0.1", first.getsockname()[1])      # neither listens yet
     first.listen()
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
-        http_server.Server(Echo(), "m", second).run()
+        http_server.Server(Echo(), "m", second)
     first.close()
     second.close()
 
@@ -426,7 +430,44 @@ def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
 def test_the_end_waits_no_longer_than_its_grace(slow):
     slow.run = lambda call, rows: (setattr(slow, "begun", 1), slow.go.wait(20))     # looks nowhere
     answer, is_idle, seconds = ended(slow, 4, LimitSettings(grace=1))
-    assert answer != 200 and not is_idle and seconds < 4
+    assert answer == 503 and not is_idle and seconds < 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_program_ends_within_its_grace(permuted, number):
+    """Also while a computation is in progress that nothing can interrupt; with status 0."""
+    code = """
+import sys, time
+from xlnet import commands
+from xlnet.serving.server import model_directory
+run = model_directory.ServedModel.run
+def slow(self, call, rows):
+    if rows[0].get("text_a") == "slow":
+        print("begun", flush=True)
+        time.sleep(60)
+    return run(self, call, rows)
+model_directory.ServedModel.run = slow
+sys.argv = ["xlnet", "serve", "--model_dir=%s", "--port=0", "--grace=1", "--name=m"]
+commands.main()
+""" % permuted.folder
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as program:
+        try:
+            line = program.stdout.readline()
+            place = types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                answer = pool.submit(ask, place, body={
+                    "signature_name": "vectors", "instances": ["slow"]})
+                assert "page" in program.stdout.readline()
+                assert program.stdout.readline() == "begun\n"
+                program.send_signal(number)
+                began = time.monotonic()
+                assert program.wait(20) == 0 and time.monotonic() - began < 6
+                assert answer.result()[0] == 503
+            assert "ending: 1 requests are still answered, for at most 1 s" in program.stderr.read()
+        finally:
+            program.kill()
 
 
 @pytest.mark.parametrize("package", ["uvicorn", "starlette.routing", "prometheus_client"])

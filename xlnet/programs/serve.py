@@ -53,12 +53,13 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
     server = http_server.Server(model, name, listening, limits,
                                 settings.allowed_hosts.replace(",", " ").split())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
         model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)),
         flush=True)
     print("a page to try it: http://%s:%d/" % (host, server.port), flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)      # `run` ends by them, and raises them again
     if not server.run():
         sys.stdout.flush()
         os._exit(0)             # a computation that nobody waits for would delay the end

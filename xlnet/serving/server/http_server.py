@@ -81,6 +81,9 @@ class Server:
 
     Attributes:
       port: at which it listens.
+
+    Raises:
+      UserError: another process listens there since `bind`.
     """
 
     def __init__(self, model: ServedModel, name: str, listening: socket.socket,
@@ -88,9 +91,13 @@ class Server:
         self.model, self.name = model, name
         self.limits = limits = limits or LimitSettings()
         self._listening = listening
-        self._host, self.port = listening.getsockname()[:2]
+        bound, self.port = listening.getsockname()[:2]
+        try:
+            listening.listen(128)           # who connects from now on waits for `run`
+        except OSError as e:                # since `bind`, another process listens there
+            raise _cannot_listen(bound, self.port, e) from None
         self._given_hosts = {_host_name(host) for host in hosts}
-        self._hosts = _accepted_hosts(self._host, self._given_hosts)
+        self._hosts = _accepted_hosts(bound, self._given_hosts)
         prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
@@ -123,10 +130,7 @@ class Server:
         """
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not each request that is none
         loop = asyncio.new_event_loop()     # not asyncio.run: it waits for what was cancelled
-        try:
-            loop.run_until_complete(self._uvicorn.serve(sockets=[self._listening]))
-        except OSError as e:                # since `bind`, another process listens there
-            raise _cannot_listen(self._host, self.port, e) from None
+        loop.run_until_complete(self._uvicorn.serve(sockets=[self._listening]))
         return not self._batching.oldest
 
     def stop(self) -> None:
@@ -187,6 +191,8 @@ class Server:
             try:
                 self._check_model(request)
                 return await endpoint(request)
+            except asyncio.CancelledError:
+                return self._refusal(Refused(503, "the server ends"))
             except Exception as e:
                 return self._refusal(e)
         return answer
@@ -451,7 +457,8 @@ class _Uvicorn(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket with this address, port 0 for any free one; nobody can connect to it yet.
+    """A socket with this address, port 0 for any free one; nobody can connect to it before there is
+    a `Server`.
 
     Raises:
       UserError: there is no such address, or it is in use.
