@@ -377,8 +377,9 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
                  if name not in _MAY_DIFFER and stored.get(name) != value]
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
-    labels: Any = wanted.get("labels")
-    outputs = labels and checkpoint.shapes(prefix).get("model/%s/logit/bias" % wanted["head"])
+    labels = wanted.get("labels") or []
+    outputs = checkpoint.shapes(prefix).get(
+        "model/%s/logit/bias" % wanted["head"]) if labels else None
     if outputs and outputs != [len(labels)]:
         raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
                         % (path, len(labels), wanted["head"], prefix, outputs[0]))
