@@ -138,6 +138,17 @@ class PredictSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ExplanationSettings(Settings):
+    """How a prediction is explained."""
+    method: str = setting("leave_one_out", "leave_one_out: the output without each word; "
+                          "integrated_gradients: gradients on the way from zero embeddings",
+                          choices=("leave_one_out", "integrated_gradients"))
+    label: Optional[str] = setting(None, "the label whose probability is explained; the most "
+                                   "probable one if not given")
+    steps: int = setting(50, "steps of integrated_gradients", minimum=2, maximum=10_000)
+
+
+@dataclasses.dataclass(frozen=True)
 class VectorSettings(Settings):
     """How vectors of texts are made."""
     pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
@@ -150,7 +161,7 @@ class AttentionSettings(Settings):
     order: str = setting("random", "factorization order", choices=("random", "left_to_right",
                                                                    "none"))
     seed: int = setting(0, "seed of a random order", minimum=0)
-    most_tokens: int = setting(40, "tokens of the text, at most", minimum=1)
+    most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)
