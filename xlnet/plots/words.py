@@ -19,7 +19,7 @@ _WIDTH = 20             # of a bar in the terminal [characters]
 
 def in_words(found: Explanation) -> str:
     """What is explained, and by how much the words count together."""
-    together = "" if found.base is None else "; without words %.4f, the words together %+.4f" % (
+    together = "" if found.base is None else "; zero embeddings %.4f, the words together %+.4f" % (
         found.base, found.weights.sum())
     return "%s %.4f%s" % (found.output, found.value, together)
 

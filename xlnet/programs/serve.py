@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.settings import LimitSettings, LoadSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, setting
 from xlnet.settings.network import NetworkSettings
@@ -27,6 +27,7 @@ class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
     model_dir: Optional[str] = setting(None, "model directory to serve")
     model: Optional[str] = setting(None, "exported model to serve, its newest version")
+    task_module: Optional[str] = as_in(LoadSettings, "task_module")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
@@ -51,6 +52,8 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ModelDirectory
     from xlnet.serving.server.saved_model import SavedModel
+    from xlnet.tasks.types import known
+    known.load(settings.task_module)
     path = settings.model_dir or settings.model or ""
     model: Any
     if settings.model_dir:

@@ -71,7 +71,7 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
 
 
 def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
-    """From a record to the attention probabilities [C,N,T,T] of each layer, by its number from 0."""
+    """From a record to the attention probabilities [B,N,T,T] of each layer, by number from 0."""
     if tuned.settings.long_document == "memory":
         raise UserError("attention: the model reads a text in segments (long_document=memory), "
                         "expected one that reads it at once")

@@ -12,6 +12,7 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
+from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 
 Chosen = TypeVar("Chosen", bound=Settings)
@@ -35,6 +36,7 @@ class LoadSettings(Settings):
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
+    task_module: Optional[str] = as_in(TaskSettings, "task_module")
 
 
 @dataclasses.dataclass(frozen=True)
