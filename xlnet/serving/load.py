@@ -44,8 +44,8 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
     quiet.import_tensorflow()
     from xlnet.model_directory import model_files
     from xlnet.serving.model import Model
-    from xlnet.tasks.types import known
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
+    from xlnet.tasks.types import known
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
     chosen = from_keywords(LoadSettings, {
         "model_dir": _plain("path", path),

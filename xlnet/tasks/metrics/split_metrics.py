@@ -173,9 +173,9 @@ def name_of(name: str) -> str:
 
 def is_same(name: str, other: str) -> bool:
     """Whether two own metrics are one function, whose file was moved or copied."""
-    one, two = _parts(name), _parts(other)
-    return name_of(name) == name_of(other) and name[-4:] == other[-4:] and (
-        not os.path.exists(two[0]) or digest_of(name) == digest_of(other))
+    place, function = _parts(other)
+    return place.endswith(".py") and name_of(name) == function and name[-4:] == other[-4:] and (
+        not os.path.exists(place) or digest_of(name) == digest_of(other))
 
 
 def digest_of(name: str) -> str:

@@ -4,8 +4,8 @@
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
 is for types whose exported model is not the plain case. A new task type is one file with a subclass
 of each, or a standard one where that fits, and a `TaskType` that names them, given to
-`xlnet.tasks.register`. A type must define the methods that raise NotImplementedError. The others suit the plain case: one text or pair of texts in
-a row, one array as the output.
+`xlnet.tasks.register`. A type must define the methods that raise NotImplementedError. The others
+suit the plain case: one text or pair of texts in a row, one array as the output.
 
 Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods
 that use it: files are read and checked without it.
