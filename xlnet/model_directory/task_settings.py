@@ -181,8 +181,8 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
 def _with_kept(settings, given, path):
     """The settings with those of `task.json` that are not given."""
     described = files.read_json(path, "model_dir")
-    trained = known.type_of(described, path)
-    if trained.program != settings.program:
+    trained = known.type_of(described, path) if "kind" in described else None
+    if trained and trained.program != settings.program:
         raise UserError("model_dir: the model of %s was trained with %s; use that"
                         % (path, trained.program))
     if "task_name" in given and _answered_by(settings.task_name) != described["task"]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
@@ -75,7 +76,8 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
     if tuned.settings.long_document == "memory":
         raise UserError("attention: the model reads a text in segments (long_document=memory), "
                         "expected one that reads it at once")
-    inputs, found = session.placeholders(tuned), []
+    inputs = session.placeholders(tuned)
+    found: list[tf.Tensor] = []
     TaskModel(loaded.config, tuned, loaded.network).predictions(inputs, attention=found)
     return inputs, {str(layer): each for layer, each in enumerate(found)}
 

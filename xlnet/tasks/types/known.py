@@ -237,7 +237,8 @@ def register(part: Any) -> Any:
         raise TypeError("found %s, expected a TaskType or a Task" % type(part).__name__)
     if isinstance(part, TaskType) and part.name in _OURS:
         raise ValueError("task type '%s' is the library's, expected another name" % part.name)
-    (TASK_TYPES if isinstance(part, TaskType) else TASKS)[part.name] = part
+    registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
+    registry[part.name] = part
     return part
 
 
