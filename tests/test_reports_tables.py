@@ -20,7 +20,7 @@ from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
-from xlnet.finetuning import start
+from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
@@ -354,9 +354,9 @@ def test_answers_with_names_of_their_own(tmp_path, column, row):
 def test_a_mistyped_file_of_data_is_a_file(tmp_path):
     make(tmp_path, "news.csv")
     with pytest.raises(UserError, match="no such file or directory: .*new.csv; .* news.csv"):
-        start.check_directories(settings(tmp_path / "new.csv"))
+        check_directories(settings(tmp_path / "new.csv"))
     with pytest.raises(UserError, match="data_dir: no such directory: .*/mine$"):
-        start.check_directories(settings(tmp_path / "mine"))
+        check_directories(settings(tmp_path / "mine"))
 
 
 def test_an_id_column_that_is_missing_names_its_flag(tmp_path):

@@ -33,7 +33,7 @@ _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perha
 
 # The ends of names of settings that are paths; in these ~ and $HOME are expanded.
 _PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model"
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model|module"
     r"|input|output)")
 
 # Flags without effect that were switches: a value is optional.

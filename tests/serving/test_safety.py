@@ -96,8 +96,8 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
     (dict(task="../secret", settings=dict(task_name="../secret")), "unknown task"),
     (dict(task="/etc", settings=dict(task_name="/etc")), "unknown task"),
     (dict(head="../../secret"), "head"),
-    (dict(kind="../secret"), "kind is '../secret', expected one of"),
-    (dict(kind="os.system"), "kind is 'os.system', expected one of"),
+    (dict(kind="../secret"), "of task type ../secret, which is not installed"),
+    (dict(kind="levels", module="os.py"), r"of task type levels, which is not installed; .*os.py"),
     (dict(labels=[["../secret"]]), "expected a list of names"),
 ])
 def test_names_in_task_json_are_names(model, changes, said):

@@ -155,7 +155,8 @@ class FineTuner(Job):
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
         settings, data = self._settings, self._data
         contents = {"train": self._described["train_sha256"],
-                    "metric": list(map(split_metrics.digest_of, self._task.metrics))}
+                    "metric": [split_metrics.digest_of(
+                        self._task.own_metrics.get(name, name)) for name in self._task.metrics]}
         if settings.eval_steps != 0 and data.has(settings.eval_split):
             contents["dev"] = data.digests(settings.eval_split)
         kept = {name: value for name, value in self._described["settings"].items()
