@@ -25,8 +25,8 @@ CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--l
             "--warmup_ratio=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
             "--log_steps=50", INIT_STD)
 
-# Of the default steps, with any seed and processor: the text is the same everywhere. Accuracy on 800
-# rows has a standard error of 0.018.
+# Of the default steps, with any seed and processor: the text is the same everywhere. Accuracy on
+# 800 rows has a standard error of 0.018.
 EXPECTED = {
     "held-out perplexity, unigram frequencies": "276",
     "held-out perplexity, step 0": "1000-2000",

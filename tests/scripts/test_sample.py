@@ -218,6 +218,25 @@ def test_the_shell_script_starts_the_main_job(clone):
     assert "--pretrain_steps" in done.stdout
 
 
+def test_setup_makes_the_library_known_everywhere(clone, tmp_path_factory):
+    """The command, and `import xlnet` in the environment's Python."""
+    site, elsewhere = clone / ".venv/lib/python3/site-packages", tmp_path_factory.mktemp("a b")
+    site.mkdir(parents=True)
+    subprocess.run(["bash", str(clone / "scripts" / "setup.sh")], check=True)
+    assert (site / "xlnet.pth").read_text() == "%s\n" % clone
+    done = subprocess.run([clone / ".venv/bin/xlnet", "--version"], cwd=elsewhere, text=True,
+                          capture_output=True, env=dict(os.environ, PYTHONPATH=clone))
+    assert (done.returncode, done.stderr, done.stdout[:6]) == (0, "", "xlnet ")
+
+
+@pytest.mark.parametrize("words", (["train_gpu.py", "--help"], ["-m", "xlnet", "fill"]))
+def test_a_program_without_the_environment_ends_in_one_line(words):
+    done = subprocess.run([sys.executable, "-S", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout
+    assert "has no absl, numpy, sentencepiece, tensorflow: in the clone, run" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def setup(clone, tmp_path, versions, **environment):
     """The stderr of setup.sh, without .venv, if PATH only has these Pythons, which only print their
     version: "3.9" is python3.9, "3=3.10" is python3 of version 3.10."""
