@@ -487,7 +487,7 @@ class Model:
 
     @overload
     def tag(self, texts: Union[list[str], list[tuple[str, ...]], list[Words],
-                              Column]) -> list[results.Tagged]: ...
+                               Column]) -> list[results.Tagged]: ...
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
