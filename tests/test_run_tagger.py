@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import re
 import shutil
 
 import numpy as np
@@ -153,10 +154,12 @@ def test_training_on_texts_with_spans(place, tmp_path):
     out = place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True", data_dir=path,
                         model_dir=tmp_path, train_steps=40, eval_steps=0, predict_split="dev",
                         class_weights="O:0.5", label_smoothing=0.1)
-    assert "custom: 36 sentences, entities LOC, PER, scheme bio2; 10 % of the file held" in out
+    count, = re.findall(r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; 10 % of the "
+                        "file held", out)
     found = [json.loads(line) for line in
              (tmp_path / "predictions_custom_dev.jsonl").read_text().split("\n") if line]
-    assert len(found) == 4 and all(one["text"] and "predicted" in one for one in found)
+    assert 1 <= len(found) == 40 - int(count) < 10
+    assert all(one["text"] and "predicted" in one for one in found)
     results = json.loads((tmp_path / "eval_results_dev.json").read_text())
     assert results["checkpoints"][0]["f1"] > 0.5
 

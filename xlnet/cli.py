@@ -201,8 +201,14 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed, elsewhere)
-    for name in filter(_PATHS.fullmatch, fields):
-        _expand(name)
+    for name in fields:
+        if _PATHS.fullmatch(name):
+            _expand(name)
+            continue
+        value: Any = FLAGS[name].value
+        if isinstance(value, str):      # UTF-8, also where the locale is not
+            with contextlib.suppress(UnicodeError):
+                FLAGS[name].value = os.fsencode(value).decode()
     _require(fields)
     _check_alternatives(fields)
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"

@@ -475,7 +475,7 @@ def remove(paths: Iterable[str]) -> None:
 
 def _gfile(path: str) -> Any:
     """`tf.io.gfile` where TensorFlow is loaded and knows the path's scheme; otherwise None."""
-    tensorflow = sys.modules.get("tensorflow")
+    tensorflow: Any = sys.modules.get("tensorflow")
     known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
     return tensorflow.io.gfile if path.partition("://")[0] in known else None
 

@@ -1,5 +1,5 @@
 """Makes TensorFlow with GPU code for one kind of GPU, small enough to be copied in a few parts:
-206 MB in place of 1.2 GB with its CUDA libraries.
+211 MB in place of 1.2 GB with its CUDA libraries.
 
     pip download --no-deps -d wheels tensorflow==2.21.0 nvidia-cuda-runtime-cu12 \\
         nvidia-cuda-nvcc-cu12

@@ -12,7 +12,9 @@ import re
 import sys
 
 import jax
+from jax._src.interpreters import mlir
 from jax._src.lib import xla_client
+from jax._src.lib.mlir import ir
 from jax.experimental import topologies
 from run_step import stablehlo
 
@@ -38,9 +40,10 @@ def main(directory, output):
     topology = topologies.get_topology_desc(
         platform="cuda", topology_name="", target_config=H100, topology="1x1x1")
     devices = topology.devices
-    module = devices[0].client.compile(
-        stablehlo(directory), xla_client.DeviceList(tuple(devices)),
-        xla_client.CompileOptions()).hlo_modules()[0].to_string()
+    with mlir.make_ir_context():
+        module = devices[0].client.compile(
+            ir.Module.parse(stablehlo(directory)), xla_client.DeviceList(tuple(devices)),
+            xla_client.CompileOptions()).hlo_modules()[0].to_string()
     with open(output, "w", encoding="utf-8") as file:
         file.write(module)
     sizes = []

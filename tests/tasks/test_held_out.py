@@ -46,9 +46,19 @@ def test_one_row_at_least_is_held_out_and_one_is_left():
     rows = rows_of(map(str, range(5)))
     for share, sizes in ((1e-9, [4, 1]), (1 - 1e-9, [1, 4])):
         assert list(map(len, parsing.hold_out(rows, share))) == sizes
-    assert all(parsing.hold_out(rows[:1] * 3, .5))      # one text
+    assert all(parsing.hold_out(rows[:1] * 3, .3))      # one text
     alone = [row._replace(query="q") for row in rows]
     assert list(map(len, parsing.hold_out(alone, .5))) == [5, 0]
+
+
+def test_texts_of_more_rows_than_dev_may_have_are_divided():
+    """Rows that are appended move none here either."""
+    few = rows_of("xyz" * 60)
+    train, dev = parsing.hold_out(few, .1)
+    assert 5 < len(dev) < 35 and texts(train) == texts(dev) == set("xyz")
+    more = rows_of("xyz" * 90)
+    assert {row.id for row in parsing.hold_out(more, .1)[1]} & {row.id for row in few} == {
+        row.id for row in dev}
 
 
 def test_without_one_below_the_fraction_the_next_is_dev_and_no_trained_row_ever_is():

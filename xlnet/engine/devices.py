@@ -61,7 +61,7 @@ class Devices:
         return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
 
     @property
-    def answered_at_once(self) -> int:
+    def parallel_batches(self) -> int:
         """Batches that a device predicts in parallel, where no state is carried between them.
 
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
@@ -110,7 +110,7 @@ class Devices:
 
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run for the banner, and whether a GPU lacks it."""
-        words = precision = network.run_config(is_training=True).precision
+        words = precision = str(network.run_config(is_training=True).precision)
         lacking = without_bfloat16(self.gpus)
         if precision == "fp32" and self.tf32 and not lacking:
             words += ", matmuls in TF32"

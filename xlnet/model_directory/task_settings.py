@@ -229,9 +229,10 @@ def _words(value):
 
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
     """The settings with the model's vocabulary and architecture, unless others are given."""
-    return dataclasses.replace(settings, **{
+    own: dict[str, Any] = {
         name: os.path.join(home, file) for name, file in OWN_FILES.items()
-        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))})
+        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))}
+    return dataclasses.replace(settings, **own)
 
 
 def require(settings: TaskSettings, *names: str) -> None:
@@ -376,8 +377,9 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
                  if name not in _MAY_DIFFER and stored.get(name) != value]
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
-    labels = wanted.get("labels")
-    outputs = labels and checkpoint.shapes(prefix).get("model/%s/logit/bias" % wanted["head"])
+    labels = wanted.get("labels") or []
+    outputs = checkpoint.shapes(prefix).get(
+        "model/%s/logit/bias" % wanted["head"]) if labels else None
     if outputs and outputs != [len(labels)]:
         raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
                         % (path, len(labels), wanted["head"], prefix, outputs[0]))

@@ -20,8 +20,9 @@ class AttentionSettings(Settings):
     layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if "
                                     "not given")
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces; none: "
-                       "each sees all, the query stream all but itself")
+    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces: "
+                       "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
+                       "query stream all but itself")
     seed: int = as_in(ComputingSettings, "seed")
     output: str = required("file to write: .png, an image; .html, a page for a browser; "
                            "several with commas", aliases=("png", "html"))

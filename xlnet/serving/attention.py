@@ -25,12 +25,14 @@ class Attention(NamedTuple):
       layers: k of them, counted from 1.
       streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
         where a row may not see.
+      hidden: of the same streams, bool [T,T]: the mask, True where a row may not see a column.
       places: int [T], position of each token in the factorization order, from 1 on; None: there is
         no order.
     """
     pieces: Sequence[str]
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
+    hidden: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
     ids: Sequence[int]
 
@@ -54,7 +56,7 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
         if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= model.n_layer:
             raise UserError("layers: %r, expected 1 to %d" % (layer, model.n_layer))
     order = "left_to_right" if model.is_causal else settings.order
-    rank = _rank(len(ids), order, settings.seed)                                  # [T]
+    rank = _rank(len(ids), order, settings)                                       # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
@@ -64,17 +66,22 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
             [layer - 1 for layer in layers], np.array([ids]), positions,
             () if model.is_causal else positions,
             content if model.is_causal else np.concatenate([content, query])))[:, 0]
-    streams = {"content": np.where(content, 0, found[:, :, :len(ids)])}           # [k,N,T,T]
-    if not model.is_causal:
-        streams["query"] = np.where(query, 0, found[:, :, len(ids):])
-    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams,
+    hidden = {"content": content, **({} if model.is_causal else {"query": query})}
+    streams = {name: np.where(mask, 0, found[:, :, begin:begin + len(ids)])       # [k,N,T,T]
+               for begin, (name, mask) in zip((0, len(ids)), hidden.items())}
+    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams, hidden,
                      None if order == "none" else rank + 1, list(ids))
 
 
-def _rank(count, order, seed):
+def _rank(count, order, settings):
     """The position of each token in the order, from 0 on; the same for all where there is none."""
     if order == "none":
         return np.zeros(count, np.int64)
     if order == "left_to_right":
         return np.arange(count)
-    return np.random.default_rng(seed).permutation(count)
+    if order == "random":
+        return np.random.default_rng(settings.seed).permutation(count)
+    tokens = settings.tokens_in_order()
+    if len(tokens) != count:
+        raise UserError("order names %d tokens, but the text has %d" % (len(tokens), count))
+    return np.argsort(tokens)

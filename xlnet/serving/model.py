@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, overload
 
 import numpy as np
@@ -29,14 +28,14 @@ from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
-    FillingSettings,
-    GenerationSettings,
     PredictSettings,
     VectorSettings,
+    filling_settings,
     from_keywords,
+    generation_settings,
     stop_texts,
 )
-from xlnet.serving.texts import VERBS, as_text, in_order, listed, pair, several, together
+from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, several, together
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
@@ -45,7 +44,8 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
-Text = Union[str, tuple[str, str]]          # a text, or a pair of texts
+# A text, or a pair of texts: a tuple, or {"text": ..., "text_pair": ...}.
+Text = Union[str, tuple[str, str], Mapping[str, str]]
 
 
 class Column(Protocol):
@@ -55,7 +55,7 @@ class Column(Protocol):
 
 
 # Several items: a list or a column. Any other sequence, such as a tuple, is one item.
-Many = Union[list[str], list[tuple[str, str]], list[Text], Column]
+Many = Union[list[str], list[tuple[str, str]], list[dict[str, str]], list[Text], Column]
 Words = Union[str, tuple[str, ...]]         # a text, or its words
 Texts = Union[Text, Many]
 Several = Union[list[str], Column]
@@ -520,7 +520,7 @@ class Model:
 
         Args:
           errors: "raise", or "return".
-          settings: those of `settings.FillingSettings`.
+          settings: those of `settings.FillingSettings`; `targets` as a list of words.
 
         Example:
           >>> model.fill("The sky is ___.", top=3)[0].text
@@ -529,7 +529,7 @@ class Model:
         return self._all(self._filling(**settings), texts, errors)
 
     def _filling(self, **settings: Any) -> Job:
-        chosen = from_keywords(FillingSettings, settings, "fill")
+        chosen = filling_settings(settings, "fill")
         model = self._language_model()
         filling.check_model(model)
 
@@ -566,7 +566,8 @@ class Model:
         Args:
           stop: a text, or several, before which a text ends.
           errors: "raise", or "return".
-          settings: the others of `settings.GenerationSettings`.
+          settings: the others of `settings.GenerationSettings`; also `do_sample` and `num_beams`,
+            by which other libraries name the method.
 
         Example:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
@@ -626,8 +627,12 @@ class Model:
     def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
         tuned = self._tuned(verb)
         chosen = from_keywords(PredictSettings, settings)
+        if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
+            raise UserError("threshold: the task %s has %s, for which there is no threshold" % (
+                tuned.task.name, "%d labels, of which the likeliest one is predicted" % len(
+                    tuned.task.labels) if tuned.task.labels else "no labels"))
         least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
-        method, numbers = VERBS[tuned.task.type.verb], itertools.count()
+        method, numbers = METHODS[tuned.task.type.verb], itertools.count()
         scorer = tuned.task.scorer
         if chosen.top_k is not None:
             if not hasattr(tuned.task.options, "n_best_size"):
@@ -707,8 +712,7 @@ def _example(item):
 def _generation(stop, settings):
     """`GenerationSettings`; a `stop` that is a str is a text, not JSON."""
     texts = stop_texts([stop] if isinstance(stop, str) else stop)
-    return from_keywords(GenerationSettings, dict(
-        settings, stop=json.dumps(texts) if texts else None), "generate")
+    return generation_settings(dict(settings, stop=texts or None), "generate")
 
 
 def _row(tuned, number, asked, place):

@@ -10,7 +10,8 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
 
-FINETUNING_NAME = "finetuning"      # .json in a model directory: all settings of the run
+EXAMPLES_NAME = "examples.json"     # in a model directory: rows for the page of the server
+FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
 
 

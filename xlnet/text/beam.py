@@ -22,6 +22,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from typing import Any
 
 import apache_beam as beam
@@ -163,7 +164,8 @@ def _read(text, source, is_compared):
     job_of = _load(source)
     settings = CorpusSettings(**job_of["settings"])
     low, high = text
-    chunks, counts, file_begin = [], collections.Counter(), 0
+    chunks, file_begin = [], 0
+    counts: Counter[str] = collections.Counter()
     job = Job(settings, settings.save_dir, (), job_of["description"])
     for path, size in job_of["files"]:
         if file_begin < high and low < file_begin + max(size, 1):
@@ -181,7 +183,8 @@ def _read(text, source, is_compared):
 
 def _gathered(values, source):
     """(the job with all chunks and the text in its description, tokens of each chunk, counts)."""
-    job_of, rows, counts = _load(source), [], collections.Counter()
+    job_of, rows = _load(source), []
+    counts: Counter[str] = collections.Counter()
     for _, chunks, found in sorted(values, key=lambda value: value[0]):
         rows += chunks
         counts.update(found)

@@ -326,7 +326,7 @@ def _write_all(job, made, progress):
                                          range(plan.num_streams), job.settings.num_workers):
             streams[index] = entry
             advance(entry["windows"])
-    counts = collections.Counter()
+    counts: Counter[str] = collections.Counter()
     for each in made:
         counts.update(each.counts)
     return make_manifest(job, plan, counts, streams)

@@ -296,7 +296,6 @@ class Tokenizer:
         return ids, lengths
 
 
-
 def _ends_in_digit_comma(piece):
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
 

@@ -5,6 +5,7 @@ A file is read and checked to its end before it is used; all of its errors are l
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import re
@@ -64,8 +65,8 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     """Splits rows into (train, dev) by a hash of their text, so that a row stays in its part when
     others are added, removed, sorted or labelled in another way.
 
-    Rows of one query are in the same part, and so are those of the same text, unless there is only
-    one.
+    Rows of one query are in the same part, and so are those of the same text, unless each text has
+    more rows than dev may have.
 
     Args:
       share: about the fraction of the texts, or of the queries, that is dev; at least one, and at
@@ -74,9 +75,12 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
-    hashes = np.unique(units)                   # sorted: the smallest ones are dev
-    if len(hashes) == 1 and rows[0].query is None:      # one text in all rows
-        units = np.fromiter((digest(str(index)) for index in range(len(rows))), np.uint64)
+    hashes, sizes = np.unique(units, return_counts=True)    # sorted: the smallest ones are dev
+    if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
+        before: collections.Counter[int] = collections.Counter()
+        for index, unit in enumerate(units.tolist()):       # a text's first row, its second, ...
+            units[index] = digest("%d %d" % (unit, before[unit]))
+            before[unit] += 1
         hashes = np.unique(units)
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
@@ -281,6 +285,10 @@ def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -
     """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not task.text_b):
         return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
+    for text, name in ((text_a, "text"), (text_b, "second text")):
+        if text is not None and not text.strip() and not (
+                name != "text" and task.reader.takes_empty_text_b):
+            return None, "the %s is empty" % name
     return _parse_pairs(task, text_a, text_b, choices)
 
 

@@ -122,17 +122,23 @@ def mae(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
 
 
 def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
-    """Precision, recall, F1 and support of each label that is true or predicted somewhere, and
-    their averages, as text; arguments as `decisions` and `labels` of a metric.
+    """Precision, recall, F1 and support of each label, and their averages over the labels that are
+    true or predicted somewhere, as text; arguments as `decisions` and `labels` of a metric.
 
     An undefined ratio is shown as 0 and averaged as 0, as in scikit-learn's reports.
     """
     from sklearn import metrics
     is_one = np.ndim(labels) > 1 and len(task.class_names) == 1
-    labels, predictions, ids = _occurring(labels, predictions)
-    names = task.class_names if is_one else [task.class_names[id] for id in ids]
-    return metrics.classification_report(labels, predictions, labels=ids, target_names=names,
-                                         digits=4, zero_division=0).rstrip()
+    width = max(map(len, task.class_names))
+    names = np.array([name.rjust(width) for name in task.class_names], object)
+    labels, predictions, occurring = _occurring(labels, predictions)
+
+    def report(ids):
+        return metrics.classification_report(
+            labels, predictions, labels=ids, target_names=names if is_one else names[ids],
+            digits=4, zero_division=0).rstrip().rpartition("\n\n")
+    every_label, averages = occurring if is_one else np.arange(len(names)), report(occurring)[2]
+    return "\n\n".join([report(every_label)[0], averages])
 
 
 _CONSTANT = "the predicted or the gold scores are all the same"

@@ -162,6 +162,10 @@ class Reader(_Part):
         """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.text_b else ("text_a",)
 
+    def example(self, row: Row) -> Optional[dict]:
+        """The texts of a row by the names of `texts`; None: it does not have them any more."""
+        return dict(zip(self.texts, row.pairs[0])) if len(row.pairs) == 1 else None
+
 
 # ---- the output layer
 
@@ -246,6 +250,11 @@ class Scorer(_Part):
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         return ()
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
+        return False
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -141,9 +140,6 @@ def _check_flags(settings):
 
 
 def _listed(names):
-    """Names between commas. The arguments of a program are UTF-8 also where the locale is not."""
-    with contextlib.suppress(UnicodeError):
-        names = os.fsencode(names or "").decode()
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
