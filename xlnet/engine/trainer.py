@@ -142,8 +142,6 @@ class Trainer(tf.train.SessionRunHook):
                 _log.info("the run in %s was stopped early, at step %d", self._model_dir,
                           self._step)
                 return True
-            if not self._step and self._job.evaluates_start:
-                self._evaluate(0, None)
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step
