@@ -19,7 +19,7 @@ NOTEBOOKS = ("docs/explanation/paper", "examples/pretrain_tiny", "examples/sprea
 # Objects whose docstrings the page of the API has, by heading.
 API = {
     "load: a trained model": (
-        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
+        "xlnet.serving.load.load", "xlnet.model_directory.model_files.LoadedModel",
         "xlnet.serving.model.Model"),
     "The network": (
         "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",

@@ -50,7 +50,8 @@ def test_flags_that_the_documents_name_are_there():
     others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
               "full", "help", "helpfull", "config", "huggingface", "works",
               "signal", "requeue", "open", "job", "time", "nodes", "ntasks",    # of SLURM
-              "preload", "url", "dask_client_address", "map", "pipeline"}
+              "preload", "url", "dask_client_address", "map", "pipeline", "strict",
+              "xla_gpu_dot_merger_threshold_mb", "xla_gpu_enable_triton_gemm"}
     for file in command_lines.all_files():
         for program in file.programs:
             others.update(program.settings, *(
@@ -66,7 +67,7 @@ def test_methods_that_newcomers_are_led_to_are_there():
     page = (ROOT / "docs" / "how_to" / "come_from.md").read_text(encoding="utf-8")
     ours = "\n".join(re.findall(r"^\| .* \| (.*) \|$", page, re.MULTILINE))
     named = re.findall(r"\b(model|xlnet)\.(\w+)", ours)
-    assert len(named) > 20
+    assert len(named) > 15
     missing = {name for of, name in named
                if not hasattr(Model if of == "model" else xlnet, name)}
     assert not missing

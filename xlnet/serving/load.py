@@ -37,7 +37,7 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
       A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
       manager.
 
-    Example:
+    Examples:
       >>> with xlnet.load("model") as model:
       ...     print(model.classify("It rains.").label)
       weather

@@ -165,7 +165,7 @@ class Model:
         Returns:
           The result of `verb` for one item, a list of such results for a list.
 
-        Example:
+        Examples:
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
@@ -182,7 +182,7 @@ class Model:
           errors: "raise", or "return".
           settings: those of this method.
 
-        Example:
+        Examples:
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
@@ -213,7 +213,7 @@ class Model:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several.
 
-        Example:
+        Examples:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
           ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
         """
@@ -257,7 +257,7 @@ class Model:
           float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
           [T,D] or [k,T,D] of one text, a list of n such arrays of several, T as in `encode`.
 
-        Example:
+        Examples:
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
@@ -292,7 +292,7 @@ class Model:
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
 
-        Example:
+        Examples:
           >>> model.similarity("It rains.", ["It pours.", "A cat."]).shape
           (2,)
         """
@@ -363,7 +363,7 @@ class Model:
           threshold: least probability for the second of two labels, or for each of any number; the
             model's own if not given.
 
-        Example:
+        Examples:
           >>> model.classify("It rains.").label
           'weather'
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
@@ -375,7 +375,7 @@ class Model:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
         `labels`.
 
-        Example:
+        Examples:
           >>> model.probabilities(["It rains.", "He scored."]).shape
           (2, 4)
         """
@@ -393,7 +393,7 @@ class Model:
     def score(self, texts: Texts) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
 
-        Example:
+        Examples:
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
@@ -417,7 +417,7 @@ class Model:
           choices: those of one text; of several texts a list of such lists.
           question: one for all texts, or as many as there are.
 
-        Example:
+        Examples:
           >>> model.choose("Ann has a cat. It is black.", ["red", "black"],
           ...              question="The cat is _.").number
           1
@@ -443,7 +443,7 @@ class Model:
         Args:
           documents: those of one query; of several queries a list of such lists.
 
-        Example:
+        Examples:
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
@@ -471,7 +471,7 @@ class Model:
           top_k: number of best spans in the result, at most those of the beam: start_n_top *
             end_n_top of each window; n_best_size if not given.
 
-        Example:
+        Examples:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
@@ -493,7 +493,7 @@ class Model:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
         is the words of one text.
 
-        Example:
+        Examples:
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
@@ -522,7 +522,7 @@ class Model:
           errors: "raise", or "return".
           settings: those of `settings.FillingSettings`; `targets` as a list of words.
 
-        Example:
+        Examples:
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
@@ -569,7 +569,7 @@ class Model:
           settings: the others of `settings.GenerationSettings`; also `do_sample` and `num_beams`,
             by which other libraries name the method.
 
-        Example:
+        Examples:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
@@ -589,7 +589,7 @@ class Model:
         """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
         between two parts, and another prompt's parts, too.
 
-        Example:
+        Examples:
           >>> for part in model.stream("The default value is", max_tokens=20):
           ...     print(part.text, end="", flush=True)
         """
@@ -606,7 +606,7 @@ class Model:
           seed: of a random order.
           most_tokens: a longer text is refused.
 
-        Example:
+        Examples:
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
