@@ -38,6 +38,11 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
       A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
       manager.
 
+    Examples:
+      >>> with xlnet.load("model") as model:
+      ...     print(model.classify("It rains.").label)
+      weather
+
     Raises:
       UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
     """
