@@ -488,7 +488,8 @@ def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
 @pytest.mark.parametrize("changes, needs", [
     (dict(), True), (dict(train_file="a"), False), (dict(train_file="a", do_eval=True), False),
     (dict(do_train=False, do_eval=True, dev_file="a"), False),
-    (dict(do_train=False, do_eval=True, train_file="a"), True),
+    (dict(do_train=False, do_eval=True, train_file="a"), False),
+    (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
     (dict(do_train=False, do_predict=True, test_file="a"), False),
     (dict(do_train=False, do_predict=True, dev_file="a"), True)])
 def test_when_data_dir_is_needed(changes, needs):

@@ -137,7 +137,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         needed = {*(["train"] if self.do_train else ()),
                   *([self.eval_split] if self.do_eval else ()),
                   *([self.predict_split] if self.do_predict and not self.predict_file else ())}
-        held_out = {"dev"} if self.do_train and self.train_file else set()
+        held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
 
 

@@ -98,6 +98,10 @@ class Reader(_Part):
         table and parses its cells by the methods below."""
         return parsing.read_tables(self.task, path, need_labels, form)
 
+    def files_of(self, path: str) -> Sequence[str]:
+        """The files that `read` reads for `path`."""
+        return (path,)
+
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, error in words).
 
