@@ -144,3 +144,19 @@ def test_a_path_from_a_remote_directory_does_not_lead_out_of_it():
     for path in ("/etc/passwd", "gs://a/b/../c", "gs://a/bc"):
         with pytest.raises(UserError, match="is outside of the records' directory"):
             files.require_inside(path, "gs://a/b", "the records'")
+
+
+def test_the_digest_of_a_directory_is_of_names_and_contents(tmp_path):
+    """Also of names that are not UTF-8, as of archives from elsewhere."""
+    inner = tmp_path / "data" / "pos"
+    inner.mkdir(parents=True)
+    odd = inner / os.fsdecode(b"\xff.txt")
+    odd.write_text("a")
+    digests = {files.digest_of(str(tmp_path / "data"))}
+    os.rename(odd, inner / "b.txt")
+    digests.add(files.digest_of(str(tmp_path / "data")))
+    (inner / "b.txt").write_text("b")
+    digests.add(files.digest_of(str(tmp_path / "data")))
+    assert len(digests) == 3
+    os.rename(tmp_path / "data", tmp_path / "moved")
+    assert files.digest_of(str(tmp_path / "moved")) in digests

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import struct
 
 import pytest
@@ -36,6 +37,19 @@ def test_runs_are_plotted_together(tmp_path):
     found = curves.read(str(runs[1]), "model_dir")
     assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
+
+
+def test_an_undefined_metric_is_a_gap(tmp_path):
+    """`null` in the file, beside the keys that an evaluation may have."""
+    run = make_run(tmp_path / "run", metric="auc")
+    (run / "evaluations.json").write_text(json.dumps({"metric": "auc", "evaluations": [
+        {"step": 4, "auc": None, "loss": 0.7, "collapsed": "every row is '0'"},
+        {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]}]}))
+    found = curves.read(str(run), "model_dir")
+    assert [step for step, value in found.evaluated if math.isnan(value)] == [4]
+    assert found.evaluated[1:] == [(8, 0.75)] and found.held_out == [(4, 0.7), (8, 0.6)]
+    curves.plot(str(tmp_path / "curves.png"), [found])
+    curves.plot(str(tmp_path / "curves.png"), [found._replace(evaluated=found.evaluated[:1])])
 
 
 def test_directories_are_given_with_commas_too(tmp_path):

@@ -20,7 +20,7 @@ from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
 from xlnet.errors import UserError
-from xlnet.finetuning import program
+from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
@@ -354,9 +354,9 @@ def test_answers_with_names_of_their_own(tmp_path, column, row):
 def test_a_mistyped_file_of_data_is_a_file(tmp_path):
     make(tmp_path, "news.csv")
     with pytest.raises(UserError, match="no such file or directory: .*new.csv; .* news.csv"):
-        program.check(settings(tmp_path / "new.csv"))
+        check_directories(settings(tmp_path / "new.csv"))
     with pytest.raises(UserError, match="data_dir: no such directory: .*/mine$"):
-        program.check(settings(tmp_path / "mine"))
+        check_directories(settings(tmp_path / "mine"))
 
 
 def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
@@ -488,7 +488,8 @@ def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
 @pytest.mark.parametrize("changes, needs", [
     (dict(), True), (dict(train_file="a"), False), (dict(train_file="a", do_eval=True), False),
     (dict(do_train=False, do_eval=True, dev_file="a"), False),
-    (dict(do_train=False, do_eval=True, train_file="a"), True),
+    (dict(do_train=False, do_eval=True, train_file="a"), False),
+    (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
     (dict(do_train=False, do_predict=True, test_file="a"), False),
     (dict(do_train=False, do_predict=True, dev_file="a"), True)])
 def test_when_data_dir_is_needed(changes, needs):

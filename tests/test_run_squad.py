@@ -86,6 +86,15 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
         assert predictions[qa["id"]] == ("" if null[qa["id"]] > 0.5 else best)
 
 
+def test_the_settings_of_the_run_are_a_config(place, trained):
+    done = command.run("run_squad.py", "--do_train=False", "--do_predict=False",
+                       config=place / "model" / "finetuning.json")
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in trained.stdout.splitlines()[::-1]
+                if line.startswith("eval custom dev  step"))
+    assert line in done.stdout
+
+
 def test_the_head_is_the_reference_s(place, trained):
     shapes = {name: value.shape for name, value in weights(place / "model" / "best").items()}
     expected = {name: value.shape for name, value in authors_weights().items()}

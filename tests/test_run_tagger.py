@@ -91,6 +91,14 @@ def test_a_small_network_learns_entities(place, trained):
     assert float(micro[4]) == pytest.approx(best["f1"], abs=1e-4)
 
 
+def test_the_settings_of_the_run_are_a_config(place, trained):
+    done = command.run("run_tagger.py", "--do_train=False", "--do_predict=False",
+                       config=place.directory / "model" / "finetuning.json")
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in trained.splitlines()[::-1] if line.startswith("eval custom dev  s"))
+    assert line in done.stdout
+
+
 def predicted(path):
     """The words, true and predicted tags of a file, sentence by sentence."""
     return [[line.split() for line in sentence.split("\n")]

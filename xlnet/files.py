@@ -361,9 +361,8 @@ def digest_of(path: str) -> str:
         return sha256(path)
     found = sorted(os.path.join(directory, name) for directory, _, names in os.walk(path)
                    for name in names)
-    return hashlib.sha256("".join("%s %s\
-" % (sha256(each), os.path.relpath(each, path))
-                                  for each in found).encode()).hexdigest()
+    return hashlib.sha256(b"".join(os.fsencode("%s %s\0" % (sha256(each), os.path.relpath(
+        each, path))) for each in found)).hexdigest()
 
 
 # Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as

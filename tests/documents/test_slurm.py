@@ -1,11 +1,11 @@
 """The job script of `docs/how_to/slurm.md`, with programs in place of SLURM's and of the run."""
 
 import os
+import re
 import signal
 import subprocess
 import time
 
-import blocks
 import pytest
 from helpers.paths import ROOT
 
@@ -24,8 +24,8 @@ exit $STATUS
     (1, 0, False, ["ended"]),                       # all steps done
     (1, 1, False, ["ended"])))                      # an error
 def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
-    script, = (block.text for block in blocks.of_page(
-        "slurm.md", (ROOT / "docs/how_to/slurm.md").read_text()) if block.language == "bash")
+    script, = re.findall(r"^```bash\n(.*?)^```", (ROOT / "docs/how_to/slurm.md").read_text(),
+                         re.DOTALL | re.MULTILINE)
     for name, text in (("python", RUN), ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
                        ("job.sh", script)):
         (tmp_path / name).write_text(text)

@@ -57,6 +57,14 @@ def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
         "gold", "entailment", "", ""]
 
 
+def test_a_gold_score_keeps_its_digits(tmp_path):
+    rows = [Row("a", (("x", "y"),), 1234567.0), Row("b", (("x", "y"),), 0.1),
+            Row("c", (("x", "y"),), 3.14159265)]
+    path = write(tmp_path, GLUE["sts-b"], rows, np.array([1., 2., 3.]))
+    assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
+        "gold", "1234567", "0.1", "3.14159265"]
+
+
 def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     path = tmp_path / "errors_dev.tsv"
     assert prediction_files.write_errors(str(path), GLUE["rte"], LABELLED, VALUES, 0.5) == 2

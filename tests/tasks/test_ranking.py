@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import re
 
@@ -160,6 +161,19 @@ def test_the_same_as_a_table(tmp_path):
         row.query, row.pairs[0][0], row.id, row.pairs[0][1], "%d" % row.label])
         for row in EXPECTED))
     assert read(tmp_path) == EXPECTED
+
+
+def test_which_files_a_ranking_reads(tmp_path):
+    """So that a run resumes only with the same texts and judgements."""
+    write_trec(tmp_path)
+    write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25")
+    write(tmp_path, "dev.queries.tsv", "8\tgrass")
+
+    def names(name):
+        return [os.path.basename(path) for path in RANKING.reader.files_of(str(tmp_path / name))]
+    assert names("dev.run") == ["dev.run", "dev.queries.tsv", "documents.tsv", "dev.qrels"]
+    assert names("dev.qrels") == ["dev.qrels", "dev.queries.tsv", "documents.tsv"]
+    assert names("train.tsv") == ["train.tsv"]
 
 
 def test_queries_of_a_split_go_before_those_of_all(tmp_path):

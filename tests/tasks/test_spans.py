@@ -385,6 +385,26 @@ def test_what_is_wrong_with_an_answer():
     assert missed.probability == pytest.approx(1 / (1 + math.exp(-2)))
 
 
+@pytest.mark.parametrize("rule", ["squad1.1", "squad2.0", "characters"])
+def test_a_question_is_wrong_where_it_lowers_the_score(rule):
+    """Also one without an answer, for which two of the rules have no common word."""
+    task = SQUAD.with_options(scoring=rule)
+    rows = [row(answers=(), id="q1"), row(id="q2", answers=(("The", 13),)),
+            row(id="q3", answers=(("The dog", 13),))]
+    values = [Found([Span(13, 20, -1., -1.)], null) for null in (5.0, 5.0, -5.0)]
+    for threshold in (0.0, 0.5, 1.0):
+        cases = list(task.scorer.compare(rows, values, threshold))
+        for each, value, case in zip(rows, values, cases):
+            result = task.scorer.evaluate([value], task.scorer.gold_labels([each]), threshold)
+            assert case.error == pytest.approx(1 - (result["exact"] + result["f1"]) / 200)
+
+
+def test_an_answer_is_as_probable_as_among_the_others():
+    found = Found([Span(13, 20, -1., -1.), Span(0, 7, -1., -1.)], -40.)
+    case, = SQUAD.scorer.compare([row(answers=(("The dog", 13),))], [found])
+    assert case.probability == pytest.approx(0.5)
+
+
 def test_more_best_spans_than_five():
     spans = [Span(i, i + 1, -float(i), 0.) for i in range(20) if not CONTEXT[i].isspace()]
     answer, = SQUAD.with_options(n_best_size=9).scorer.results([row()], [Found(spans, -5.)])

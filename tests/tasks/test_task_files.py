@@ -12,7 +12,7 @@ import pytest
 from helpers.tasks import write
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
 from xlnet.tasks.types.task import Row, Task
 
@@ -428,6 +428,17 @@ def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, 
         "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name))
     with pytest.raises(UserError, match=".and [12] more faulty|not CSV"):
         parsing.read_to_predict(GLUE["rte"], str(tmp_path / name))
+
+
+def test_rows_of_several_files_have_their_own_numbers_where_some_are_skipped(tmp_path):
+    """Of two questions with the same number, the second one was refused."""
+    for name, first in (("a", "x\ty\tentailment\n\ty\tentailment"), ("b", "u\tv\tentailment")):
+        (tmp_path / (name + ".tsv")).write_text(
+            "sentence1\tsentence2\tlabel\n%s\nr\ts\tentailment\n" % first)
+    both = readers.Paths.of("%s/a.tsv,%s/b.tsv" % (tmp_path, tmp_path), "dev_file")
+    for need_labels, ids in ((True, "0234"), (False, "01234")):
+        rows = parsing.read_file(SKIPPING, both, need_labels)
+        assert [row.id for row in rows] == list(ids)
 
 
 def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):

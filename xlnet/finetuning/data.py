@@ -59,7 +59,8 @@ class TaskData:
 
     def digests(self, split: str) -> list[str]:
         """The content of the files of a split."""
-        return list(map(files.digest_of, self.paths(split)))
+        return [files.digest_of(each) for path in self.paths(split)
+                for each in self._task.reader.files_of(path)]
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a

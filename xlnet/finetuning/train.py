@@ -22,7 +22,7 @@ from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_settings import SavedRunSettings
-from xlnet.model_directory.task_settings import AnySettings, FineTunedTask
+from xlnet.model_directory.task_settings import AnySettings, FineTunedTask, kept_by_model
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
@@ -155,11 +155,12 @@ class FineTuner(Job):
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
         settings, data = self._settings, self._data
         contents = {"train": self._described["train_sha256"],
-                    "metric": list(map(split_metrics.digest_of, self._task.metrics))}
+                    "metric": [split_metrics.digest_of(
+                        self._task.own_metrics.get(name, name)) for name in self._task.metrics]}
         if settings.eval_steps != 0 and data.has(settings.eval_split):
             contents["dev"] = data.digests(settings.eval_split)
         kept = {name: value for name, value in self._described["settings"].items()
-                if hasattr(settings, name)}
+                if name in kept_by_model(settings)}
         return SavedRunSettings(
             settings.model_dir, FINETUNING_NAME,
             (settings, self._network, self._optimization, self._device_settings),

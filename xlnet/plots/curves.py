@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -49,8 +50,8 @@ def read(model_dir: str, flag: str) -> Curves:
             with open(kept, encoding="utf-8") as f:
                 found = json.load(f)
             metric, evaluations = found["metric"], found["evaluations"]
-        held_out = [(one["step"], float(one["loss"])) for one in evaluations if "loss" in one]
-        evaluated = [(one["step"], float(one[metric])) for one in evaluations]
+        held_out, evaluated = ([(one["step"], _number(one[name])) for one in evaluations
+                                if name == metric or name in one] for name in ("loss", metric))
     except (ValueError, KeyError, TypeError) as e:
         raise UserError("%s: %s or %s is damaged: %s: %s" % (
             flag, journal, EVALUATIONS_NAME, type(e).__name__, e)) from None
@@ -58,6 +59,11 @@ def read(model_dir: str, flag: str) -> Curves:
         raise UserError("%s: %s has neither %s nor %s: no run has begun there" % (
             flag, model_dir, JOURNAL_NAME, EVALUATIONS_NAME))
     return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
+
+
+def _number(value):
+    """A value of `evaluations.json`, in which null is an undefined metric: a gap in its curve."""
+    return math.nan if value is None else float(value)
 
 
 def plot(path: str, runs: Sequence[Curves]) -> None:

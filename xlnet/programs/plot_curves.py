@@ -1,6 +1,7 @@
 """Plots the learning curves of runs: training losses and evaluations, by step."""
 
 import dataclasses
+import math
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
@@ -30,7 +31,9 @@ def main(settings: CurveSettings) -> None:
         for what, points in (("training loss", run.loss), ("evaluated " + run.metric,
                                                            run.evaluated)):
             if points:
-                print("%s: %s %.4f at step %d" % (run.name, what, points[-1][1], points[-1][0]))
+                step, value = points[-1]
+                print("%s: %s %s at step %d" % (run.name, what, "undefined" if math.isnan(
+                    value) else "%.4f" % value, step))
     print("written: %s" % settings.output)
 
 

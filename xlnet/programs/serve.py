@@ -16,7 +16,7 @@ from typing import Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.settings import LimitSettings, LoadSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
 from xlnet.settings.network import NetworkSettings
@@ -26,6 +26,7 @@ from xlnet.settings.network import NetworkSettings
 class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
     model_dir: str = required("model directory to serve", aliases=("model",))
+    task_module: Optional[str] = as_in(LoadSettings, "task_module")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
@@ -47,7 +48,9 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ServedModel
+    from xlnet.tasks.types import known
     listening = http_server.bind(settings.host, settings.port)      # fails before the model loads
+    known.load(settings.task_module)
     model = ServedModel(settings.model_dir, limits.budget, DeviceSettings(device=settings.device),
                         network=NetworkSettings(precision=settings.precision))
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))

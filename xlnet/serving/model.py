@@ -22,12 +22,13 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask, Padding
-from xlnet.serving import attention, filling, generation, session, vectors
+from xlnet.serving import attention, explanation, filling, generation, session, vectors
 from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
+    ExplanationSettings,
     PredictSettings,
     VectorSettings,
     filling_settings,
@@ -39,7 +40,7 @@ from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, severa
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -499,6 +500,30 @@ class Model:
         """
         return self._all(self._predicting("tag"), texts)
 
+    def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
+        """How much each word of a text, or pair, counts for its prediction:
+        `explanation.Explanation`. For models that classify, score or rank; a document is explained
+        with its query, as the pair (query, document).
+
+        Args:
+          errors: "raise", or "return".
+          settings: those of `settings.ExplanationSettings`.
+        """
+        tuned, chosen = self._tuned(None), from_keywords(ExplanationSettings, settings, "explain")
+        explanation.check(tuned, chosen.label, chosen.method)
+        values_of = functools.partial(self._values, tuned)
+
+        def compute(rows):
+            row, = rows
+            if chosen.method == "leave_one_out":
+                return [explanation.leave_one_out(row, chosen.label, tuned, values_of)]
+            part = self._open().part("explanation", lambda: explanation.build(self._loaded, tuned))
+            return [explanation.integrated_gradients(
+                row, chosen.label, chosen.steps, self._batch_size, tuned, self.tokenizer, part,
+                values_of)]
+        return self._all(Job(lambda item: _row(tuned, 0, Asked(*pair(item)), None), compute, 1),
+                         texts, errors)
+
     # ---- what it was pretrained for
 
     @overload
@@ -596,9 +621,10 @@ class Model:
         chosen = _generation(stop, settings)
         return generation.write(self._language_model(), self.tokenizer, as_text(prompt), chosen)
 
-    def attention(self, text: str, layers: Sequence[int], order: str = "random", seed: int = 0,
-                  most_tokens: int = 40) -> Attention:
-        """What each head attends to in a text, in both streams.
+    def attention(self, text: Text, layers: Sequence[int], order: str = "random", seed: int = 0,
+                  most_tokens: int = 512) -> Attention:
+        """What each head attends to in a text, in both streams. A fine-tuned model has the content
+        stream alone, in which every token sees all; its text may be a pair.
 
         Args:
           layers: numbers from 1 on.
@@ -612,6 +638,12 @@ class Model:
         """
         chosen = from_keywords(AttentionSettings, {
             "order": order, "seed": seed, "most_tokens": most_tokens})
+        tuned = self._loaded.tuned
+        if tuned:
+            row = _row(tuned, 0, Asked(*pair(text)), None)
+            return attention.of_fine_tuned(
+                tuned, self.tokenizer, row, layers, self.n_layer, chosen, self._open().part(
+                    "attention", lambda: attention.build(self._loaded, tuned)))
         return attention.attention(self._language_model(), self.tokenizer, as_text(text),
                                    layers, chosen)
 

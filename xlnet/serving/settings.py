@@ -13,6 +13,7 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
+from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 
 Chosen = TypeVar("Chosen", bound=Settings)
@@ -39,6 +40,7 @@ class LoadSettings(Settings):
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
+    task_module: Optional[str] = as_in(TaskSettings, "task_module")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +156,17 @@ class PredictSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ExplanationSettings(Settings):
+    """How a prediction is explained."""
+    method: str = setting("leave_one_out", "leave_one_out: the output without each word; "
+                          "integrated_gradients: gradients on the way from zero embeddings",
+                          choices=("leave_one_out", "integrated_gradients"))
+    label: Optional[str] = setting(None, "the label whose probability is explained; the most "
+                                   "probable one if not given")
+    steps: int = setting(50, "steps of integrated_gradients", minimum=2, maximum=10_000)
+
+
+@dataclasses.dataclass(frozen=True)
 class VectorSettings(Settings):
     """How vectors of texts are made."""
     pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
@@ -166,7 +179,7 @@ class AttentionSettings(Settings):
     order: str = setting("random", "factorization order: random, left_to_right, none, or the "
                          "numbers of the tokens, as 2,1,3")
     seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
-    most_tokens: int = setting(40, "tokens of the text, at most", minimum=1)
+    most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
 
     def check(self) -> None:
         super().check()

@@ -21,6 +21,9 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     task_name: str = of_model("", "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists all) or custom for your own files",
                               need=Need.TASK, resume="any")
+    task_module: Optional[str] = setting(None, "FILE.py, or an installed module, that registers an "
+                                         "own task type, which custom files then have",
+                                         need=Need.TASK, resume="any")
     data_dir: str = setting("", "directory of the task's files; custom: train, dev (or validation) "
                             "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
                             need=Need.TEXT, resume="any")
@@ -59,7 +62,8 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                               resume="evaluation")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir",
                                   need=Need.ORIGINAL, resume="any")
-    metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint; the task's "
+    metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint, or "
+                                     "FILE.py:FUNCTION, with :min if lower is better; the task's "
                                      "first one if not given", resume="evaluation")
     patience: int = setting(0, "evaluations without improvement until training stops (early "
                             "stopping); 0: never", minimum=0, resume="any")
@@ -133,7 +137,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         needed = {*(["train"] if self.do_train else ()),
                   *([self.eval_split] if self.do_eval else ()),
                   *([self.predict_split] if self.do_predict and not self.predict_file else ())}
-        held_out = {"dev"} if self.do_train and self.train_file else set()
+        held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
 
 

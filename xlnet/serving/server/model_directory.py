@@ -45,7 +45,8 @@ _LONG = 4               # windows of a text, estimated, from which on it is no p
 _CHARACTERS = 4         # of a token, about
 _SETTINGS_OF = {         # of the signatures of language models: from the parameters of a request
     "fill": filling_settings, "generate": generation_settings,
-    "attention": lambda values, source: from_keywords(AttentionSettings, values, source)}
+    "attention": lambda values, source: from_keywords(
+        AttentionSettings, dict({"most_tokens": 40}, **values), source)}
 _OF_LANGUAGE_MODELS = tuple(_SETTINGS_OF)
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")

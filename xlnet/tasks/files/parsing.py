@@ -112,16 +112,16 @@ def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -
     if task.broken_rows and need_labels:
         task = dataclasses.replace(task, skips_faults=True)
     seen: dict = {}
-    parts: list[Sequence[Row]] = []
-    for each in readers.each_path(path):
-        parts.append(_read_table(task, each, need_labels, form, seen, sum(map(len, parts))))
+    numbers = itertools.count()         # of the rows, also of those that are left out
+    parts = [_read_table(task, each, need_labels, form, seen, numbers)
+             for each in readers.each_path(path)]
     if not any(parts):
         raise UserError("%s: task %s uses no row of it" % (path, task.name))
     return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
-def _read_table(task, path, need_labels, form, seen, first):
-    """The rows of one file, numbered from `first` on; seen: as in `Reader.check_row`."""
+def _read_table(task, path, need_labels, form, seen, numbers):
+    """The rows of one file; seen: as in `Reader.check_row`; numbers: iterator of their numbers."""
     table = readers.read_table(task, path, form)
     columns = table.columns and [task.column_aliases.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
@@ -137,7 +137,7 @@ def _read_table(task, path, need_labels, form, seen, first):
                 if len(values) < len(columns or ()):
                     values = "an empty row"     # predictions are aligned with the file
             count += 1
-            index, cells = first + count - 1, by_name(columns, values)
+            index, cells = next(numbers), by_name(columns, values)
             if need_labels and is_rejected(task, cells):
                 rejected.add(place, "answer is %s" % cells["answer"])
                 continue

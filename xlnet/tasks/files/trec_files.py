@@ -52,6 +52,21 @@ def qrels_of(path: str) -> str:
     return readers.stem(path) + ".qrels"
 
 
+def beside(path: str) -> list[str]:
+    """The files of texts that belong to judgements or a run, and the judgements of a run."""
+    return [each for each in (*_paths_of_texts(path), qrels_of(path))
+            if each != path and os.path.exists(each)]
+
+
+def _paths_of_texts(path):
+    """The files of queries and of documents; "-": those in the current directory."""
+    directory = "" if path == "-" else os.path.dirname(path)
+    own_queries = () if path == "-" else (
+        os.path.basename(readers.stem(path)) + ".queries.tsv",)
+    return [readers.find_file(directory, (*own_queries, "queries.tsv")),
+            os.path.join(directory, "documents.tsv")]
+
+
 def _judgements(task, path):
     """Dict of (query, document) to relevance; refuses a file with errors."""
     found: dict[tuple[str, str], float] = {}
@@ -93,11 +108,7 @@ def _join_texts(task, path, rows, relevance, sources):
     if len(columns) != 5 or None in columns:
         raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
                         "names have a column each" % path)
-    directory = "" if path == "-" else os.path.dirname(path)
-    own_queries = () if path == "-" else (
-        os.path.basename(readers.stem(path)) + ".queries.tsv",)
-    paths = [readers.find_file(directory, (*own_queries, "queries.tsv")),
-             os.path.join(directory, "documents.tsv")]
+    paths = _paths_of_texts(path)
     texts = [_read_texts(task, each, {cells[column] for _, cells in rows
                                       if isinstance(cells, list)})
              for each, column in zip(paths, (0, 2))]

@@ -31,7 +31,7 @@ def wilson(right: int, count: int) -> tuple[float, float]:
 def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
              value: float) -> Optional[tuple[float, float]]:
     """The 95 % interval of the task's main metric; None for many rows, for a user's own metric,
-    or if it is undefined.
+    if it is undefined, or if all rows are of one query.
 
     Accuracy has Wilson's. Others have the percentiles of a bootstrap over rows, or over queries
     where a task has some, as the rows of a query are not independent.
@@ -46,13 +46,15 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
         return None
     if task.scorer.metrics.get(name) is split_metrics.accuracy and len(rows) <= _SMALL_PROPORTION:
         return wilson(round(value * len(rows)), len(rows))
-    if not 1 < len(rows) <= SMALL or split_metrics.is_own(name):
+    if not 1 < len(rows) <= SMALL or name in task.own_metrics:
         return None
     scorer = dataclasses.replace(task, metrics=(name,)).scorer
     units: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
         units.setdefault(index if row.query is None else row.query, []).append(index)
     groups, random, found = list(units.values()), np.random.default_rng(0), []
+    if len(groups) < 2:         # all samples are the same
+        return None
     for _ in range(_SAMPLES):
         chosen = [(copy, index) for copy, group in enumerate(
             random.integers(len(groups), size=len(groups))) for index in groups[group]]

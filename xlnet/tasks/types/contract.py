@@ -3,10 +3,9 @@
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
 is for types whose exported model is not the plain case. A new task type is one file with a subclass
-of each, or a standard one where that fits, and a `TaskType` that names them. Put it into
-`known.TASK_TYPES`, where saved models look it up, and into a `Task`. A type must define the
-methods that raise NotImplementedError. The others suit the plain case: one text or pair of texts in
-a row, one array as the output.
+of each, or a standard one where that fits, and a `TaskType` that names them, given to
+`xlnet.tasks.register`. A type must define the methods that raise NotImplementedError. The others
+suit the plain case: one text or pair of texts in a row, one array as the output.
 
 Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods
 that use it: files are read and checked without it.
@@ -98,6 +97,10 @@ class Reader(_Part):
         """The rows of a file; arguments and errors as in `parsing.read_file`. The default reads a
         table and parses its cells by the methods below."""
         return parsing.read_tables(self.task, path, need_labels, form)
+
+    def files_of(self, path: str) -> Sequence[str]:
+        """The files that `read` reads for `path`."""
+        return (path,)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, error in words).
@@ -263,7 +266,8 @@ class Scorer(_Part):
         if name not in (*self.metrics, *self.task.metrics):
             raise UserError("metric: task %s has no %s%s (metrics: %s%s)" % (
                 self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics),
-                "; FILE.py:FUNCTION is your own, docs/reference/metrics.md"
+                "; FILE.py:FUNCTION is your own, with :min if lower is better, "
+                "docs/reference/metrics.md"
                 if type(self).evaluate is Scorer.evaluate else ""))
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
@@ -290,8 +294,8 @@ class Scorer(_Part):
         values = checked(self, values, len(truth))
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
-        return {name: float((split_metrics.own if split_metrics.is_own(name) else
-                             self.metrics.__getitem__)(name)(
+        own = self.task.own_metrics
+        return {name: float((split_metrics.own(own[name]) if name in own else self.metrics[name])(
             self.task, decisions, truth, values)) for name in self.task.metrics}
 
     def why_undefined(self, truth: Any) -> Optional[str]:

@@ -69,6 +69,11 @@ class RankingReader(RegressionReader):
                      queries - left, queries, qrels)
         return judged
 
+    def files_of(self, path: str) -> Sequence[str]:
+        """With those next to judgements and runs."""
+        is_table = readers.extension(path) not in trec_files.FORMS
+        return (path,) if is_table else (path, *trec_files.beside(path))
+
     def parse_label(self, cells: list) -> tuple:
         """None, without an error, for a query without judgements."""
         is_unjudged = bool(cells) and cells[0] is trec_files.UNJUDGED

@@ -95,7 +95,7 @@ class RegressionScorer(contract.Scorer):
         """The error is the absolute difference."""
         for row, predicted, value in zip(rows, self.texts(values, threshold), values):
             error = 0.0 if row.label is None else abs(float(value) - row.label)
-            yield contract.Case("" if row.label is None else "%g" % row.label, predicted, None,
+            yield contract.Case("" if row.label is None else "%.15g" % row.label, predicted, None,
                                 error)
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:

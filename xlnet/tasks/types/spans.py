@@ -326,9 +326,10 @@ class SpanScorer(contract.Scorer):
                 threshold: float = THRESHOLD) -> Iterator[contract.Case]:
         """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
         rule = self.gold_labels(rows).rule
-        for row, answer in zip(rows, span_answers.answers(rows, values, 1, threshold)):
+        for row, answer in zip(rows, self.results(rows, values, threshold)):
             golds = squad_files.as_in_context(row) if row.label else []
-            scores = span_metrics.score(rule, [answer.text], [golds])
+            scores = span_metrics.with_threshold(span_metrics.score(
+                rule, [answer.text], [golds]), [answer.null_probability], threshold)
             error = 1 - (scores.exact[0] + scores.f1[0]) / 2
             probability = answer.best[0].probability * (1 - answer.null_probability) \
                 if answer.text else answer.null_probability
