@@ -30,7 +30,7 @@ RUN PIP_NO_CACHE_DIR=1 bash scripts/setup.sh \
 COPY --chown=xlnet . .
 ENV PATH=/xlnet/.venv/bin:$PATH
 
-# Serves the model directory /model; for an export: docker run ... xlnet-server --model=/model
+# Serves the model directory /model.
 FROM base AS serve
 RUN .venv/bin/python -m pip install --no-cache-dir '.[serve]'
 EXPOSE 8501

@@ -1,10 +1,10 @@
-"""Times exported models: size, start, answers of one process, and of the HTTP server.
+"""Times a served model: start, answers of one process, and of the HTTP server.
 
     python benchmarks/serving.py --spiece_model_file=spiece.model
 
-A classifier of the given architecture, its weights at random, is written, exported in each dtype,
-loaded, and asked for the labels of English-like texts of about `--pieces` pieces. Each dtype has a
-process of its own.
+A classifier of the given architecture, its weights at random, is written, loaded in each
+precision, and asked for the labels of English-like texts of about `--pieces` pieces. Each precision
+has a process of its own.
 """
 
 import concurrent.futures
@@ -25,7 +25,9 @@ from repository import ROOT
 from untrained import make_model, make_texts
 
 from xlnet import cli
+from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, setting
+from xlnet.settings.network import NetworkSettings
 
 _SPREAD = 0.25          # of the lengths of texts around that asked for
 
@@ -36,36 +38,34 @@ class ServingBenchmark(Settings):
     spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
-    dtypes: str = setting("float32,bfloat16", "those of xlnet export, with commas")
+    precisions: str = setting("fp32,bf16", "those of xlnet serve, with commas")
     batches: str = setting("1,8,32", "rows of a call, with commas")
     pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
     seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
-    exported: Optional[str] = setting(None, "measure this exported model and print JSON; what the "
-                                            "processes are started with")
+    model_dir: Optional[str] = setting(None, "measure this model and print JSON; what the "
+                                       "processes are started with")
 
 
 def main(settings):
     """Prints a table."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if settings.exported:
+    if settings.model_dir:
         print(json.dumps(measure(settings)))
         return
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
         make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
-        print("| dtype | batch | MB | load s | p50 ms | p99 ms | texts/s | processor ms a text "
-              "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 11 + "|")
-        for dtype in settings.dtypes.split(","):
-            target = os.path.join(directory, dtype)
-            run("xlnet export", "--model_dir=" + model_dir, "--export_dir=" + target,
-                "--dtype=" + dtype)
-            found = json.loads(run("benchmarks/serving.py", "--exported=" + target,
+        print("| precision | batch | load s | p50 ms | p99 ms | texts/s | processor ms a text "
+              "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 10 + "|")
+        for precision in settings.precisions.split(","):
+            found = json.loads(run("benchmarks/serving.py", "--model_dir=" + model_dir,
+                                   "--precisions=" + precision,
                                    *("--%s=%s" % (name, getattr(settings, name)) for name in (
                                        "spiece_model_file", "batches", "pieces", "seconds"))
                                    ).splitlines()[-1])
             for row in found["rows"]:
-                print("| %s | %d | %.0f | %.1f | %s |" % (
-                    dtype, row["batch"], found["megabytes"], found["load"], " | ".join(
+                print("| %s | %d | %.1f | %s |" % (
+                    precision, row["batch"], found["load"], " | ".join(
                         "%.4g" % figure for figure in (*row["process"], *row["http"]))),
                       flush=True)
 
@@ -76,18 +76,17 @@ def run(program, *arguments):
 
 
 def measure(settings):
-    """Size and load time of an exported model; of each batch size the p50 and p99 of an answer
-    [ms], and texts a second."""
+    """Load time of a model; of each batch size the p50 and p99 of an answer [ms], and texts a
+    second."""
     from xlnet.serving.server import http_server
-    from xlnet.serving.server.saved_model import SavedModel, newest_version
+    from xlnet.serving.server.model_directory import ServedModel
+    from xlnet.serving.settings import LimitSettings
     texts = make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
-    size = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(
-        newest_version(settings.exported)) for name in names)
     began = time.monotonic()
-    model = SavedModel(settings.exported)
-    model.run("text", {"text_a": np.array([b"a"], object)})
+    model = ServedModel(settings.model_dir, LimitSettings().budget, DeviceSettings(),
+                        network=NetworkSettings(precision=settings.precisions))
     load = time.monotonic() - began
-    server = http_server.Server(model, "m", ("127.0.0.1", 0))
+    server = http_server.Server(model, "m", http_server.bind("127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
     rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
@@ -95,7 +94,7 @@ def measure(settings):
             for batch in map(int, settings.batches.split(","))]
     server.stop()
     thread.join()
-    return dict(megabytes=size / 1e6, load=load, rows=rows)
+    return dict(load=load, rows=rows)
 
 
 def in_process(model, texts, batch, seconds):
@@ -104,8 +103,8 @@ def in_process(model, texts, batch, seconds):
     draw = random.Random(batch)
 
     def ask():
-        model.run("text", {"text_a": np.array(
-            [text.encode() for text in draw.sample(texts, batch)], object)})
+        model.run(model.call("text", {}), [
+            {"text_a": text} for text in draw.sample(texts, batch)])
     ask()
     before = time.process_time()
     times = timed(ask, seconds)

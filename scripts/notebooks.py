@@ -10,10 +10,13 @@ import base64
 import contextlib
 import io
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))     # finds the library
+ROOT = str(pathlib.Path(__file__).resolve().parents[1])
+sys.path.insert(0, ROOT)        # finds the library
 
 
 def main(*paths):
@@ -40,12 +43,23 @@ def run(notebook):
     matplotlib.use("Agg")
     names = {"__name__": "__main__"}
     for number, cell in enumerate(code_cells(notebook)):
-        printed = io.StringIO()
+        printed, source = io.StringIO(), "".join(cell["source"])
         with contextlib.redirect_stdout(printed):
-            exec(compile("".join(cell["source"]), "cell %d" % (number + 1), "exec"), names)
+            if source.startswith("%%bash\n"):
+                _run_bash(source.partition("\n")[2])
+            else:
+                exec(compile(source, "cell %d" % (number + 1), "exec"), names)
         text = printed.getvalue()
         yield [{"output_type": "stream", "name": "stdout",
                 "text": text.splitlines(keepends=True)}] * bool(text) + list(_pictures())
+
+
+def _run_bash(script):
+    """A cell of commands: what they print on standard output, with this Python and library."""
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
+    done = subprocess.run(["bash", "-c", script], check=True, stdout=subprocess.PIPE, text=True,
+                          env=dict(os.environ, PATH=path, PYTHONPATH=ROOT))
+    print(done.stdout, end="")
 
 
 def _pictures():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root, with everything the programs and the tests need: the packages of
-# scripts/locked/, which scripts/lock.sh writes, each compared with its checksum. Does nothing when
-# that is done already. --dev adds what the checks of .ci/run need: linter, formatter, type checker,
+# scripts/locked/, which scripts/lock.sh writes, each compared with its checksum, and the library itself
+# as it is in this clone. Does nothing when that is done already. --dev adds what the checks of .ci/run need: linter, formatter, type checker,
 # Apache Beam, tensorflow-text.
 #
 # TENSORFLOW=2.15 or 2.21 chooses the TensorFlow; without it, that of .venv stays, and a new .venv gets
@@ -91,3 +91,13 @@ install programs
 if [ "${1:-}" = --dev ]; then
     install dev
 fi
+
+# `import xlnet` and the command `xlnet` from everywhere, as `pip install --editable` would give them,
+# but without a build: with a plain path, which type checkers and editors follow, too.
+for site in "$venv"/lib/python*/site-packages; do
+    if [ -w "$site" ] && [ ! -e "$site/xlnet.pth" ]; then
+        printf '#!/bin/sh\nexec %q -m xlnet "$@"\n' "$(cd "$venv/bin" && pwd)/python" > "$venv/bin/xlnet"
+        chmod +x "$venv/bin/xlnet"
+        pwd > "$site/xlnet.pth"
+    fi
+done

@@ -14,12 +14,12 @@ import notebooks  # noqa: E402
 
 from xlnet import commands  # noqa: E402
 
-NOTEBOOK = "docs/explanation/paper"
+NOTEBOOKS = ("docs/explanation/paper", "examples/pretrain_tiny", "examples/spreadsheet")
 
 # Objects whose docstrings the page of the API has, by heading.
 API = {
     "load: a trained model": (
-        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
+        "xlnet.serving.load.load", "xlnet.model_directory.model_files.LoadedModel",
         "xlnet.serving.model.Model"),
     "The network": (
         "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",
@@ -37,8 +37,8 @@ def main():
     write("docs/reference/api.md", "# Python API", *(
         "\n".join(["## " + title, *("::: " + name for name in names)])
         for title, names in API.items()))
-    write(NOTEBOOK + ".md", notebooks.as_markdown(notebooks.read(
-        pathlib.Path(NOTEBOOK + ".ipynb"))))
+    for path in NOTEBOOKS:
+        write(path + ".md", notebooks.as_markdown(notebooks.read(pathlib.Path(path + ".ipynb"))))
 
 
 def write(page, *parts):

@@ -88,7 +88,7 @@ def test_what_is_installed(installed):
     modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
     for path in (ROOT / "xlnet").rglob("*.*"):
-        if path.suffix in (".typed", ".html", ".css", ".js", ".md"):
+        if path.suffix in (".typed", ".html", ".css", ".js", ".md", ".zip"):
             assert (place / path.relative_to(ROOT / "xlnet")).is_file(), path
     ours = {path.name for path in installed.site.iterdir()}
     assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
@@ -110,7 +110,7 @@ def test_extras(installed):
                    if re.search("extra == .%s" % extra, line))
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
     serves = {each.name: each.specifier for each in serve}
-    assert set(serves) == {"waitress", "prometheus-client", "tensorflow-text"}
+    assert set(serves) == {"starlette", "uvicorn", "prometheus-client", "tensorflow-text"}
     assert not serves["tensorflow-text"].contains("2.22.0")
 
 

@@ -27,7 +27,7 @@ ROOMS = {
     "pretraining": {"", "network", "records", "batches", "engine", "model_directory"},
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "model_directory"},
     "serving": {"", "network", "records", "engine", "tasks", "model_directory", "finetuning"},
-    "convert": {"", "engine", "tasks", "model_directory"},
+    "convert": {"", "engine", "tasks", "model_directory", "serving"},     # reads what it wrote
     "plots": {"", "network", "records", "batches", "engine"},
 }
 ROOMS["programs"] = set(ROOMS)

@@ -36,6 +36,8 @@ def test_what_it_prints(place, trained):
             r" +\d+ tokens/s  left 0:00:00$")
     assert re.search(line, trained.stdout, re.MULTILINE), trained.stdout
     assert [step for step, _ in losses(trained.stdout)] == ["1", "2", "3", "4"]
+    printed = trained.stdout + trained.stderr
+    assert printed.count("held out: step 0 ") == 1      # of the weights that training starts from
 
 
 def test_held_out_before_and_after(place, trained):

@@ -33,7 +33,7 @@ _FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perha
 
 # The ends of names of settings that are paths; in these ~ and $HOME are expanded.
 _PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model"
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model|module"
     r"|input|output)")
 
 # Flags without effect that were switches: a value is optional.
@@ -294,6 +294,9 @@ def _expand(name):
 
 def _check_encoding():
     for argument in sys.argv[1:]:
+        # In a locale that is not UTF-8, Python has half surrogates for what is UTF-8.
+        with contextlib.suppress(UnicodeError):
+            argument = os.fsencode(argument).decode()
         name, has_value, value = argument.lstrip("-").partition("=")
         files.require_utf8(value if has_value else name, name if has_value else "argument")
 

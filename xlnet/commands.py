@@ -45,6 +45,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "Inference": (
         Command("predict", "predict", "predict a file with a fine-tuned model"),
+        Command("explain", "explain", "show which words count for a prediction"),
         Command("fill", "fill_mask", "fill in blanks (infilling)"),
         Command("generate", "generate", "generate text"),
         Command("serve", "serve", "serve a model over HTTP"),
@@ -57,7 +58,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("plot masks", "inspect_records", "attention masks of both streams",
                 ("--num_windows=0", "--count_windows=0")),
         Command("plot curves", "plot_curves", "learning curves of one or several runs"),
-        Command("plot attention", "draw_attention", "attention of a pretrained network"),
+        Command("plot attention", "draw_attention", "attention of a network in a text"),
     ),
     "Trying it": (
         Command("sample", "make_sample", "write sample texts for all of the above"),

@@ -18,7 +18,9 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    os.environ["XLA_FLAGS"] = " ".join([*_xla_flags(), os.environ.get("XLA_FLAGS", "")]).strip()
+    wanted = os.environ.get("XLA_FLAGS", "").strip()
+    if not wanted or wanted.startswith("-"):        # else it names a file of flags
+        os.environ["XLA_FLAGS"] = " ".join([*_xla_flags(), wanted]).strip()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":

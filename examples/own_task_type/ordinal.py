@@ -6,6 +6,7 @@ one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13)
 
 import numpy as np
 
+from xlnet import tasks
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import contract
@@ -68,4 +69,4 @@ class Scorer(contract.Scorer):
         return [self.task.labels[grade] for grade in self.decide(values, threshold)]
 
 
-ORDINAL = contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True)
+ORDINAL = tasks.register(contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True))

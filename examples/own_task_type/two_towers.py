@@ -5,6 +5,7 @@ vectors of a collection may be computed once. The labels, the loss and the rest 
 those of a regression.
 """
 
+from xlnet import tasks
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.regression import (
     RegressionExport,
@@ -40,5 +41,5 @@ class TowersExport(RegressionExport):
         return encoder.records([[text("text_a"), None], [text("text_b"), None]])
 
 
-TWO_TOWERS = TaskType("two_towers", TowersReader, TowersHead, TowersScorer, verb="score",
-                      export=TowersExport)
+TWO_TOWERS = tasks.register(TaskType("two_towers", TowersReader, TowersHead, TowersScorer,
+                                     verb="score", export=TowersExport))

@@ -16,6 +16,7 @@ import xlnet
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
+from xlnet.model_directory import model_files
 from xlnet.tokenization.tokenizer import Tokenizer
 
 HF = GOLDEN / "hf"
@@ -399,6 +400,68 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     config = stored(tmp_path / "back", "config.json")
     assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
+
+
+@pytest.mark.parametrize("length, entries, stride, query", [
+    (512, {}, 128, 64), (194, {}, 127, 64), (100, {}, 49, 48), (50, {}, 24, 23), (5, {}, 1, 1),
+    (60, dict(doc_stride=9, max_query_length=20), 9, 20)])
+def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary, length,
+                                                         entries, stride, query):
+    """The defaults are for 512 tokens; what a model of ours had is kept on the way there and back.
+    """
+    model = folder("question_answering").give_vocabulary(
+        vocabulary, model_max_length=length).edit(**entries)
+    model.convert(tmp_path / "ours")
+    kept = model_files.read(str(tmp_path / "ours")).tuned.settings
+    assert (kept.max_seq_length, kept.doc_stride, kept.max_query_length) == (length, stride, query)
+    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    to_huggingface(tmp_path, "back")
+    config = stored(tmp_path / "back", "config.json")
+    assert (config["doc_stride"], config["max_query_length"]) == (stride, query)
+
+
+@pytest.mark.parametrize("name, entries, length, said", [
+    ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
+    ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
+    ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
+    ("question_answering", dict(max_query_length=None), 512, "max_query_length is None, expected"),
+    ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
+    ("sequence_classification", {}, 1, "max_seq_length is 1"),
+    ("token_classification", dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC",
+                                            "4": "I-LOC"}), 1, "max_seq_length is 1"),
+    ("sequence_classification", dict(id2label={"0": "a\ud800", "1": "b", "2": "c"}), 512,
+     "config.json has half a character"),
+    ("sequence_classification", dict(attn_type="\udc00"), 512, "config.json has half a character")])
+def test_what_could_not_be_loaded_is_not_written(folder, tmp_path, vocabulary, name, entries,
+                                                 length, said):
+    model = folder(name).give_vocabulary(vocabulary, model_max_length=length).edit(**entries)
+    with pytest.raises(UserError, match=said):
+        model.convert(tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize("activation", ["", None])
+def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activation):
+    """That library takes no null; before version 5 it wrote it."""
+    model = folder().give_vocabulary(vocabulary).edit(
+        summary_use_proj=False, summary_activation=activation)
+    model.write({name: value for name, value in model.tensors.items()
+                 if not name.startswith("sequence_summary")})
+    model.convert(tmp_path / "ours")
+    assert stored(tmp_path / "ours", "task.json")["use_summ_proj"] is False
+    to_huggingface(tmp_path, "back")
+    config = stored(tmp_path / "back", "config.json")
+    assert config["summary_activation"] == "" and config["summary_use_proj"] is False
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+
+
+def test_the_class_of_joint_spans_is_named(folder, tmp_path, vocabulary, caplog):
+    """The automatic class is the other one, and would begin with a random output layer."""
+    folder("question_answering").give_vocabulary(vocabulary).convert(tmp_path / "ours")
+    caplog.clear()
+    to_huggingface(tmp_path, "back")
+    assert "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion" \
+        "Answering builds XLNetForQuestionAnsweringSimple" in caplog.text
 
 
 @pytest.mark.parametrize("labels", ("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",

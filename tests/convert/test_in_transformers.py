@@ -19,7 +19,7 @@ from helpers.vocabulary import train_tiny_model
 from scipy import special
 
 import xlnet
-from xlnet.convert import conversion, tokenizer_files, tokenizer_json
+from xlnet.convert import config_json, conversion, described, tokenizer_files, tokenizer_json
 from xlnet.engine import checkpoint
 
 pytestmark = pytest.mark.slow
@@ -191,3 +191,55 @@ def test_their_simple_form_answers_here_as_there(python, tmp_path):
     for id, (text, margin) in enumerate(expected):
         assert null[str(id)] == pytest.approx(special.expit(margin), abs=1e-5)
         assert answers[str(id)] == ("" if margin > 0 else text)
+
+
+# Makes folders of each class with each switch of the text's vector, or loads those that came back:
+# the outputs for the same ids.
+SWITCHES = """
+import itertools, json, os, sys
+import numpy, torch, transformers
+step, root = sys.argv[1:3]
+for name, kind, has_projection in itertools.product(
+        json.loads(sys.argv[3]), ("last", "first", "mean"), (True, False)):
+    folder = os.path.join(root, "%s-%s-%s" % (name, kind, has_projection))
+    made = getattr(transformers, name)
+    if step == "make":
+        torch.manual_seed(0)
+        model = made(transformers.XLNetConfig(
+            vocab_size=37, d_model=8, n_layer=2, n_head=2, d_inner=16, initializer_range=0.4,
+            num_labels=2 if "Simple" in name else 3, summary_type=kind,
+            summary_use_proj=has_projection,
+            summary_activation="tanh" if has_projection else ""))
+        model.save_pretrained(folder)
+    else:
+        model, info = made.from_pretrained(folder + "-back", output_loading_info=True)
+        assert not any(info.values()), (folder, info)
+    shape = (2, 3, 9) if "Choice" in name else (2, 9)
+    ids = 7 + torch.arange(int(numpy.prod(shape))).reshape(shape) % 30
+    with torch.no_grad():
+        found = model.eval()(input_ids=ids)
+    numpy.savez(folder + "-" + step, *[each.numpy() for each in found.to_tuple()
+                                       if torch.is_tensor(each)])
+"""
+
+
+def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
+    """The library refused `summary_activation` null, which we wrote without a projection."""
+    def in_transformers(step):
+        done = subprocess.run([python, "-c", SWITCHES, step, str(tmp_path), json.dumps(names)],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    names = list(config_json.CLASSES.values())
+    in_transformers("make")
+    folders = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(folders) == 7 * 3 * 2
+    for path in folders:
+        choices = dict(choice_columns="a,b,c") if "Choice" in path.name else {}
+        conversion.from_huggingface(str(path), str(path) + "-ours", described.Columns(**choices))
+        conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
+    in_transformers("load")
+    for path in folders:
+        with np.load(str(path) + "-make.npz") as before, np.load(str(path) + "-load.npz") as after:
+            assert list(before) == list(after) != []
+            for name in before:
+                np.testing.assert_array_equal(before[name], after[name], err_msg=path.name)

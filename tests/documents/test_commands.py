@@ -25,16 +25,15 @@ SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
 # README.md has no comments: what comes before its blocks, by their beginning; None: it is not run.
 README = {
     "git clone": None,
-    "bash scripts/run_tests.sh": None,
     "import xlnet": None,       # tests/serving/test_documentation.py runs it
     "bash scripts/run_sample.sh": "add run_sample.sh " + " ".join(SAMPLE_STEPS),
-    "python -m xlnet data vocabulary": """
+    "xlnet data vocabulary": """
         mkdir text
         cp sample_run/text/pretrain/train.txt text
         add xlnet_data_vocabulary --vocab_size=1000
-        add train_gpu.py --model_config_path=configs/model/tiny.json --precision=fp32
-        add train_gpu.py --train_steps=2 --warmup_steps=1""",
-    "python run_classifier.py --config=custom-base": """
+        add xlnet_pretrain --model_config_path=configs/model/tiny.json --precision=fp32
+        add xlnet_pretrain --train_steps=2 --warmup_steps=1""",
+    "xlnet classify --config=custom-base": """
         rm -rf model; ln -s sample_run/pretrained model
         for file in train dev; do
             python -c 'import csv, sys
@@ -45,8 +44,6 @@ README = {
                 < sample_run/text/classify/$file.tsv > $file.csv
         done
         mv train.csv news.csv; mv dev.csv new.csv""",
-    "python run_classifier.py --config=sts-b": None,        # data that cannot be shipped
-    "python run_squad.py": None,
     "curl ": "for i in $(seq 60); do curl -s http://127.0.0.1:8501/health && break; sleep 1; done",
 }
 

@@ -1,5 +1,7 @@
-"""The notebook of the paper's figures: it runs, and draws and says what it has kept."""
+"""The notebooks: that of the paper's figures runs, and draws and says what it has kept; those of
+examples/ run, in fewer steps."""
 
+import json
 import re
 
 import notebooks
@@ -33,6 +35,32 @@ def test_the_papers_figures(monkeypatch):
     assert "the same: True\n" in said
     first, second = map(float, re.search("nats at the end: (.*) and (.*)", said).groups())
     assert np.log(12) / 2 - .1 < first < 1.6 and second < .3
+
+
+def test_pretraining_on_own_text(monkeypatch, tmp_path):
+    outputs = run_in(tmp_path, monkeypatch, "pretrain_tiny", ("head -n 8000", "head -n 3000"),
+                     ("--train_steps=1000", "--train_steps=20 --warmup_steps=2"),
+                     ("--log_steps=100", "--log_steps=10"))
+    assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in printed(outputs)
+    assert len(re.findall(r"^0\.\d{4}  Return the .* of the object\.$", printed(outputs),
+                          re.MULTILINE)) == 3
+
+
+def test_a_spreadsheet(monkeypatch, tmp_path):
+    outputs = run_in(tmp_path, monkeypatch, "spreadsheet", ("--epochs=8", "--epochs=1"))
+    assert "majority class" in printed(outputs) and "(46 rows)" in printed(outputs)
+    assert re.search(r"^\w+ +\d\.\d\d  Give the logger a handler", printed(outputs), re.MULTILINE)
+    assert "row\tid\terror\tgold\tpredicted" in printed(outputs)
+
+
+def run_in(folder, monkeypatch, name, *changes):
+    """The outputs of a notebook of examples/, with changes of its commands."""
+    monkeypatch.chdir(folder)
+    text = (ROOT / "examples" / (name + ".ipynb")).read_text(encoding="utf-8")
+    for before, after in changes:
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return [output for outputs in notebooks.run(json.loads(text)) for output in outputs]
 
 
 def test_a_notebook_as_a_page():

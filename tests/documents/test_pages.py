@@ -5,6 +5,9 @@ import re
 from helpers import command_lines
 from helpers.paths import ROOT
 
+import xlnet
+from xlnet.serving.model import Model
+
 _LINK = re.compile(r"(?<!`)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^( *)(```+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
 PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
@@ -47,7 +50,8 @@ def test_flags_that_the_documents_name_are_there():
     others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
               "full", "help", "helpfull", "config", "huggingface", "works",
               "signal", "requeue", "open", "job", "time", "nodes", "ntasks",    # of SLURM
-              "preload", "url", "dask_client_address", "map"}
+              "preload", "url", "dask_client_address", "map", "pipeline", "strict",
+              "xla_gpu_dot_merger_threshold_mb", "xla_gpu_enable_triton_gemm"}
     for file in command_lines.all_files():
         for program in file.programs:
             others.update(program.settings, *(
@@ -56,6 +60,17 @@ def test_flags_that_the_documents_name_are_there():
              for flag in re.findall(r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8"))
              if flag not in others}
     assert not named
+
+
+def test_methods_that_newcomers_are_led_to_are_there():
+    """In the right column: of a loaded model, or of the library."""
+    page = (ROOT / "docs" / "how_to" / "come_from.md").read_text(encoding="utf-8")
+    ours = "\n".join(re.findall(r"^\| .* \| (.*) \|$", page, re.MULTILINE))
+    named = re.findall(r"\b(model|xlnet)\.(\w+)", ours)
+    assert len(named) > 15
+    missing = {name for of, name in named
+               if not hasattr(Model if of == "model" else xlnet, name)}
+    assert not missing
 
 
 def test_the_stops_of_the_code_map_are_there():

@@ -19,7 +19,7 @@ from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet import lock
 from xlnet.engine import progress, trainer
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -41,13 +41,13 @@ def graphs():
 @pytest.fixture(scope="module")
 def whole(place, run):
     """An uninterrupted run in `whole`: for each evaluation its session, the graphs alive."""
-    seen, infer = [], Answering.__call__
+    seen, infer = [], Predictor.__call__
 
     def watched(self, path, prefix):
         yield from infer(self, path, prefix)
         seen.append((self._session, len(self._session.graph.get_operations()), graphs()))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Answering, "__call__", watched)
+        patched.setattr(Predictor, "__call__", watched)
         done = train(place, "whole", **run)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("held out: step") == 4
@@ -164,7 +164,7 @@ def test_a_second_run_in_the_directory_is_refused(place, run, whole):
 
 def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
     """That of step 2, behind its first batch; made up later, though one checkpoint is kept."""
-    answered, one_by_one = [], Answering._side_by_side
+    answered, one_by_one = [], Predictor._side_by_side
 
     def signalled(self):
         for batch in one_by_one(self):
@@ -173,7 +173,7 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
             if (place / "cut" / "model.ckpt-2.index").exists():
                 os.kill(os.getpid(), signal.SIGTERM)
     with monkeypatch.context() as patched:
-        patched.setattr(Answering, "_side_by_side", signalled)
+        patched.setattr(Predictor, "_side_by_side", signalled)
         done = train(place, "cut", **dict(run, max_save=1))
     assert done.returncode == 0, done.stderr
     batches = len(answered) - 1     # of the evaluation of step 0

@@ -63,6 +63,10 @@ def test_the_best_checkpoint_is_complete(place, selected):
     assert names == {"model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best,
                      "checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
                      "task.json"}
+    tried = json.loads((place.directory / "model" / "examples.json").read_text())["text"]
+    rows = [json.loads(line)["text"] for line in
+            (place.directory / "all.jsonl").read_text().splitlines()]
+    assert 1 <= len(tried) <= 3 and all(row["text_a"] in rows for row in tried)
     whole = weights(place.path("model", "model.ckpt-%d" % best))
     exported = weights(place.path("model", "best"))
     assert set(exported) == {name for name in whole if "Adam" not in name} < set(whole)

@@ -11,7 +11,7 @@ from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 
@@ -59,12 +59,12 @@ def test_three_devices_answer_as_one(place, how):
 @pytest.mark.slow
 def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     """And give what one device gives for the same checkpoints."""
-    used, side_by_side = [], Answering._side_by_side
+    used, side_by_side = [], Predictor._side_by_side
 
     def watched(self):
         used.append([copy["values"].device[-5:] for copy in self._copies])
         return side_by_side(self)
-    monkeypatch.setattr(Answering, "_side_by_side", watched)
+    monkeypatch.setattr(Predictor, "_side_by_side", watched)
     flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3,
                       dev_file=place.path("all.jsonl"))
     place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1,
@@ -123,7 +123,7 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
-    answering = Answering(two_at_a_time(counts), [make_batches], devices)
+    answering = Predictor(two_at_a_time(counts), [make_batches], devices)
     for rows, value in ((7, 2), (3, 5), (7, 2)):        # other files, other checkpoints
         counts.clear()
         batches = [batch for _, batch in answering(str(rows), make_checkpoint(tmp_path, value))]
@@ -140,12 +140,12 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     """The answers wait for each other, so that they come only where two are computed at once."""
     counts, devices = [], connect(DeviceSettings(device="cpu"))
-    if devices.answered_at_once != 2:
+    if devices.parallel_batches != 2:
         pytest.skip("one core: nothing runs side by side")
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
-    answering = Answering(two_at_a_time(counts), [make_batches], devices, at_once=2)
+    answering = Predictor(two_at_a_time(counts), [make_batches], devices, at_once=2)
     batches = [batch for _, batch in answering("8", make_checkpoint(tmp_path, 3))]
     assert counts == [2, 2, 2, 2]
     assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(range(8))
@@ -155,4 +155,4 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
     monkeypatch.setattr("xlnet.cores.available", lambda: 2)
     connected = connect(DeviceSettings(device="cpu", **devices))
-    assert connected.answered_at_once == at_once
+    assert connected.parallel_batches == at_once

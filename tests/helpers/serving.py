@@ -6,16 +6,64 @@ import json
 import threading
 import time
 
-from xlnet.serving.server import http_server
+import pytest
+
+for package in ("starlette", "uvicorn", "prometheus_client"):
+    pytest.importorskip(package, reason="the server needs pip install '.[serve]'")
+
+from xlnet.errors import UserError  # noqa: E402
+from xlnet.serving.server import http_server  # noqa: E402
+from xlnet.serving.server.model_directory import Call  # noqa: E402
+
+
+class Echo:
+    """Answers with the text and its length. No model: the subject is the server."""
+    version, default, path, budget = "1", "text", "m", 100
+    about, labels, verb, examples, n_layer, n_head = "an echo", None, "classify", {}, 1, 1
+    names = ["text", "choices", "generate"]
+
+    def __init__(self):
+        self.asked = []                         # (signature, number of rows) of each batch
+
+    def inputs(self, signature):
+        if signature not in self.names:
+            raise UserError("no signature '%s'" % signature)
+        return {"choices": {"choices": 2, "text_a": None}, "generate": {"prompt": None}}.get(
+            signature, {"text_a": None})
+
+    def signature_def(self):
+        return {name: {"inputs": {}} for name in self.names}
+
+    def call(self, signature, parameters):
+        self.inputs(signature)
+        return Call(signature, json.dumps(parameters))
+
+    def rows(self, signature, rows):
+        return rows if isinstance(rows[0], dict) else [{"text_a": row} for row in rows]
+
+    def size(self, row):
+        return 1
+
+    def cost(self, call, rows, budget):
+        return 49 if call.signature == "generate" else None
+
+    def run(self, call, rows):
+        self.asked.append((call.signature, len(rows)))
+        return [{"text": row["text_a"], "size": len(row["text_a"])} for row in rows]
+
+    def stream(self, call, row):
+        for number in range(row["parts"]):
+            yield {"number": 0, "text": str(number)}
 
 
 @contextlib.contextmanager
 def running(model, name, limits=None, host="127.0.0.1", hosts=()):
     """A server that answers until the end of the block."""
-    server = http_server.Server(model, name, (host, 0), limits, hosts)
+    server = http_server.Server(model, name, http_server.bind(host, 0), limits, hosts)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
+        wait_until(lambda: server._uvicorn.started)
         yield server
     finally:
         server.stop()

@@ -300,20 +300,6 @@ def _read_model(folder):
                           if not str(value).startswith(str(folder))}]
 
 
-def _make_saved(folder, version):
-    from xlnet.serving.export import exporter
-    _make_model(folder, version)
-    exporter.export(str(folder / "model"), str(folder / "served"), names=["ids"])
-    shutil.rmtree(folder / "model")
-
-
-def _read_saved(folder):
-    from xlnet.serving.server import saved_model
-    model = saved_model.SavedModel(str(folder / "served"))
-    row = {name: [4 * (name == "input_ids")] * 8 for name in model.inputs("ids")}
-    return model.run("ids", saved_model.arrays(model.inputs("ids"), [row]))
-
-
 def _make_theirs(folder, version):
     source = GOLDEN / "hf" / ("sequence_classification" if not version else "lm")
     for name in ("config.json", "model.safetensors"):
@@ -356,9 +342,6 @@ SUBJECTS = (
             is_native=True),
     Subject("model directory", _make_model, _read_model, ("model/*.json", "model/checkpoint"),
             False, needs_tensorflow=True),
-    Subject("SavedModel", _make_saved, _read_saved, ("served/1/saved_model.pb",
-                                                     "served/1/variables/*"),
-            True, is_native=True, needs_tensorflow=True),
     Subject("Hugging Face's folder", _make_theirs, _read_theirs,
             ("config.json", "model.safetensors"), False),
 )

@@ -86,9 +86,9 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
 
 
 @pytest.mark.parametrize("changes, said", [
-    (dict(kind="ordinal"), "kind is 'ordinal', expected one of spans, tagging"),
+    (dict(kind="leveled"), "of task type leveled, which is not installed.*spans, tagging"),
     (dict(labels=[]), "labels is .*, expected a list of names"),
-    (dict(kind=["spans"]), "is not as a program of ours writes it: TypeError: unhashable"),
+    (dict(kind=["spans"]), r"of task type \['spans'\], which is not installed"),
     (dict(settings=[1]), "is not as a program of ours writes it: TypeError"),
     (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
     (dict(settings=dict(task_name="custom", max_seq_length="many")),

@@ -91,7 +91,7 @@ def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
 
     def unreachable(path):
         raise tf2.errors.FailedPreconditionError(None, None, "Could not resolve host\n  when ...")
-    with pytest.raises(UserError, match="record_info_dir: no manifest.json in ram://absent, nor"):
+    with pytest.raises(UserError, match="record_info_dir: no manifest.json in ram://absent; make"):
         Manifest.read("ram://absent")
     monkeypatch.setattr(tf2.io.gfile, "exists", unreachable)
     with pytest.raises(OSError, match="Could not resolve host: 'ram://absent/manifest.json'$"):

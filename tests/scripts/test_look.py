@@ -78,7 +78,7 @@ def test_a_picture_and_a_page(runs, tmp_path):
 @pytest.mark.parametrize("flags, message", [
     (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
     (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
-    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces")])
+    (["--text=" + 513 * "the ", "--png=a.png"], "text: 513 pieces")])
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("plot attention", *flags)
     assert done.returncode == 1 and message in done.stderr

@@ -4,6 +4,7 @@ import collections
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from helpers.paths import ROOT
 
 from xlnet.errors import UserError
 
+SHA256 = "0b5c19437315c0fafe54008f111209f7c161515fa8e6cc8a0d2e56937bfc8ff6"
 SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
 
 
@@ -42,6 +44,15 @@ def read_documents(path):
 
 def read_rows(path):
     return [line.split("\t") for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+
+
+def test_the_sample_is_the_same_everywhere(sample):
+    """Its texts do not depend on the Python that writes them; the licence is with them."""
+    digest = hashlib.sha256()
+    for path in sorted(sample.rglob("*.t*")):
+        digest.update(path.read_bytes())
+    assert digest.hexdigest() == SHA256
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE" in (sample / "LICENSE.txt").read_text()
 
 
 def test_pretraining_text_is_prose_in_documents(sample):
@@ -154,8 +165,10 @@ def test_the_main_job(stages, tmp_path, capsys):
         "data_utils.py", "train_gpu.py", "run_classifier.py", "run_classifier.py"]
     table = json.loads((tmp_path / "run" / "results.json").read_text())
     printed = capsys.readouterr().out
-    assert all("\n%s  " % name in printed and "  %s\n" % value in printed
-               for name, value in table.items())
+    for name, value in table.items():
+        assert re.search("^%s +%s( |$)" % (re.escape(name), re.escape(value)), printed,
+                         re.MULTILINE), name
+    assert set(run_sample.EXPECTED) - set(table) == {"held-out perplexity, step 2000"}
     # Two steps of training have hardly moved it away from guessing one of a thousand pieces.
     assert 800 < float(table["held-out perplexity, step 2"]) < 2500
     assert float(table["held-out perplexity, unigram frequencies"]) < 500
@@ -203,6 +216,25 @@ def test_the_shell_script_starts_the_main_job(clone):
     assert (done.returncode, done.stderr) == (0, "")        # all was there, nothing is installed
     assert "run_sample.py: where to, and how long" in done.stdout
     assert "--pretrain_steps" in done.stdout
+
+
+def test_setup_makes_the_library_known_everywhere(clone, tmp_path_factory):
+    """The command, and `import xlnet` in the environment's Python."""
+    site, elsewhere = clone / ".venv/lib/python3/site-packages", tmp_path_factory.mktemp("a b")
+    site.mkdir(parents=True)
+    subprocess.run(["bash", str(clone / "scripts" / "setup.sh")], check=True)
+    assert (site / "xlnet.pth").read_text() == "%s\n" % clone
+    done = subprocess.run([clone / ".venv/bin/xlnet", "--version"], cwd=elsewhere, text=True,
+                          capture_output=True, env=dict(os.environ, PYTHONPATH=clone))
+    assert (done.returncode, done.stderr, done.stdout[:6]) == (0, "", "xlnet ")
+
+
+@pytest.mark.parametrize("words", (["train_gpu.py", "--help"], ["-m", "xlnet", "fill"]))
+def test_a_program_without_the_environment_ends_in_one_line(words):
+    done = subprocess.run([sys.executable, "-S", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stdout
+    assert "has no absl, numpy, sentencepiece, tensorflow: in the clone, run" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def setup(clone, tmp_path, versions, **environment):

@@ -24,13 +24,14 @@ def blocks(text):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, model_of):
+def place(tmp_path, monkeypatch, model_of, permuted):
     """A working directory with the models that the page speaks of."""
     for name, kind in MODELS.items():
         shutil.copytree(model_of(kind), tmp_path / "model" / name)
     make_model(tmp_path / "model" / "news", "classification", text_b_column=None,
                labels=["asyncio", "email", "logging"])
     shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
+    shutil.copytree(permuted.folder, tmp_path / "sample_run" / "pretrained")
     released = tmp_path / "released"
     shutil.copytree(tmp_path / "model" / "news", released)
     for path in released.glob("model.ckpt-1.*"):
@@ -56,6 +57,9 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     assert len(loaded) == 10 and said.count("\n") > 15
     short, = [block for block in blocks(README) if "model.classify" in block]
     exec(compile(short, "README.md", "exec"), {})
+    filled, label = capsys.readouterr().out.splitlines()
+    assert "An exception is" in filled and "___" not in filled
+    assert label in ("asyncio", "email", "logging")
     for model in loaded:
         model.close()
     assert len(pathlib.Path("vectors.jsonl").read_text().splitlines()) == 2

@@ -23,7 +23,6 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory import model_files
 from xlnet.serving import session
 from xlnet.serving.export import exporter, signatures
-from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row
@@ -167,9 +166,9 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
     told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
-    model = saved_model.SavedModel(saved)
-    found, = model.run("ids", saved_model.arrays(model.inputs("ids"), asked["instances"]))
-    assert told == pytest.approx(found, rel=1e-4)
+    found, = ask(saved, ("ids", {name: np.array([row[name] for row in asked["instances"]])
+                                 for name in asked["instances"][0]}))
+    assert told == pytest.approx(found["score"][0], rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ("tagging", "spans"))

@@ -1,6 +1,7 @@
 """Fillings and their probabilities are those of the product of conditionals, by brute force."""
 
 import itertools
+import json
 import logging
 import threading
 
@@ -130,7 +131,7 @@ def test_a_number_of_orders_that_is_too_large_to_write(caplog):
 
 @pytest.mark.parametrize("text, settings, message", [
     ("no blank here", {}, "no blank ___ in 'no blank here'"),
-    ("the [MASK] sat", {}, "write ___ for .MASK., or give --blank="),
+    ("the [MASK] sat", {}, "write ___ for .MASK., or set blank to"),
     ("___ ___", {}, "nothing but blanks"),
     (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
     (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
@@ -144,11 +145,39 @@ def test_a_number_of_orders_that_is_too_large_to_write(caplog):
     (TEXT, dict(context=10 ** 30), "context is 10+, expected"),
     (TEXT, dict(blank=" "), "blank is ' ', expected"),
     ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
+    (TEXT, dict(blank="x" * 1001), "blank is 'x+.*of at most 1000 characters"),
+    (TEXT, dict(seed=1 << 64), "seed is"),
+    (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
+    ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
+    ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])
 def test_wrong_input_is_named(permuted, text, settings, message):
     with pytest.raises(UserError, match=message):
         fill(permuted, text, **settings)
+
+
+@pytest.mark.parametrize("order", ["left_to_right", "right_to_left", "all"])
+def test_given_words_have_the_probability_that_a_search_finds(permuted, order):
+    """Words of one and of several pieces, the likeliest first."""
+    text = "the ___ sat on the mat"
+    found = [one for pieces in "12" for one in fill(
+        permuted, text, pieces=pieces, order=order, top=30, beams=3000)]
+    found = [one for one in found if one.pieces[0] == tuple(map(    # not "a" + "b" for "ab"
+        permuted.tokenizer.id_to_piece, permuted.tokenizer.encode_words(one.words, [True])[0]))]
+    words = [one.words[0] for one in found]
+    assert {len(one.pieces[0]) for one in found} == {1, 2}
+    again = fill(permuted, text, order=order, top=50, beams=50,
+                 targets=json.dumps(list(reversed(words))))
+    expected = {one.words: one for one in found if one.words[0] in words}
+    assert len(again) == len(set(words))
+    for one in again:
+        assert one.pieces == expected[one.words].pieces and one.text == text.replace(
+            "___", one.words[0])
+        assert one.log_probability == pytest.approx(
+            expected[one.words].log_probability, rel=1e-4)
+    assert again == sorted(again, key=lambda one: -one.log_probability)
+    assert fill(permuted, text, order=order, top=3, targets=words[0])[0].words == (words[0],)
 
 
 @pytest.mark.parametrize("order", ["left_to_right", "all"])

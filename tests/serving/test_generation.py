@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import json
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.serving import generation, sampling
-from xlnet.serving.settings import GenerationSettings, stop_texts
+from xlnet.serving.settings import GenerationSettings, generation_settings, stop_texts
 
 PROMPT = "the cat sat on"
 
@@ -301,3 +302,80 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(UserError, match=message):
         GenerationSettings(**settings).check()
+
+
+# ---- names and settings of other libraries
+
+def test_names_of_other_libraries():
+    def made(**values):
+        return generation_settings(values, "generate")
+    assert made(max_new_tokens=7, min_new_tokens=2, num_return_sequences=3) == GenerationSettings(
+        max_tokens=7, min_tokens=2, samples=3)
+    assert made(num_beams=3) == GenerationSettings(method="beam", beams=3)
+    assert made(num_beams=1, do_sample=False) == GenerationSettings(method="greedy")
+    assert made(do_sample=True, num_beams=1) == GenerationSettings(method="sample") == made()
+    assert made(do_sample=False, num_beams=3, num_return_sequences=2) == GenerationSettings(
+        method="beam", beams=3, samples=2)
+    for values, said in (
+            (dict(do_sample=True, num_beams=2), "do_sample samples and num_beams searches"),
+            (dict(do_sample=1), "do_sample is 1, expected True or False"),
+            (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
+            (dict(num_beams="2"), "beams is '2'"),
+            (dict(min_tokens=5, max_tokens=4), "min_tokens is 5, expected at most max_tokens, 4")):
+        with pytest.raises(UserError, match=said):
+            made(**values)
+
+
+@pytest.mark.parametrize("method", ["sample", "greedy", "beam"])
+def test_no_document_ends_before_so_many_tokens(method):
+    ends = Bigrams(_NOWHERE, _NOWHERE, [.9, 0, .1, 0, 0], _NOWHERE, _NOWHERE)
+    for least in range(4):
+        one, = written(ends, "a", method=method, beams=1, top_k=1, max_tokens=9, min_tokens=least)
+        assert (one.text, one.ended) == (" a" * least, "document")
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_repetition_is_penalized_as_a_factor_of_log_probabilities(method):
+    """Of b 0.5, which is there already, and c 0.3: log 0.5 x 2 is below log 0.3, x 1.5 is not. The
+    log probability of the text is that of the model."""
+    table = Bigrams(_NOWHERE, _NOWHERE, [0, 0, .2, .5, .3], [0, 0, 0, .5, .5], _NOWHERE)
+    for penalty, text, probability in ((1., " b", .5), (1.5, " b", .5), (2., " c", .3)):
+        one, = written(table, "b a", method=method, beams=1, max_tokens=1,
+                       repetition_penalty=penalty)
+        assert one.text == text and math.exp(one.log_probability) == pytest.approx(probability)
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam"])
+def test_no_ngram_occurs_twice(method):
+    """After a comes b at 0.6, c at 0.4; after b and c comes a."""
+    table = Bigrams(_NOWHERE, _NOWHERE, [.01, 0, 0, .59, .4], [.01, 0, .99, 0, 0],
+                    [.01, 0, .99, 0, 0])
+    for size, text in ((0, " b a b a b a"), (2, " b a c a"), (1, " b")):
+        one, = written(table, "a", method=method, beams=1, max_tokens=6, no_repeat_ngram_size=size)
+        assert one.text == text
+    one, = written(table, "a b a", method=method, beams=1, max_tokens=1, no_repeat_ngram_size=2)
+    assert one.text == " c"                         # those of the prompt count
+
+
+def test_a_part_has_the_probability_of_its_token():
+    table = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 1, 0, 0], _NOWHERE)
+    parts = parts_of(table, "a", method="greedy", max_tokens=2)
+    assert [part.probability for part in parts] == pytest.approx([0.6, 1])
+    assert parts_of(table, "a", method="beam", max_tokens=2)[0].probability is None
+
+
+def test_a_long_stop_text_costs_no_more_than_a_short_one():
+    """A request with one of a million characters kept a core busy for hours."""
+    class Watched(str):
+        sizes = 0
+
+        def __getitem__(self, key):
+            Watched.sizes += 1
+            return super().__getitem__(key)
+    made = Bigrams(*[_NOWHERE] * 2, *[[0, 0, 1, 0, 0]] * 3)
+    text = generation._Text(generation._Pieces(made), (Watched(" a" * 500 + "b"),))
+    assert "".join(text.add(2) for _ in range(5)) == "" and Watched.sizes <= 2 + 4 + 6 + 8 + 10
+    for stop, said in (("x" * 1001, "at most 64 texts of at most 1000 characters"),
+                       (json.dumps(["x"] * 65), "at most 64 texts of at most 1000 characters")):
+        with pytest.raises(UserError, match=said):
+            GenerationSettings(stop=stop).check()

@@ -304,7 +304,7 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):
     np.testing.assert_allclose(first[:5], model.vectors(
         ["kamat " * n for n in range(1, 6)], layers=0, normalize=True), atol=1e-6)
     results = model.pipe(endless())
-    with pytest.raises(xlnet.UserError, match="text 37: column 'text_a' is empty"):
+    with pytest.raises(xlnet.UserError, match="text 37: the text is empty"):
         list(results)
     results = model.pipe(endless(), errors="return")
     found = [next(results) for _ in range(39)]
@@ -375,6 +375,15 @@ def test_threads_get_the_answers_of_one(kept):
             np.testing.assert_array_equal(one, other)
 
 
+def test_texts_and_pairs_as_dicts(kept):
+    model = kept("classification").model
+    asked = {"text": "kamat", "text_pair": "telok"}
+    assert model.classify(asked) == model.classify(("kamat", "telok"))
+    assert model.classify([asked, ("a", "b")]) == model.classify([("kamat", "telok"), ("a", "b")])
+    np.testing.assert_array_equal(model.vectors([asked, {"text": "a", "text_pair": None}]),
+                                  model.vectors([("kamat", "telok"), "a"]))
+
+
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
@@ -385,7 +394,7 @@ def test_a_model_says_what_it_cannot(kept):
             (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
                                        "method is classify"),
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
-            (lambda: model.classify(["a", " "]), "text 1: column 'text_a' is empty"),
+            (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
             (lambda: model.classify(3), "text 0: found int, expected a text: str"),
             (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
             (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
@@ -403,8 +412,17 @@ def test_a_model_says_what_it_cannot(kept):
             (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
             (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
             (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
-            (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: column "
-                                                                  "'document' is empty"),
+            (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: the "
+                                                                  "second text is empty"),
+            (lambda: kept("classification").model.classify(("a", "b"), threshold=.3),
+             "threshold: the task custom has 3 labels, of which the likeliest one is predicted, "
+             "for which there is no threshold"),
+            (lambda: kept("regression").model.predict("a", threshold=.3), "threshold: the task "
+             "custom has no labels, for which there is no threshold"),
+            (lambda: model.classify({"text": "a", "pair": "b"}), "text 0: found a dict with text, "
+             "pair, expected text, and text_pair of a pair"),
+            (lambda: model.classify({"text": "a", "text_pair": "b"}), "text 0: expected one text, "
+                                                                      "not a pair"),
             (lambda: kept("spans").model.predict("a"), "text 0: found 'a', expected (question, "
                                                        "context)"),
             (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),

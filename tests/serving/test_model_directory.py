@@ -4,27 +4,24 @@ import concurrent.futures
 import http.client
 import json
 import re
+import shutil
 import threading
 
 import numpy as np
 import pytest
-from helpers.models import CONFIG, make_model
+import tensorflow.compat.v1 as tf
+from helpers.models import CONFIG
 from helpers.serving import ask, running, wait_until
 
+import xlnet
 from xlnet.errors import UserError
-from xlnet.serving.export import exporter
-from xlnet.serving.server import saved_model
-from xlnet.serving.server.model_directory import ModelDirectory
-from xlnet.serving.server.saved_model import SavedModel
+from xlnet.network import modeling
+from xlnet.serving.server.model_directory import ServedModel
 from xlnet.serving.settings import LimitSettings
 from xlnet.settings.devices import DeviceSettings
+from xlnet.tasks.output import results
 
 pytestmark = pytest.mark.slow
-
-try:
-    import tensorflow_text
-except ImportError:
-    tensorflow_text = None
 
 BUDGET = 32 * 512 ** 2
 LONG = "kamat telok rokmi mitel dakar nokla laskit solkat " * 12
@@ -40,47 +37,90 @@ ROWS = {
 
 
 def opened(path, **given):
-    return ModelDirectory(str(path), BUDGET, DeviceSettings(device="cpu"), **given)
+    return ServedModel(str(path), BUDGET, DeviceSettings(device="cpu"), **given)
 
 
 def answers(model, rows, signature=None, **parameters):
     signature = signature or model.default
-    return model.run(model.call(signature, parameters),
-                     saved_model.arrays(model.inputs(signature), rows))
+    return model.run(model.call(signature, parameters), model.rows(signature, rows))
 
 
-def close_to(found):
-    """`found` with its numbers as they may differ: the graph pads to other lengths."""
-    if isinstance(found, dict):
-        return {name: close_to(value) for name, value in found.items()}
-    is_number = isinstance((found or [None])[0] if isinstance(found, list) else found, float)
-    return pytest.approx(found, rel=1e-4, abs=1e-5) if is_number else found
-
-
-def without_padding(answer):
-    """An export pads lists to those of the batch: "", -1 and 0 where there are fewer."""
-    if not isinstance(answer, dict):
-        return answer
-    count = {name: sum(1 for each in answer[of] if each) for names, of in (
-        (("words", "tags"), "words"), (("texts", "probabilities"), "texts"),
-        (("entity_labels", "entity_starts", "entity_ends"), "entity_labels"))
-        if of in answer for name in names}
-    return {name: value[:count[name]] if name in count else value for name, value in answer.items()}
-
-
-@pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
-@pytest.mark.parametrize("kind", [kind for kind in ROWS if kind not in ("tagging", "spans")])
-def test_it_answers_as_its_export(quick_start, tmp_path, kind):
-    path = make_model(tmp_path / "model", kind, max_seq_length=40)
-    exported = SavedModel(exporter.export(path, str(tmp_path / "e"), names=["text"]))
+@pytest.mark.parametrize("kind", ROWS)
+def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
+    path, rows = model_of(kind), ROWS[kind]
     model = opened(path)
-    assert model.default == exported.default == "text" and model.labels == exported.labels
-    assert {name: each[1:] for name, each in model.inputs("text").items()} == {
-        name: each[1:] for name, each in exported.inputs("text").items()}
-    found, expected = answers(model, ROWS[kind]), answers(exported, ROWS[kind])
-    assert found == [close_to(without_padding(one)) for one in expected]
+    assert model.default == "text" and model.version == "1"
+    found = answers(model, rows)
+    rows = [row if isinstance(row, dict) else {"text_a": row} for row in rows]
+    with xlnet.load(path, device="cpu") as other:
+        assert model.labels == (list(other.labels) if other.labels else None)
+        if kind == "ranking":
+            expected = [other.rank(row["text_a"], [row["text_b"]])[0].score for row in rows]
+        else:
+            items = [[row[name] for name in ("question", "context", "text_a", "choices", "text_b")
+                      if name in row] for row in rows]
+            expected = [results.served(one, other.labels) for one in other.predict(
+                [tuple(item) if len(item) > 1 else item[0] for item in items])]
+    for one, its in zip(found, expected):
+        for ours, theirs in ([(one, its)] if isinstance(its, float) else [
+                (one[name], value) for name, value in its.items()]):
+            is_number = isinstance(theirs, float) or isinstance(theirs, list) and theirs \
+                and isinstance(theirs[0], float)
+            assert ours == (pytest.approx(theirs, rel=1e-5, abs=1e-6) if is_number else theirs)
     for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):
         assert len(number.replace(".", "").lstrip("0")) <= 9        # the digits of float32
+    model.close()
+
+
+def test_an_export_is_for_tensorflow_serving(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"x")
+    with pytest.raises(UserError, match="is a SavedModel, which TensorFlow Serving serves"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("rows, said", [
+    ([1], "row 0 is int, expected an object with choices, text_a, text_b"),
+    ([{"text": "a"}], "row 0 has text, expected choices, text_a, text_b"),
+    ([dict(text_a="a", text_b="b", choices=["b"])], "row 0: 'choices' has 1 values, expected 3"),
+    ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "'choices' is not a list of texts"),
+    ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "row 0: 'text_a' is not text"),
+    ([dict(text_a="\ud800", text_b="b", choices=["b"] * 3)], "'text_a' has half a character")])
+def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
+    model = opened(model_of("multiple_choice"))
+    with pytest.raises(UserError, match=said):
+        model.rows("text", rows)
+    with pytest.raises(UserError, match=r"no signature 'no' \(there are text, vectors\)"):
+        model.call("no", {})
+    with pytest.raises(UserError, match="takes no parameters, found top"):
+        model.call("text", {"top": 3})
+    assert model.call("serving_default", {}) == model.call("text", {})
+    model.close()
+
+
+def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
+    path = shutil.copytree(model_of("classification"), tmp_path / "model")
+    rows = [{"text_a": "kamat", "text_b": "telok"}]
+    (path / "examples.json").write_text(json.dumps({"text": rows}))
+    model = opened(path)
+    assert model.examples == {"text": rows, "vectors": [{"text_a": "kamat"}]}
+    model.close()
+    (path / "examples.json").write_text('{"text": ["kamat"]}')
+    with pytest.raises(UserError, match="examples.json: text: row 0 is str, expected an object"):
+        opened(path)
+    (tmp_path / "outside.json").write_text("{}")
+    (path / "examples.json").unlink()
+    (path / "examples.json").symlink_to(tmp_path / "outside.json")
+    with pytest.raises(UserError, match="outside of the model's directory"):
+        opened(path)
+
+
+def test_a_long_text_is_no_part_of_a_batch(quick_start, model_of):
+    """Its windows would keep the batches waiting."""
+    model = opened(model_of("spans"))                       # of 32 tokens
+    short, long = ({"question": "ka", "context": "telok " * count} for count in (5, 200))
+    call = model.call("text", {})
+    assert (model.size(short), model.size(long)) == (1, 1 + 1202 // 128)
+    assert model.cost(call, [short], 9) is None and model.cost(call, [short, long], 9) == 9
     model.close()
 
 
@@ -91,7 +131,7 @@ def test_a_text_longer_than_its_windows(quick_start, model_of):
     assert isinstance(short, float) and isinstance(long, float) and short != long
     assert np.shape(answers(model, ["kamat"], "vectors")) == (1, CONFIG.d_model)
     good, bad = answers(model, ["kamat", " "])
-    assert good == pytest.approx(short) and str(bad).startswith("column")
+    assert good == pytest.approx(short) and str(bad) == "the text is empty"
     model.close()
 
 
@@ -103,8 +143,8 @@ def language_model(permuted):
 
 
 def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
-    assert language_model.names == ["fill", "generate", "vectors"]
-    assert language_model.about == "A pretrained XLNet: fill, generate, vectors"
+    assert language_model.names == ["fill", "generate", "attention", "vectors"]
+    assert language_model.about == "A pretrained language model"
     filled, = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
     assert len(filled["texts"]) == 2 and len(filled["words"][0]) == 1
     assert filled["probabilities"] == sorted(filled["probabilities"], reverse=True)
@@ -112,7 +152,7 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
              for _ in range(2)]
     assert again[0] == again[1] and again[0][0]["ended"] == ["length"]
     other = opened(causal.folder)
-    assert other.names == ["generate", "vectors"]
+    assert other.names == ["generate", "attention", "vectors"]
     other.close()
 
 
@@ -121,6 +161,11 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
     (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
     (dict(stop=["a", 3]), "stop is .*expected texts"), (dict(stop={}), "stop is"),
     (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000"),
+    (dict(stop="x" * 1001), "at most 64 texts of at most 1000 characters"),
+    (dict(stop=["x"] * 65), "at most 64 texts of at most 1000 characters"),
+    (dict(seed=1 << 64), "seed is"), (dict(top_k=1 << 40), "top_k is"),
+    (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
+    (dict(num_beams=2, do_sample=True), "do_sample samples and num_beams searches"),
     (dict(samples=300), "samples is 300, expected at most 256"), (dict(beams=300), "beams is 300")])
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
@@ -133,25 +178,45 @@ def test_texts_that_end_generation(language_model, as_given):
     text, = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
     stops = [text[9], text[6]]
     call = language_model.call("generate", dict(asked, stop=as_given(stops)))
-    arrays = saved_model.arrays(language_model.inputs("generate"), ["the cat"])
-    found, = language_model.run(call, arrays)
+    row = {"prompt": "the cat"}
+    found, = language_model.run(call, [row])
     assert found["ended"] == ["stop"] and found["texts"] == [text[:min(map(text.find, stops))]]
-    parts = list(language_model.stream(call, arrays))
+    parts = list(language_model.stream(call, row))
     assert "".join(part["text"] for part in parts) == found["texts"][0]
 
 
 @pytest.mark.parametrize("signature, text, parameters, expected", [
-    ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5), 23 * 5 ** .5),
-    ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5), 82 * 5 ** .5),
-    ("generate", "the cat " * 100, dict(context=20, samples=4), 40),
-    ("generate", "", dict(max_tokens=9, samples=4), 18),
-    ("generate", "", dict(max_tokens=9, method="beam", beams=9), 27), ("vectors", "a", {}, 0)])
+    ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5, top=1), 23 ** 2 * 5),
+    ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5, top=1), 82 ** 2 * 5),
+    ("generate", "the cat " * 100, dict(context=20, samples=4), 20 ** 2 * 4),
+    ("generate", "", dict(max_tokens=9, samples=4), 9 ** 2 * 4),
+    ("generate", "", dict(max_tokens=9, method="beam", beams=9), 9 ** 2 * 9),
+    ("attention", "", dict(most_tokens=9), 81), ("vectors", "a", {}, None)])
 def test_what_counts_for_the_budget(language_model, signature, text, parameters, expected):
-    if signature == "fill":
-        parameters = dict(parameters, top=1)
-    arrays = saved_model.arrays(language_model.inputs(signature), [text, text])
-    found = language_model.tokens(language_model.call(signature, parameters), arrays)
-    assert found.tolist() == [np.ceil(expected)] * 2
+    rows = language_model.rows(signature, [text, text])
+    assert language_model.cost(language_model.call(signature, parameters), rows, BUDGET) == expected
+
+
+def test_attention_and_what_each_stream_sees(language_model):
+    """The masks are those of the network for the same order."""
+    found, = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")
+    count = len(found["pieces"])
+    assert found["places"] == [2, 1, 3] and count == 3
+    with tf.Graph().as_default(), tf.Session() as run:
+        mask = run.run(modeling.permutation_mask(
+            tf.constant([found["places"]]), tf.ones([1, count], tf.bool)))[0]
+    np.testing.assert_array_equal(~mask, found["sees"]["query"])
+    np.testing.assert_array_equal(~mask | np.eye(count, dtype=bool), found["sees"]["content"])
+    content = np.array(found["streams"]["content"])             # [k,N,T,T]
+    assert content.shape == (1, language_model.n_head, count, count)
+    np.testing.assert_allclose(content.sum(axis=-1), 1, atol=1e-3)
+    assert (content[:, :, ~np.array(found["sees"]["content"])] == 0).all()
+    for parameters, said in ((dict(order="1,2"), "order names 2 tokens, but the text has 3"),
+                             (dict(layers=[9]), "layers: 9"), (dict(layers=3), "layers is 3"),
+                             (dict(layers=[1] * 5), "expected a list of at most 4"),
+                             (dict(most_tokens=65), "most_tokens is 65, expected at most 64")):
+        with pytest.raises(UserError, match=said):
+            answers(language_model, ["the cat sat"], "attention", **parameters)
 
 
 def test_over_http(language_model):
@@ -160,8 +225,8 @@ def test_over_http(language_model):
                                           "parameters": {"top": 1}})
         assert status == 200 and len(found["predictions"][0]["texts"]) == 1
         status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___ " * 40]})
-        assert status == 413 and "tokens" in found["error"]         # 50 beams of it
-        for row, parameters, said in (("a", {}, "row 1: no blank"), ("a" + " ___" * 9, {
+        assert status == 413 and "tokens with beams=50 takes" in found["error"]
+        for row, parameters, said in (("a", {}, "row 1: no blank ___ in 'a'"), ("a" + " ___" * 9, {
                 "pieces": "3", "order": "all"}, "beams is 50, expected at most 37 for 27 pieces")):
             status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___", row],
                                               "parameters": parameters})
@@ -201,19 +266,18 @@ def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkey
             concurrent.futures.ThreadPoolExecutor() as pool:
         found = [pool.submit(ask, server, body=asked) for _ in range(2)]
         assert begun.wait(20)
-        wait_until(lambda: server._gathering.rows_waiting == 2)
-        server._gathering.answered = float("-inf")
+        wait_until(lambda: server._batching.rows_waiting == 2)
         assert ask(server, "GET", "/health") == (200, "ok\n")
         vector = {"signature_name": "vectors", "instances": ["a"]}
         for short in (vector, {"signature_name": "fill", "instances": ["a ___"]},
                       dict(asked, parameters={"max_tokens": 2})):
             assert ask(server, body=short)[0] == 200
         found.append(pool.submit(ask, server, body=asked))
-        wait_until(lambda: server._gathering.rows_waiting == 3)
+        wait_until(lambda: server._batching.rows_waiting == 3)
         for other in (asked, dict(asked, stream=not stream), vector):
             status, answer = ask(server, body=other)
             assert status == 503 and "3 examples wait already, at most 3 may" in answer["error"]
         assert not any(one.done() for one in found)
         go.set()
         assert [one.result()[0] for one in found] == [200] * 3
-        wait_until(lambda: server._gathering.rows_waiting == 0)
+        wait_until(lambda: server._batching.rows_waiting == 0)

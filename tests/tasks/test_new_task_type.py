@@ -16,7 +16,6 @@ from own_task_type.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
 from xlnet.serving.export import exporter
-from xlnet.serving.server import saved_model
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.regression import RegressionExport
@@ -144,11 +143,12 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     with xlnet.load(str(tmp_path / "model" / "best"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
     pytest.importorskip("tensorflow_text")
-    exported = saved_model.SavedModel(exporter.export(
-        str(tmp_path / "model" / "best"), str(tmp_path / "served")))
-    asked = [dict(text_a=one, text_b=other) for one, other in texts]
-    found = exported.run("text", saved_model.arrays(exported.inputs("text"), asked))
-    np.testing.assert_allclose(found, cosines, atol=2e-6)
+    import tensorflow as tf
+    signature = tf.saved_model.load(exporter.export(
+        str(tmp_path / "model" / "best"), str(tmp_path / "served"))).signatures["text"]
+    found = signature(**{name: tf.constant(list(column)) for name, column in zip(
+        ("text_a", "text_b"), zip(*texts))})
+    np.testing.assert_allclose(found["score"], cosines, atol=2e-6)
     # One line, and the other signature, where the texts are changed.
     described = tmp_path / "model" / "best" / "task.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))

@@ -58,4 +58,5 @@ def test_what_is_held_out():
     task = known.TASKS["ag_news"]
     train, dev = (parsing.read_rows(task, DATA / FOLDERS["ag_news"], split)
                   for split in ("train", "dev"))
-    assert (len(train), len(dev)) == (3800, 200) and not set(train) & set(dev)
+    assert len(train) + len(dev) == 4000 and 150 < len(dev) < 250      # by a hash: not exactly 5 %
+    assert not set(train) & set(dev)

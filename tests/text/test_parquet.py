@@ -92,3 +92,28 @@ def test_bad_rows_are_one_line(settings, tmp_path):
         f.truncate(1000)
     with pytest.raises(UserError, match="^%s: not a complete Parquet file: " % path):
         preparation.make_records(dataclasses.replace(settings, overwrite=True))
+
+
+@pytest.mark.parametrize("compression", ("none", "snappy"))
+def test_a_damaged_page_is_one_line_about_its_file(settings, tmp_path, compression):
+    path = write(tmp_path / "shards" / "a.parquet", compression=compression, use_dictionary=False)
+    place = parquet.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
+    with open(path, "r+b") as f:
+        f.seek(place)
+        f.write(b"\xff" * 60)
+    with pytest.raises(UserError, match="^%s: not a complete Parquet file: " % path):
+        preparation.make_records(settings)
+
+
+def test_text_that_is_not_utf8_is_a_bad_row(settings, tmp_path):
+    path = write(tmp_path / "shards" / "a.parquet", compression="none", use_dictionary=False)
+    with open(path, "rb") as f:
+        content = f.read()
+    place = content.index(TEXTS[9].encode()) + 3
+    with open(path, "wb") as f:
+        f.write(content[:place] + b"\xff" + content[place + 1:])
+    with pytest.raises(UserError, match="^%s: row 10: field 'content' is not UTF-8: byte 0xff at 3"
+                       % path):
+        preparation.make_records(settings)
+    skipped = preparation.make_records(dataclasses.replace(settings, on_error="skip")).manifest
+    assert skipped.skipped == {"not UTF-8": 1} and skipped.documents == len(TEXTS) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -10,6 +11,7 @@ from xlnet import files
 from xlnet.convert import weights
 from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.tokenization.tokenizer import is_text
 
 NAME = "config.json"
 
@@ -49,6 +51,9 @@ CARRIED: Mapping[str, Any] = {
     "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
     "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
 
+# How questions and contexts are cut, which that library's config may have as entries of ours.
+SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
+
 
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -59,7 +64,7 @@ class Model:
       labels: names of the outputs; None: they have none.
       problem: of SEQUENCE: ONE_LABEL, MANY_LABELS or SCORE.
       summary_type, use_summ_proj: as in `ClassifierSettings`.
-      carried: known entries of `CARRIED`.
+      carried: known entries of `CARRIED` and `SPAN_LENGTHS`.
     """
     config: XLNetConfig
     head: str
@@ -94,13 +99,15 @@ def read(path: str) -> Model:
       UserError: the model is not an XLNet, or computes something that cannot be computed here.
     """
     values = files.read_json(path, "config")
+    if not is_text(json.dumps(values, ensure_ascii=False)):
+        raise UserError("%s has half a character: an escape like \\ud800 by itself" % path)
     if values.get("model_type") != "xlnet":
         raise UserError("%s: model_type is %r, expected 'xlnet'" % (path, values.get("model_type")))
     head = _head(values, path)
     model = Model(
         config=_architecture(values, path), head=head, labels=_labels(values, path),
         problem=_problem(values, path) if head == weights.SEQUENCE else ONE_LABEL,
-        carried={name: values[name] for name in CARRIED if name in values})
+        carried={name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values})
     _check_carried(model, path)
     if head in _SUMMED_UP:
         model = dataclasses.replace(model, **_summary(values, path))
@@ -157,7 +164,7 @@ def _problem(values, path):
 def _check_carried(model, path):
     """Raises UserError for an entry that is used here, and is of a wrong type or cannot be computed
     here."""
-    for name in ("clamp_len", "start_n_top", "end_n_top"):
+    for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
         if type(model.carried.get(name, 0)) is not int:
             raise UserError("%s: %s is %r, expected int" % (path, name, model.carried[name]))
     must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
@@ -174,7 +181,7 @@ def _summary(values, path):
     """The fields of `Model` for the vector of a text."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
-    activation = values.get("summary_activation", "tanh")
+    activation = values.get("summary_activation", "tanh") or None       # null or ""
     if summary_type not in ("last", "first", "mean"):
         raise UserError("%s: summary_type is %r, expected last, first or mean"
                         % (path, summary_type))
@@ -216,7 +223,8 @@ def _entries(model):
         "d_head": config.d_head, "ff_activation": _THEIR_ACTIVATION[config.ff_activation],
         "untie_r": config.untie_r, "summary_type": model.summary_type,
         "summary_use_proj": model.use_summ_proj,
-        "summary_activation": "tanh" if model.use_summ_proj else None}
+        # That library refuses null, and takes "" as no function.
+        "summary_activation": "tanh" if model.use_summ_proj else ""}
     if model.head == weights.SEQUENCE and model.problem != ONE_LABEL:
         values["problem_type"] = model.problem
     labels = ("LABEL_0",) if model.problem == SCORE else model.labels

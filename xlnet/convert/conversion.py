@@ -22,6 +22,7 @@ from xlnet.convert import (
 )
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
+from xlnet.model_directory import model_files
 from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME
@@ -77,6 +78,12 @@ def _from_huggingface(source, target, columns, model, tokenizer):
                                                 or tokenizer_files.max_length(source) or _LENGTH)
     with files.new_directory(target) as directory:
         _write_ours(directory, model, ours.weights, tokenizer, description)
+        if description is not None:
+            try:
+                model_files.read(directory)
+            except UserError as e:
+                raise UserError("%s gives a model that cannot be used here: %s" % (
+                    source, str(e).replace(directory, target))) from None
     _say("%s -> %s" % (model.class_name, target), model, ours.weights)
     _note_what_differs(model, tokenizer, source)
     _note_left_over(ours.left_over, source)
@@ -184,6 +191,10 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
+    if model.head == weights.SPANS:
+        _log.warning("note: load it with transformers.%s; AutoModelForQuestionAnswering builds %s, "
+                     "whose output layer begins with random numbers", model.class_name,
+                     config_json.CLASSES[weights.SIMPLE_SPANS])
     _note_pooling(model)
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 

@@ -10,8 +10,15 @@ from xlnet import files
 from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
 from xlnet.model_directory import task_settings
-from xlnet.settings.finetuning import TASK_NAME, ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.finetuning import (
+    QUESTION_SPECIAL_TOKENS,
+    TASK_NAME,
+    ClassifierSettings,
+    SpanSettings,
+    TaggerSettings,
+)
 from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
@@ -28,7 +35,8 @@ _THEIRS = {
     "tagging": (weights.TOKENS, config_json.ONE_LABEL),
     "spans": (weights.SPANS, config_json.ONE_LABEL),
 }
-_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: task options here, entries of a config there
+# Of questions: task options here, entries of a config there.
+_OF_SPANS = ("start_n_top", "end_n_top", *config_json.SPAN_LENGTHS)
 _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
 # The output layer of spans is an option of the task type here.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
@@ -102,6 +110,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
     Raises:
       UserError: the columns do not fit the task type.
     """
+    encoding.check_max_seq_length(max_seq_length)
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
         task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
@@ -128,8 +137,12 @@ def _settings(model, columns, common):
     if model.head == weights.TOKENS:
         return TaggerSettings(scheme=_scheme(model.labels), **common)
     if model.head in _SPAN_HEADS:
-        beams = {name: model.carried[name] for name in _BEAMS if name in model.carried}
-        return SpanSettings(span_head=_SPAN_HEADS[model.head], **beams, **common)
+        room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
+        query = model.carried.get("max_query_length", min(SpanSettings.max_query_length, room // 2))
+        lengths = {"max_query_length": query,
+                   "doc_stride": min(SpanSettings.doc_stride, room - query)}
+        kept = {name: model.carried[name] for name in _OF_SPANS if name in model.carried}
+        return SpanSettings(span_head=_SPAN_HEADS[model.head], **{**lengths, **kept}, **common)
     common.update(dataclasses.asdict(columns))
     return ClassifierSettings(
         is_regression=model.problem == config_json.SCORE,
@@ -185,7 +198,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
             options.get("span_head", "joint")]
     model = config_json.Model(
         config, head, labels and tuple(labels), problem, stored["summary_type"],
-        stored["use_summ_proj"], {name: options[name] for name in _BEAMS if name in options})
+        stored["use_summ_proj"], {name: options[name] for name in _OF_SPANS if name in options})
     return model, stored["head"]
 
 

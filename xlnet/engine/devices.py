@@ -61,7 +61,7 @@ class Devices:
         return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
 
     @property
-    def answered_at_once(self) -> int:
+    def parallel_batches(self) -> int:
         """Batches that a device predicts in parallel, where no state is carried between them.
 
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but

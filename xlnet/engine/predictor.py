@@ -20,7 +20,7 @@ from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import is_end_of_data
 
 
-class Answering:
+class Predictor:
     """A copy of the network on each device, built once for all files and checkpoints of a run.
 
     With one source of batches, each device takes the next batch as soon as it is free: the batches,
@@ -35,7 +35,7 @@ class Answering:
       devices: of the run.
       seed: of the initial weights.
       at_once: batches that each device predicts in parallel, each on its part of the cores, see
-        `Devices.answered_at_once`; 1 where local variables are carried or the process also trains.
+        `Devices.parallel_batches`; 1 where local variables are carried or the process also trains.
     """
 
     def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],

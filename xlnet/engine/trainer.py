@@ -35,7 +35,7 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
 
 if TYPE_CHECKING:
-    from xlnet.engine.predictor import Answering
+    from xlnet.engine.predictor import Predictor
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Job:
     per_step: int
     epoch_steps: float
     evaluates = evaluates_start = saves_start = with_perplexity = False
-    answering: Optional[Answering] = None
+    answering: Optional[Predictor] = None
     memories: Optional[MemoryFiles] = None
 
     def batches(self, start: int) -> tf.data.Dataset:
@@ -142,8 +142,6 @@ class Trainer(tf.train.SessionRunHook):
                 _log.info("the run in %s was stopped early, at step %d", self._model_dir,
                           self._step)
                 return True
-            if not self._step and self._job.evaluates_start:
-                self._evaluate(0, None)
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
@@ -41,9 +41,9 @@ class Evaluator:
         # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
         # step needs all cores.
         divides = not settings.do_train and settings.long_document != "memory"
-        at_once = devices.answered_at_once if divides else 1
+        at_once = devices.parallel_batches if divides else 1
         rows = -(-settings.eval_batch_size // at_once)
-        self.predictor = Answering(
+        self.predictor = Predictor(
             model.answers, [lambda path: data.batches(path, is_fixed=devices.xla,
                                                       batch_size=rows)], devices, at_once=at_once)
         directory: Optional[str] = settings.model_dir

@@ -34,10 +34,12 @@ class TaskModel:
     tuned: FineTunedTask
     network: NetworkSettings
 
-    def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read."""
+    def predictions(self, features: dict[str, tf.Tensor],
+                    attention: Optional[list] = None) -> dict[str, tf.Tensor]:
+        """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read. A feature
+        `token_scale`, float32 [B,C*T], multiplies the embeddings; attention: see `RunConfig`."""
         with self._scope():
-            nn, logits = self._logits(features, None)
+            nn, logits = self._logits(features, None, attention=attention)
             return self.tuned.task.head.outputs(nn, logits, features)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -65,11 +67,11 @@ class TaskModel:
         """The variable scope of inference."""
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
-    def _logits(self, features, seed, device=None):
+    def _logits(self, features, seed, device=None, attention=None):
         """(`heads.HeadBuilder`, the output layer's logits); seed None: inference."""
         settings, head, is_training = self.tuned.settings, self.tuned.task.head, seed is not None
         run = self.network.run_config(
-            is_training, device=device,
+            is_training, device=device, attention=attention,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         nn = self._layers(run, head.num_choices(is_training), features, seed)
         return nn, head.logits(nn, features, is_training)
@@ -86,7 +88,7 @@ class TaskModel:
         else:
             sequence = modeling.transformer_xl(
                 config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
-                seed=seed).sequence
+                seed=seed, token_scale=features.get("token_scale")).sequence
         return heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)

@@ -24,11 +24,12 @@ from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_settings import SavedRunSettings
 from xlnet.model_directory.task_settings import AnySettings, FineTunedTask, kept_by_model
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import FINETUNING_NAME, TASK_NAME
+from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import examples
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -154,7 +155,8 @@ class FineTuner(Job):
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
         settings, data = self._settings, self._data
         contents = {"train": self._described["train_sha256"],
-                    "metric": list(map(split_metrics.digest_of, self._task.metrics))}
+                    "metric": [split_metrics.digest_of(
+                        self._task.own_metrics.get(name, name)) for name in self._task.metrics]}
         if settings.eval_steps != 0 and data.has(settings.eval_split):
             contents["dev"] = data.digests(settings.eval_split)
         kept = {name: value for name, value in self._described["settings"].items()
@@ -200,7 +202,13 @@ class FineTuner(Job):
     def begin(self) -> None:
         """Writes the description of the run, once its checkpoint is restored."""
         self._saved.write(self.config, self._tokenizer)
-        files.write_json(os.path.join(self._settings.model_dir, TASK_NAME), self._described)
+        settings = self._settings
+        files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._described)
+        # Examples for the page of the server.
+        split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
+        rows = next(iter(self._data.of_split(split, True).values()))
+        files.write_json(os.path.join(settings.model_dir, EXAMPLES_NAME), {
+            "text": examples.of_rows(self._task, rows)})
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""

@@ -29,7 +29,7 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.settings.training import BEST
-from xlnet.tasks.types.known import TASK_TYPES
+from xlnet.tasks.types import known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
 MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
@@ -137,10 +137,7 @@ def _check_inside(directory, root):
 def _settings_to_predict(path, given):
     """The settings of a run that predicts with the model of a `task.json`."""
     stored = files.read_json(path, "task")
-    its_type = TASK_TYPES.get(stored["kind"])
-    if not its_type:
-        raise UserError("%s: kind is %r, expected one of %s" % (path, stored["kind"],
-                                                                ", ".join(TASK_TYPES)))
+    its_type = known.type_of(stored, path)
     labels = stored["labels"]
     are_names = isinstance(labels, list) and labels and all(
         isinstance(label, str) for label in labels)

@@ -22,8 +22,8 @@ from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME, NetworkSettings, X
 from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import (
     SPIECE_NAME,
@@ -42,7 +42,8 @@ _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
 # Entries of `task.json` that may differ from the run's: the weights do not depend on them, as the
 # network has no absolute positions and takes any length. `resolve` compares the settings.
-_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "train_sha256")
+_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "train_sha256",
+               "module")
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
@@ -180,7 +181,7 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
 def _with_kept(settings, given, path):
     """The settings with those of `task.json` that are not given."""
     described = files.read_json(path, "model_dir")
-    trained = TASK_TYPES.get(str(described.get("kind")))
+    trained = known.type_of(described, path) if "kind" in described else None
     if trained and trained.program != settings.program:
         raise UserError("model_dir: the model of %s was trained with %s; use that"
                         % (path, trained.program))
@@ -203,6 +204,8 @@ def _with_kept(settings, given, path):
         now = getattr(settings, name)
         is_column = name.endswith(_OF_FILES) and not (
             name == "text_b_column" and bool(now) != bool(was))
+        if name == "metric" and now and was and split_metrics.is_same(now, was):
+            continue
         if name in compared and now != was and (settings.do_train or not is_column):
             different.append((name, _words(now), path, _words(was)))
     if different and not settings.allow_changes:
@@ -301,7 +304,7 @@ def find_task(settings: FineTuningSettings) -> Task:
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
     with as_written(path):
-        if not settings.do_train and custom.find_type(settings).has_labels \
+        if not settings.do_train and custom.find_type(settings, stored).has_labels \
                 and not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
             raise UserError("model_dir: %s has is_regression True, not False" % path)
         if settings.dev_share is None and _is_train_file(settings, stored):
@@ -337,6 +340,7 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer,
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
         "kind": task.type.name,
+        "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
         "settings": dict(kept_by_model(settings), is_regression=(
@@ -377,8 +381,9 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
                  if name not in _MAY_DIFFER and stored.get(name) != value]
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
-    labels: Any = wanted.get("labels")
-    outputs = labels and checkpoint.shapes(prefix).get("model/%s/logit/bias" % wanted["head"])
+    labels = wanted.get("labels") or []
+    outputs = checkpoint.shapes(prefix).get(
+        "model/%s/logit/bias" % wanted["head"]) if labels else None
     if outputs and outputs != [len(labels)]:
         raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
                         % (path, len(labels), wanted["head"], prefix, outputs[0]))

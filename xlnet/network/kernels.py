@@ -135,10 +135,28 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
     Returns:
       [B,N,T,H].
     """
+    probabilities = tf.cast(attention_probabilities(q, keys, biases, mask, segments,
+                                                    first_distance), q.dtype)
+    return tf.matmul(dropout(probabilities, drops), keys.v)
+
+
+def attention_probabilities(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[Mask],
+                            segments: Optional[tf.Tensor],
+                            first_distance: Optional[tf.Tensor]) -> tf.Tensor:
+    """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
     scores = relative_scores(q, keys, biases, segments, shift=lambda by_distance: relative_shift(
         by_distance, shape_of(keys.k)[2], first_distance))
-    probabilities = tf.cast(masked_softmax(scores, mask), q.dtype)                   # [B,N,T,K]
-    return tf.matmul(dropout(probabilities, drops), keys.v)
+    return masked_softmax(scores, mask)
+
+
+def recorded(kernels: Kernels, found: list[tf.Tensor]) -> Kernels:
+    """Kernels whose attention appends its probabilities, float32 [B,N,T,K], to `found`."""
+    def attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[Mask] = None,
+                  segments: Optional[tf.Tensor] = None,
+                  first_distance: Optional[tf.Tensor] = None, *more: Any) -> tf.Tensor:
+        found.append(attention_probabilities(q, keys, biases, mask, segments, first_distance))
+        return kernels.relative_attention(q, keys, biases, mask, segments, first_distance, *more)
+    return kernels._replace(relative_attention=attention)
 
 
 def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional[tf.Tensor],

@@ -203,8 +203,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
                    seg_ids: Optional[tf.Tensor] = None, direction: Optional[tf.Tensor] = None,
                    mask: Optional[tf.Tensor] = None, mems: Optional[Sequence[tf.Tensor]] = None,
                    query: Optional[Query] = None, attn_type: str = "bi",
-                   seed: Optional[tf.Tensor] = None,
-                   first_row: Optional[tf.Tensor] = None) -> Outputs:
+                   seed: Optional[tf.Tensor] = None, first_row: Optional[tf.Tensor] = None,
+                   token_scale: Optional[tf.Tensor] = None) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
     Args:
@@ -224,6 +224,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         rate > 0.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
+      token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
 
     Returns:
       `Outputs`; new memories in the dtype of the matmuls.
@@ -235,6 +236,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
 
         # The two streams begin: h from the tokens, g from one learned vector.
         table, h, g = embed(net, input_ids, query)
+        h = h if token_scale is None else h * net.cast(token_scale)[:, :, None]
         h, g = (x if x is None else net.dropout(x, run.dropout) for x in (h, g))
 
         # What each position may see, and how far away it is: the same in all layers.

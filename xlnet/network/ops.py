@@ -151,7 +151,7 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 
     For the operands of a matmul, whose batch dimensions must not broadcast. TensorFlow 2.21 with
     oneDNN, on a processor with AMX, writes out of bounds where they are [B,1] and [1,1], a network
-    with one head: wrong products from the second call on, then a crash. The smallest case:
+    with one head: wrong matmuls from the second call on, then a crash. The smallest case:
 
         product = tf.function(lambda x, y: tf.matmul(x, y, transpose_b=True))
         for _ in range(5):

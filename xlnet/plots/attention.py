@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
 
 _PAGE = pathlib.Path(__file__).with_name("attention.html")
-_CELL = 0.14        # size of a token in a panel [inches]
+_CELL = 0.14        # size of a token in a panel [inches]; smaller where there are more than:
+_MOST_NAMES = 40    # next to a panel; of more tokens each second, third, ... one is named
 _TITLE = 0.42       # height of a panel's title, with the space above it [inches]
 _LINES = "#c9c9c9"
 _COLORS = {"content": "Blues", "query": "Oranges"}
@@ -32,9 +33,10 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             for index in range(len(attention.layers))]
     found = figure.Names.of(attention.pieces, attention.ids)
     names = found.shown if attention.places is None else [
-        "%s %d" % named for named in zip(found.shown, attention.places)]
+        "%s %d" % each for each in zip(found.shown, attention.places)]
     margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
-    panel = max(_CELL * len(names), 1.1)
+    panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
+    named = range(0, len(names), -(-len(names) // _MOST_NAMES))
     width = margin + len(heads) * (panel + 0.12) + 0.5
     below = 0.25 * bool(found.unshown)
     height = 0.6 + len(rows) * (panel + _TITLE) + margin + below
@@ -59,9 +61,9 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_title("%s stream\nlayer %d, head %d" % (
                 stream, attention.layers[index], head), fontsize=7, pad=3)
             ticks: Any = dict(fontsize=6, family=found.families, parse_math=False)
-            axes.set_yticks(range(len(names)), names if not x else [], **ticks)
-            axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
-                            **ticks)
+            shown = [names[place] for place in named]
+            axes.set_yticks(named, shown if not x else [], **ticks)
+            axes.set_xticks(named, shown if y == len(rows) - 1 else [], rotation=90, **ticks)
             axes.set_ylabel("" if x else "query", **small)
             axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import progress
 from xlnet.engine.devices import Devices
-from xlnet.engine.predictor import Answering
+from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.model import PretrainingModel
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class HeldOut:
         self._keeps = keeps
         used = devices.here(_largest_divisor(num_streams, devices.per_host))
         each = _largest_divisor(num_streams // used.per_host, rows)
-        self.answering = Answering(model.held_out, [
+        self.answering = Predictor(model.held_out, [
             functools.partial(_of_device, make_batches, each, number, used.per_host)
             for number in range(used.per_host)], used, model.settings.seed)
 

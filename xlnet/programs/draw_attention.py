@@ -1,4 +1,4 @@
-"""Plots what the heads of a pretrained network attend to in a text, in both streams."""
+"""Plots what the heads of a network attend to in a text; of a pretrained one, in both streams."""
 
 import dataclasses
 from typing import Optional
@@ -10,31 +10,36 @@ from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
 
-MOST_TOKENS = 40         # in a plot; more would be too small to read
+MOST_TOKENS = 512        # in a plot; its file grows with the square
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
     text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
+    text_b: Optional[str] = setting(None, "the second text, for a model of pairs")
     layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if "
                                     "not given")
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces; none: "
-                       "each sees all, the query stream all but itself")
+    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces: "
+                       "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
+                       "query stream all but itself; as in a fine-tuned model")
     seed: int = as_in(ComputingSettings, "seed")
     output: str = required("file to write: .png, an image; .html, a page for a browser; "
                            "several with commas", aliases=("png", "html"))
 
     def check(self) -> None:
         super().check()
-        for path in self.paths():
-            if not path.endswith((".png", ".html")):
-                raise UserError("output: '%s', expected a name that ends in .png or .html" % path)
+        check_images(self.output)
 
-    def paths(self) -> list[str]:
-        """The files to write."""
-        return [path.strip() for path in self.output.split(",")]
+
+def check_images(output: str) -> list[str]:
+    """The files of --output. Raises UserError for one that is neither an image nor a page."""
+    paths = [path.strip() for path in output.split(",") if path.strip()]
+    for path in paths:
+        if not path.endswith((".png", ".html")):
+            raise UserError("output: '%s', expected a name that ends in .png or .html" % path)
+    return paths
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
@@ -42,9 +47,10 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         from xlnet.plots import attention
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)
-        found = model.attention(settings.text, layers=layers, order=settings.order,
+        text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
+        found = model.attention(text, layers=layers, order=settings.order,
                                 seed=settings.seed, most_tokens=MOST_TOKENS)
-        for path in settings.paths():
+        for path in check_images(settings.output):
             if path.endswith(".png"):
                 attention.draw_attention(path, found, heads)
             else:

@@ -30,11 +30,14 @@ class ExportSettings(Settings):
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
+    task_module: Optional[str] = as_in(LoadSettings, "task_module")
 
 
 def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export, export_weights
+    from xlnet.tasks.types import known
+    known.load(settings.task_module)
     if settings.weights_only:
         export_weights(settings.model_dir, settings.output, settings.use_checkpoint)
         return

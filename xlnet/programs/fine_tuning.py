@@ -54,6 +54,8 @@ def main(settings: FineTuningSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
     from xlnet.finetuning import start
+    from xlnet.tasks.types import known
+    known.load(settings.task_module)
     check = functools.partial(check_task, settings)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         start.make_records(settings, check)

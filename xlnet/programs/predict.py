@@ -24,6 +24,7 @@ class PredictionSettings(Settings):
                           aliases=("predict_file",))
     output: str = setting("-", "file for the predictions, for those of several files a directory "
                           "(a name that ends in /); -: standard output", is_result=True)
+    task_module: Optional[str] = as_in(finetuning.TaskSettings, "task_module")
     encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")
     predict_form: Optional[str] = as_in(
         finetuning.ClassifierSettings, "predict_form", choices=(
@@ -39,13 +40,14 @@ def main(settings: PredictionSettings) -> None:
     from xlnet.finetuning import start
     from xlnet.model_directory import task_settings
     from xlnet.tasks.files import readers
-    from xlnet.tasks.types.known import TASK_TYPES
+    from xlnet.tasks.types import known
     home = task_settings.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
                         "wrote" % (finetuning.TASK_NAME, settings.model_dir))
     stored = files.read_json(os.path.join(home, finetuning.TASK_NAME), "model_dir")
-    trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
+    known.load(settings.task_module)
+    trained = known.type_of(stored, os.path.join(home, finetuning.TASK_NAME))
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
     if group is finetuning.ClassifierSettings and settings.output.endswith((".json", ".jsonl")):

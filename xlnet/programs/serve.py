@@ -1,10 +1,10 @@
 """Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
 
-A model directory (--model_dir) also serves long texts, infilling and text generation; of an export
-(--model) the newest version is served. Requests are those of TensorFlow Serving:
-POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics and
-/v1/models/NAME report the state. Requests that arrive together are computed together. A SavedModel
-is a program of TensorFlow's: serve those that you, or people you trust, exported.
+A fine-tuned model predicts; a pretrained one fills blanks, generates text and shows its attention.
+Requests are those of TensorFlow Serving: POST /v1/models/NAME:predict with
+{"instances": [{"text_a": "..."}]}; GET /health (alive), /ready, /metrics and /v1/models/NAME report
+the state. Requests that arrive together are computed together. Exported models are served by
+TensorFlow Serving.
 """
 
 import dataclasses
@@ -12,35 +12,33 @@ import os
 import signal
 import sys
 import urllib.parse
-from typing import Any, Optional
+from typing import Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
-from xlnet.serving.settings import LimitSettings
+from xlnet.serving.settings import LimitSettings, LoadSettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, setting
+from xlnet.settings.fields import Settings, as_in, required, setting
 from xlnet.settings.network import NetworkSettings
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
-    model_dir: Optional[str] = setting(None, "model directory to serve")
-    model: Optional[str] = setting(None, "exported model to serve, its newest version")
+    model_dir: str = required("model directory to serve", aliases=("model",))
+    task_module: Optional[str] = as_in(LoadSettings, "task_module")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
                         "machines: without encryption or access control")
-    allowed_hosts: str = setting("", "accept requests for these host names, comma-separated; "
-                                 "default: any, but only local ones at a local address")
-    port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
+    allowed_hosts: str = setting("", "accept requests for these host names, and from pages of "
+                                 "theirs, comma-separated; default: any, but only local ones at a "
+                                 "local address")
+    port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
 
     def check(self) -> None:
         super().check()
-        if bool(self.model) == bool(self.model_dir):
-            raise UserError("expected --model_dir=DIRECTORY, a model directory, or --model=EXPORT, "
-                            "an exported model; exactly one of them")
         if not self.host.strip():       # it would be every address of this machine
             raise UserError("host is %r, expected an address such as 127.0.0.1, or 0.0.0.0 for "
                             "other machines" % self.host)
@@ -49,28 +47,27 @@ class ServingSettings(Settings):
 def main(settings: ServingSettings, limits: LimitSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.server import http_server
-    from xlnet.serving.server.model_directory import ModelDirectory
-    from xlnet.serving.server.saved_model import SavedModel
-    path = settings.model_dir or settings.model or ""
-    model: Any
-    if settings.model_dir:
-        model = ModelDirectory(path, limits.budget, DeviceSettings(device=settings.device),
-                               network=NetworkSettings(precision=settings.precision))
-    else:
-        model = SavedModel(path)
-        model.warm_up()
-    name = settings.name or os.path.basename(os.path.abspath(path))
-    server = http_server.Server(model, name, (settings.host, settings.port), limits,
+    from xlnet.serving.server.model_directory import ServedModel
+    from xlnet.tasks.types import known
+    listening = http_server.bind(settings.host, settings.port)      # fails before the model loads
+    known.load(settings.task_module)
+    model = ServedModel(settings.model_dir, limits.budget, DeviceSettings(device=settings.device),
+                        network=NetworkSettings(precision=settings.precision))
+    name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
+    server = http_server.Server(model, name, listening, limits,
                                 settings.allowed_hosts.replace(",", " ").split())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
         model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)),
         flush=True)
     print("a page to try it: http://%s:%d/" % (host, server.port), flush=True)
-    server.run()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)      # `run` ends by them, and raises them again
+    if not server.run():
+        sys.stdout.flush()
+        os._exit(0)             # a computation that nobody waits for would delay the end
 
 
 def run() -> None:
     cli.run(main, ServingSettings, LimitSettings, about=__doc__, examples=(
-        "--model_dir=model --port=8501", "--model=exported"))
+        "--model_dir=model --port=8501",))

@@ -1,4 +1,4 @@
-"""What each head of a pretrained network attends to in a text, in both streams.
+"""What each head of a network attends to in a text; of a pretrained one, in both streams.
 
 Shape letters: T tokens, N heads, k layers.
 """
@@ -9,10 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
+from xlnet.finetuning.model import TaskModel
+from xlnet.model_directory.model_files import LoadedModel
+from xlnet.model_directory.task_settings import FineTunedTask
+from xlnet.serving import session
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
+from xlnet.tasks.types.task import Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -25,12 +31,14 @@ class Attention(NamedTuple):
       layers: k of them, counted from 1.
       streams: "content" and, if there is one, "query": float [k,N,T,T], rows attend to columns, 0
         where a row may not see.
+      hidden: of the same streams, bool [T,T]: the mask, True where a row may not see a column.
       places: int [T], position of each token in the factorization order, from 1 on; None: there is
         no order.
     """
     pieces: Sequence[str]
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
+    hidden: Mapping[str, np.ndarray]
     places: Optional[np.ndarray]
     ids: Sequence[int]
 
@@ -46,15 +54,9 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
       UserError: no text, one of more than `most_tokens` pieces, or no such layer.
     """
     ids = tokenizer.ids(text)
-    if not 0 < len(ids) <= settings.most_tokens:
-        raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), settings.most_tokens))
-    if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
-        raise UserError("layers is %r, expected a list of one or more" % (layers,))
-    for layer in layers:
-        if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= model.n_layer:
-            raise UserError("layers: %r, expected 1 to %d" % (layer, model.n_layer))
+    _check(ids, layers, model.n_layer, settings)
     order = "left_to_right" if model.is_causal else settings.order
-    rank = _rank(len(ids), order, settings.seed)                                  # [T]
+    rank = _rank(len(ids), order, settings)                                       # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
@@ -64,17 +66,68 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
             [layer - 1 for layer in layers], np.array([ids]), positions,
             () if model.is_causal else positions,
             content if model.is_causal else np.concatenate([content, query])))[:, 0]
-    streams = {"content": np.where(content, 0, found[:, :, :len(ids)])}           # [k,N,T,T]
-    if not model.is_causal:
-        streams["query"] = np.where(query, 0, found[:, :, len(ids):])
-    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams,
+    hidden = {"content": content, **({} if model.is_causal else {"query": query})}
+    streams = {name: np.where(mask, 0, found[:, :, begin:begin + len(ids)])       # [k,N,T,T]
+               for begin, (name, mask) in zip((0, len(ids)), hidden.items())}
+    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams, hidden,
                      None if order == "none" else rank + 1, list(ids))
 
 
-def _rank(count, order, seed):
+def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
+    """From a record to the attention probabilities [B,N,T,T] of each layer, by number from 0."""
+    if tuned.settings.long_document == "memory":
+        raise UserError("attention: the model reads a text in segments (long_document=memory), "
+                        "expected one that reads it at once")
+    inputs = session.placeholders(tuned)
+    found: list[tf.Tensor] = []
+    TaskModel(loaded.config, tuned, loaded.network).predictions(inputs, attention=found)
+    return inputs, {str(layer): each for layer, each in enumerate(found)}
+
+
+def of_fine_tuned(tuned: FineTunedTask, tokenizer: Tokenizer, row: Row, layers: Sequence[int],
+                  n_layer: int, settings: AttentionSettings, part: session.Part) -> Attention:
+    """The attention probabilities of a fine-tuned network, whose tokens see each other.
+
+    Args:
+      part: of `build`.
+
+    Raises:
+      UserError: as of `attention`; or the row is several records, or has several texts apart.
+    """
+    reader, length = tuned.task.reader, tuned.layout.max_seq_length
+    records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
+    if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
+        raise UserError("attention: the text is read in several parts, expected one of at most "
+                        "max_seq_length %d" % length)
+    (_, record), = session.batches_by_length(records, length, tuned.padding._replace(multiple=1), 1)
+    ids = record["input_ids"][0].tolist()
+    _check(ids, layers, n_layer, settings)
+    found = part([str(layer - 1) for layer in layers], record)
+    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers),
+                     {"content": np.array(found)[:, 0]},
+                     {"content": np.zeros([len(ids)] * 2, bool)}, None, ids)
+
+
+def _check(ids, layers, n_layer, settings):
+    """Raises UserError for no text, a text that is too long, or layers that do not exist."""
+    if not 0 < len(ids) <= settings.most_tokens:
+        raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), settings.most_tokens))
+    if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
+        raise UserError("layers is %r, expected a list of one or more" % (layers,))
+    for layer in layers:
+        if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= n_layer:
+            raise UserError("layers: %r, expected 1 to %d" % (layer, n_layer))
+
+
+def _rank(count, order, settings):
     """The position of each token in the order, from 0 on; the same for all where there is none."""
     if order == "none":
         return np.zeros(count, np.int64)
     if order == "left_to_right":
         return np.arange(count)
-    return np.random.default_rng(seed).permutation(count)
+    if order == "random":
+        return np.random.default_rng(settings.seed).permutation(count)
+    tokens = settings.tokens_in_order()
+    if len(tokens) != count:
+        raise UserError("order names %d tokens, but the text has %d" % (len(tokens), count))
+    return np.argsort(tokens)

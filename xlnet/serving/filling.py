@@ -22,7 +22,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving import sampling
-from xlnet.serving.settings import ORDERS, FillingSettings
+from xlnet.serving.settings import MOST_PIECES, ORDERS, FillingSettings, stop_texts
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     """
     check_model(model)
     found: list[Filling] = []
-    for widths in blanks.forms:
-        found += _of_widths(model, blanks, widths, settings)
+    for widths, fillings in blanks.forms.items():
+        found += _of_widths(model, blanks, widths, fillings, settings)
         time.sleep(_PAUSE)
     if not found:
         raise UserError("fill: no piece of the vocabulary fits a blank of whole_words=%s, pieces=%s"
@@ -84,12 +84,13 @@ class Blanks:
     """A text cut at its blanks. Of a long one only the tokens around the blanks are read.
 
     Attributes:
-      forms: tuples, the numbers of pieces of all blanks that are tried.
+      forms: by the numbers of pieces of all blanks that are tried, a tuple: the fillings that are
+        compared, int [C,P]; None: any.
       is_cut: whether tokens are left out.
 
     Raises:
       UserError: there is no blank, nothing but blanks, too many blanks for so many numbers of
-        pieces, blanks too far apart, or an order of other blanks.
+        pieces, blanks too far apart, an order of other blanks, or targets of several blanks.
     """
 
     def __init__(self, tokenizer: Tokenizer, text: str, settings: FillingSettings):
@@ -100,7 +101,7 @@ class Blanks:
         if not self.count:
             other = next((mark for mark in ("[MASK]", "<mask>") if mark in text), None)
             raise UserError("no blank %s in %s%s" % (settings.blank, shown, (
-                "; write %s for %s, or give --blank='%s'" % (settings.blank, other, other)
+                "; write %s for %s, or set blank to '%s'" % (settings.blank, other, other)
                 if other else "")))
         ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
                if part.strip() else [] for i, part in enumerate(self._parts)]
@@ -113,7 +114,7 @@ class Blanks:
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
             raise UserError("order is '%s', but there are %d blanks in %s"
                             % (settings.order, self.count, shown))
-        self.forms = self._forms()
+        self.forms: dict = self._targets() if settings.targets else dict.fromkeys(self._forms())
 
     def _around(self, ids):
         """The ids of the parts without those that are too far from the blanks."""
@@ -124,6 +125,20 @@ class Blanks:
                             % (sum(map(len, between)), self._settings.context))
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before:], *between, last[:room - before]]
+
+    def _targets(self):
+        """The forms of the words that are compared."""
+        if self.count != 1:
+            raise UserError("targets: there are %d blanks, expected one" % self.count)
+        found: dict[tuple[int, ...], list] = {}
+        for word in stop_texts(self._settings.targets, "targets"):
+            ids = self._tokenizer.encode_words([word.strip()], self._after_space)[0]
+            if not ids or len(ids) > MOST_PIECES or self._tokenizer.unk_id in ids:
+                raise UserError("targets: '%.80s' has %s, expected 1 to %d of the vocabulary" % (
+                    word, "a piece that is not in the vocabulary" if self._tokenizer.unk_id in ids
+                    else "%d pieces" % len(ids), MOST_PIECES))
+            found.setdefault((len(ids),), []).append(ids)
+        return {widths: np.unique(ids, axis=0) for widths, ids in found.items()}
 
     def _forms(self):
         numbers = self._settings.pieces_range()
@@ -187,19 +202,21 @@ def _marked_pieces(tokenizer):
     return np.char.startswith(pieces, WORD_START), pieces == WORD_START
 
 
-def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:
-    """The best fillings with these numbers of pieces."""
+def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
+    """The best fillings with these numbers of pieces; of given ones, these."""
     ids, positions, places = blanks.layout(widths)
     orders, allowed = _orders(widths, settings), blanks.allowed(widths)
-    if not allowed.any(axis=1).all():
+    if fillings is None and not allowed.any(axis=1).all():
         return
     with model.turn, model.reading(len(ids) + len(places)) as reading:
         search = _Search(reading, ids, positions, places, allowed)
-        searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
-        found, scores = zip(*(search.best(order, settings.beams) for order in searched))
-        fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
-        scores = np.concatenate(scores)[first]
-        if len(orders) > 1:
+        is_given = fillings is not None
+        if not is_given:
+            searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
+            found, scores = zip(*(search.best(order, settings.beams) for order in searched))
+            fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
+            scores = np.concatenate(scores)[first]
+        if is_given or len(orders) > 1:
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
     for row in sampling.best(scores, settings.top)[0]:

@@ -9,7 +9,9 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 from __future__ import annotations
 
 import codecs
+import collections
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
@@ -39,10 +41,12 @@ class Written(NamedTuple):
 
 
 class Part(NamedTuple):
-    """More of text `number`; the last part has all of it as `whole`."""
+    """More of text `number`; the last part has all of it as `whole`. probability: of the token that
+    gave it; None: of beams, whose parts are complete texts."""
     number: int
     text: str
     whole: Optional[Written] = None
+    probability: Optional[float] = None
 
 
 # ---- pieces to text ----
@@ -73,7 +77,9 @@ class _Text:
             self.is_stopped = True
             released, self._held = self._held[:min(found)], ""
             return released
-        length = max((size for stop in self._stops for size in range(1, len(stop))
+        # As many sizes as characters are held, however long the stop texts are.
+        length = max((size for stop in self._stops
+                      for size in range(1, min(len(stop), len(self._held) + 1))
                       if self._held.endswith(stop[:size])), default=0)
         cut = len(self._held) - length
         released, self._held = self._held[:cut], self._held[cut:]
@@ -160,7 +166,7 @@ def _parts(model, tokenizer, prompts, settings):
     pieces = _Pieces(tokenizer)
     size = max(_slots(ids, settings) for ids in prompts)
     made = _Beams if settings.method == "beam" else _Samples
-    searches = [made(pieces, settings) for _ in prompts]
+    searches = [made(pieces, ids, settings) for ids in prompts]
     rows = [range(number, number + 1) for number in range(len(prompts))]    # of each prompt
     with model.reading(size) as reading:
         following = _Following(reading, prompts, size, model.is_causal)
@@ -220,23 +226,31 @@ class _Following:
 # ---- the texts of one prompt ----
 
 class _Writing:
-    """One text on its way."""
+    """One text on its way.
 
-    def __init__(self, text: _Text):
+    Attributes:
+      ids: of the prompt and the text, the last `context` of them.
+      score: sum of the log probabilities by which the tokens were chosen (`_adjusted`).
+    """
+
+    def __init__(self, text: _Text, prompt: Sequence[int], context: int):
         self.text = text
+        self.ids: collections.deque[int] = collections.deque(prompt, context)
         self.released: list[str] = []
-        self.log_probability = 0.
+        self.log_probability = self.score = 0.
         self.tokens = 0
 
     def copy(self) -> _Writing:
         other = copy.copy(self)
         other.text, other.released = self.text.copy(), [*self.released]
+        other.ids = self.ids.copy()
         return other
 
     def add(self, id: int, log_probability: float, end_id: int) -> Optional[str]:
         """Adds a token; returns what the text ended by, if it did."""
         self.tokens += 1
         self.log_probability += log_probability
+        self.ids.append(id)
         if id == end_id:
             return "document"
         self.released.append(self.text.add(id))
@@ -248,6 +262,24 @@ class _Writing:
         return Written("".join(self.released), self.log_probability, self.tokens, ended)
 
 
+def _adjusted(log_probabilities, writing, pieces, settings):
+    """The log probabilities [V] by which the next token of a text is chosen; -inf: never."""
+    scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
+    if writing.tokens < settings.min_tokens:
+        scores[pieces.end_id] = -np.inf
+    size = settings.no_repeat_ngram_size
+    ids = np.array(writing.ids) if size or settings.repetition_penalty != 1 else ()
+    if settings.repetition_penalty != 1:
+        scores[np.unique(ids)] *= settings.repetition_penalty
+    if 0 < size <= len(ids):
+        grams = np.lib.stride_tricks.sliding_window_view(ids, size)         # [n,size]
+        is_begun = (grams[:, :-1] == ids[len(ids) - size + 1:]).all(axis=1)
+        scores[grams[is_begun, -1]] = -np.inf
+    if scores.max() == -np.inf:         # nothing is left: repeat rather than write what is banned
+        scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
+    return scores
+
+
 # What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
 # alone, and whether it is the last step. What it gives: the parts that are complete, and the texts
 # that continue, (row of the log probabilities, token) each.
@@ -257,10 +289,11 @@ Step = tuple[list[Part], list[tuple[int, int]]]
 class _Samples:
     """Texts that are sampled, or the one greedy text."""
 
-    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
+    def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
         numbers, stops = range(settings.samples), stop_texts(settings.stop)
-        self._writings = [_Writing(_Text(pieces, stops)) for _ in numbers]
+        self._writings = [_Writing(_Text(pieces, stops), prompt, settings.context)
+                          for _ in numbers]
         self._randoms = [np.random.default_rng(
             None if settings.seed is None else [settings.seed, number]) for number in numbers]
         self._rows = [(number, 0) for number in numbers]        # of the texts that continue
@@ -268,23 +301,24 @@ class _Samples:
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         parts, continued, numbers = [], [], []
         for number, row in self._rows:
-            id = self._choose(log_probabilities[row], self._randoms[number])
             writing = self._writings[number]
+            id = self._choose(_adjusted(log_probabilities[row], writing, self._pieces,
+                                        self._settings), self._randoms[number])
             shown = len(writing.released)
-            ended = writing.add(id, float(log_probabilities[row, id]), self._pieces.end_id)
+            said = float(log_probabilities[row, id])
+            ended = writing.add(id, said, self._pieces.end_id)
             if not ended and is_last:
                 ended = "length"
             whole = writing.whole(ended) if ended else None
-            parts.append(Part(number, "".join(writing.released[shown:]), whole))
+            parts.append(Part(number, "".join(writing.released[shown:]), whole, math.exp(said)))
             if not ended:
                 continued.append((row, id))
                 numbers.append(number)
         self._rows = [(number, row) for row, number in enumerate(numbers)]
         return parts, continued
 
-    def _choose(self, log_probabilities, random):
+    def _choose(self, allowed, random):
         settings = self._settings
-        allowed = np.where(self._pieces.is_banned, -np.inf, log_probabilities)
         if settings.method == "greedy":
             return int(allowed.argmax())
         return int(random.choice(len(allowed), p=sampling.distribution(
@@ -298,23 +332,26 @@ class _Beams:
     ends, if there are `beams` of them, or continues with the `beams` likeliest that do not end.
     """
 
-    def __init__(self, pieces: _Pieces, settings: GenerationSettings):
+    def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
-        self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)))]
-        self._done: list[Written] = []
+        self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)), prompt,
+                                settings.context)]
+        self._done: list[tuple[float, Written]] = []            # with their scores
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         width = self._settings.beams
-        sums = np.array([writing.log_probability for writing in self._alive])[:, None]
-        scores = np.where(self._pieces.is_banned, -np.inf, sums + log_probabilities)
+        scores = np.array([                                                     # [b,V]
+            writing.score + _adjusted(said, writing, self._pieces, self._settings)
+            for writing, said in zip(self._alive, log_probabilities)])
         continued = []                                          # writing, row, token
         for rank, (row, id) in enumerate(zip(*sampling.best(scores, 2 * width))):
             writing = self._alive[row].copy()
+            writing.score = float(scores[row, id])
             ended = writing.add(int(id), float(log_probabilities[row, id]), self._pieces.end_id)
             if not ended:
                 continued.append((writing, int(row), int(id)))
             elif rank < width:
-                self._done.append(writing.whole(ended))
+                self._done.append((writing.score, writing.whole(ended)))
             if len(continued) == width:
                 break
         self._alive = [writing for writing, _, _ in continued]
@@ -326,8 +363,8 @@ class _Beams:
         """The last parts, of all texts."""
         done = self._done
         if len(done) < self._settings.beams:
-            done += [writing.whole("length") for writing in self._alive]
-        done.sort(key=lambda written: -written.log_probability
-                  / max(written.tokens, 1) ** self._settings.length_penalty)
+            done += [(writing.score, writing.whole("length")) for writing in self._alive]
+        done.sort(key=lambda each: -each[0] / max(each[1].tokens, 1)
+                  ** self._settings.length_penalty)
         return [Part(number, written.text, written)
-                for number, written in enumerate(done[:self._settings.samples])]
+                for number, (_, written) in enumerate(done[:self._settings.samples])]

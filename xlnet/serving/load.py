@@ -19,7 +19,7 @@ Path = Union[str, "os.PathLike[str]"]
 def load(path: Path, *, model_config_path: Optional[Path] = None,
          spiece_model_file: Optional[Path] = None, use_checkpoint: str = "best",
          batch_size: int = 32, device: str = "auto", precision: str = "fp32",
-         progress: bool = True) -> Model:
+         progress: bool = True, task_module: Optional[Path] = None) -> Model:
     """Loads a trained model.
 
     Args:
@@ -32,10 +32,16 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
       device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
       precision: of the matmuls, "fp32", "bf16" or "fp16".
       progress: whether calls of some seconds show a progress bar on a terminal.
+      task_module: FILE.py that registers the model's own task type, if nothing else imports it.
 
     Returns:
       A `serving.model.Model`; it knows what it was trained for. Close it, or use it as a context
       manager.
+
+    Examples:
+      >>> with xlnet.load("model") as model:
+      ...     print(model.classify("It rains.").label)
+      weather
 
     Raises:
       UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
@@ -44,12 +50,15 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
     from xlnet.model_directory import model_files
     from xlnet.serving.model import Model
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
+    from xlnet.tasks.types import known
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
     chosen = from_keywords(LoadSettings, {
         "model_dir": _plain("path", path),
         "model_config_path": _plain("model_config_path", model_config_path),
         "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
-        "use_checkpoint": use_checkpoint, "device": device, "precision": precision})
+        "use_checkpoint": use_checkpoint, "device": device, "precision": precision,
+        "task_module": _plain("task_module", task_module)})
+    known.load(chosen.task_module)
     devices = DeviceSettings(device=chosen.device)
     devices.check()
     found = model_files.read(chosen.model_dir, model_config_path=chosen.model_config_path,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, overload
 
 import numpy as np
 from tqdm import tqdm
@@ -23,29 +22,45 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask, Padding
-from xlnet.serving import attention, filling, generation, session, vectors
+from xlnet.serving import attention, explanation, filling, generation, session, vectors
 from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
-    FillingSettings,
-    GenerationSettings,
+    ExplanationSettings,
     PredictSettings,
     VectorSettings,
+    filling_settings,
     from_keywords,
+    generation_settings,
     stop_texts,
 )
-from xlnet.serving.texts import VERBS, as_text, in_order, listed, pair, several, together
+from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, several, together
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.output import results
+from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
-Text = Union[str, tuple[str, str]]          # a text, or a pair of texts
-Texts = Union[Text, Sequence[Text], np.ndarray]
+# A text, or a pair of texts: a tuple, or {"text": ..., "text_pair": ...}.
+Text = Union[str, tuple[str, str], Mapping[str, str]]
+
+
+class Column(Protocol):
+    """An array of NumPy, or a column of a table such as a Series of pandas."""
+
+    def tolist(self) -> list[Any]: ...
+
+
+# Several items: a list or a column. Any other sequence, such as a tuple, is one item.
+Many = Union[list[str], list[tuple[str, str]], list[dict[str, str]], list[Text], Column]
+Words = Union[str, tuple[str, ...]]         # a text, or its words
+Texts = Union[Text, Many]
+Several = Union[list[str], Column]
+Class = Union[results.Label, results.Labels]
 
 Stop = Union[None, str, Sequence[str]]
 
@@ -150,6 +165,10 @@ class Model:
 
         Returns:
           The result of `verb` for one item, a list of such results for a list.
+
+        Examples:
+          >>> model.predict(["It rains.", "It does not."])[0].label
+          'weather'
         """
         return self._all(self._predicting(threshold=threshold), texts, errors)
 
@@ -163,6 +182,10 @@ class Model:
           verb: name of one of these methods.
           errors: "raise", or "return".
           settings: those of this method.
+
+        Examples:
+          >>> for answer in model.pipe(open("texts.txt")):
+          ...     print(answer.label)
         """
         if verb not in tuple(_PIPED):
             raise UserError("verb is %r, expected one of %s%s" % (
@@ -181,13 +204,44 @@ class Model:
 
     # ---- text in, numbers out: any model
 
+    @overload
+    def encode(self, texts: Text) -> np.ndarray: ...
+
+    @overload
+    def encode(self, texts: Many) -> list[np.ndarray]: ...
+
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
-        text, a list of n such arrays of several."""
+        text, a list of n such arrays of several.
+
+        Examples:
+          >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
+          ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
+        """
         def compute(examples):
             arrays, lengths = self._laid_out(examples)
             return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
         return self._all(Job(_example, compute, self._at_once), texts)
+
+    @overload
+    def vectors(self, texts: Text, layers: Union[int, Sequence[int]] = ...,
+                pooling: str = ..., normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> np.ndarray: ...
+
+    @overload
+    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
+                *, pooling: Literal["none"], normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> list[np.ndarray]: ...
+
+    @overload
+    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
+                pooling: Literal["mean", "first", "last"] = ..., normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> np.ndarray: ...
+
+    @overload
+    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = ...,
+                pooling: str = ..., normalize: bool = ...,
+                errors: str = ...) -> Any: ...
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
                 pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
@@ -203,6 +257,10 @@ class Model:
         Returns:
           float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
           [T,D] or [k,T,D] of one text, a list of n such arrays of several, T as in `encode`.
+
+        Examples:
+          >>> model.vectors(["It rains.", "It does not."]).shape
+          (2, 768)
         """
         found = self._all(self._vectorizing(layers=layers, pooling=pooling, normalize=normalize),
                           texts, errors)
@@ -210,6 +268,18 @@ class Model:
             return found
         return np.stack(found) if found else np.zeros(
             (0, *np.shape(layers), self._loaded.config.d_model), np.float32)
+
+    @overload
+    def similarity(self, texts: Text, others: Optional[Text] = ..., layers: int = ...,
+                   pooling: str = ...) -> np.float32: ...
+
+    @overload
+    def similarity(self, texts: Many, others: Optional[Texts] = ..., layers: int = ...,
+                   pooling: str = ...) -> np.ndarray: ...
+
+    @overload
+    def similarity(self, texts: Text, others: Many, layers: int = ...,
+                   pooling: str = ...) -> np.ndarray: ...
 
     def similarity(self, texts: Texts, others: Optional[Texts] = None, layers: int = -1,
                    pooling: str = "mean") -> Any:
@@ -222,6 +292,10 @@ class Model:
 
         Returns:
           float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
+
+        Examples:
+          >>> model.similarity("It rains.", ["It pours.", "A cat."]).shape
+          (2,)
         """
         if str(pooling) == "none" or not isinstance(layers, (int, np.integer)):
             raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
@@ -276,6 +350,12 @@ class Model:
 
     # ---- what it was trained for
 
+    @overload
+    def classify(self, texts: Text, threshold: Optional[float] = ...) -> Class: ...
+
+    @overload
+    def classify(self, texts: Many, threshold: Optional[float] = ...) -> list[Class]: ...
+
     def classify(self, texts: Texts, threshold: Optional[float] = None) -> Any:
         """The label of each text, or pair, with the probabilities of all: `results.Label`, or
         `results.Labels` of a model for any number of labels.
@@ -283,23 +363,53 @@ class Model:
         Args:
           threshold: least probability for the second of two labels, or for each of any number; the
             model's own if not given.
+
+        Examples:
+          >>> model.classify("It rains.").label
+          'weather'
+          >>> [one.label for one in model.classify(["It rains.", "He scored."])]
+          ['weather', 'sports']
         """
         return self._all(self._predicting("classify", threshold=threshold), texts)
 
     def probabilities(self, texts: Texts) -> np.ndarray:
         """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
-        `labels`."""
+        `labels`.
+
+        Examples:
+          >>> model.probabilities(["It rains.", "He scored."]).shape
+          (2, 4)
+        """
         items, is_one = listed(texts)
         found = [list(one.probabilities.values()) for one in self.classify(items)]
         array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
         return array[0] if is_one else array
 
+    @overload
+    def score(self, texts: Text) -> float: ...
+
+    @overload
+    def score(self, texts: Many) -> np.ndarray: ...
+
     def score(self, texts: Texts) -> Any:
-        """The score of each text, or pair: a float of one, float32 [n] of several."""
+        """The score of each text, or pair: a float of one, float32 [n] of several.
+
+        Examples:
+          >>> model.score(("A girl sings.", "A child makes music."))
+          3.8
+        """
         found = self._all(self._predicting("score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
-    def choose(self, text: Union[str, Sequence[str]], choices: Sequence[Any],
+    @overload
+    def choose(self, text: str, choices: Sequence[str],
+               question: Optional[str] = ...) -> results.Choice: ...
+
+    @overload
+    def choose(self, text: Several, choices: Sequence[Sequence[str]],
+               question: Union[None, str, Sequence[str]] = ...) -> list[results.Choice]: ...
+
+    def choose(self, text: Union[str, Sequence[str], Column], choices: Sequence[Any],
                question: Union[None, str, Sequence[str]] = None) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
         `results.Choice`.
@@ -307,6 +417,11 @@ class Model:
         Args:
           choices: those of one text; of several texts a list of such lists.
           question: one for all texts, or as many as there are.
+
+        Examples:
+          >>> model.choose("Ann has a cat. It is black.", ["red", "black"],
+          ...              question="The cat is _.").number
+          1
         """
         job = self._predicting("choose")
         if isinstance(text, str):
@@ -316,17 +431,38 @@ class Model:
             questions = [question] * len(several("text", text))
         return self._all(job, together(text=text, choices=choices, question=questions))
 
-    def rank(self, query: Union[str, Sequence[str]], documents: Sequence[Any]) -> Any:
+    @overload
+    def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
+
+    @overload
+    def rank(self, query: Several,
+             documents: Sequence[Sequence[str]]) -> list[list[results.Ranked]]: ...
+
+    def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
 
         Args:
           documents: those of one query; of several queries a list of such lists.
+
+        Examples:
+          >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
+          1
         """
         return self._all(self._predicting("rank"), (query, documents) if isinstance(query, str)
                          else together(query=query, documents=documents))
 
-    def answer(self, question: Union[str, Sequence[str]], context: Union[str, Sequence[str]],
-               threshold: Optional[float] = None, top_k: Optional[int] = None) -> Any:
+    @overload
+    def answer(self, question: str, context: str, threshold: Optional[float] = ...,
+               top_k: Optional[int] = ...) -> results.Answer: ...
+
+    @overload
+    def answer(self, question: Several, context: Union[str, Sequence[str]],
+               threshold: Optional[float] = ...,
+               top_k: Optional[int] = ...) -> list[results.Answer]: ...
+
+    def answer(self, question: Union[str, Sequence[str], Column],
+               context: Union[str, Sequence[str]], threshold: Optional[float] = None,
+               top_k: Optional[int] = None) -> Any:
         """The span of a text that answers a question: `results.Answer`.
 
         Args:
@@ -335,6 +471,10 @@ class Model:
             if not given.
           top_k: number of best spans in the result, at most those of the beam: start_n_top *
             end_n_top of each window; n_best_size if not given.
+
+        Examples:
+          >>> model.answer("Where did she live?", "She lived in London.").text
+          'London'
         """
         job = self._predicting("answer", threshold=threshold, top_k=top_k)
         if isinstance(question, str):
@@ -343,26 +483,78 @@ class Model:
             context = [context] * len(several("question", question))
         return self._all(job, together(question=question, context=context))
 
+    @overload
+    def tag(self, texts: Words) -> results.Tagged: ...
+
+    @overload
+    def tag(self, texts: Union[list[str], list[tuple[str, ...]], list[Words],
+                               Column]) -> list[results.Tagged]: ...
+
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
-        is the words of one text."""
+        is the words of one text.
+
+        Examples:
+          >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
+          [('LOC', 'London')]
+        """
         return self._all(self._predicting("tag"), texts)
+
+    def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
+        """How much each word of a text, or pair, counts for its prediction:
+        `explanation.Explanation`. For models that classify, score or rank; a document is explained
+        with its query, as the pair (query, document).
+
+        Args:
+          errors: "raise", or "return".
+          settings: those of `settings.ExplanationSettings`.
+        """
+        tuned, chosen = self._tuned(None), from_keywords(ExplanationSettings, settings, "explain")
+        explanation.check(tuned, chosen.label, chosen.method)
+        values_of = functools.partial(self._values, tuned)
+
+        def compute(rows):
+            row, = rows
+            if chosen.method == "leave_one_out":
+                return [explanation.leave_one_out(row, chosen.label, tuned, values_of)]
+            part = self._open().part("explanation", lambda: explanation.build(self._loaded, tuned))
+            return [explanation.integrated_gradients(
+                row, chosen.label, chosen.steps, self._batch_size, tuned, self.tokenizer, part,
+                values_of)]
+        return self._all(Job(lambda item: _row(tuned, 0, Asked(*pair(item)), None), compute, 1),
+                         texts, errors)
 
     # ---- what it was pretrained for
 
-    def fill(self, texts: Union[str, Sequence[str]], errors: str = "raise",
+    @overload
+    def fill(self, texts: str, errors: Literal["raise"] = ...,
+             **settings: Any) -> list[filling.Filling]: ...
+
+    @overload
+    def fill(self, texts: Several, errors: Literal["raise"] = ...,
+             **settings: Any) -> list[list[filling.Filling]]: ...
+
+    @overload
+    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = ...,
+             **settings: Any) -> Any: ...
+
+    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = "raise",
              **settings: Any) -> Any:
         """The likeliest fillings of the blanks in a text, the likeliest first: a list of
         `filling.Filling`.
 
         Args:
           errors: "raise", or "return".
-          settings: those of `settings.FillingSettings`.
+          settings: those of `settings.FillingSettings`; `targets` as a list of words.
+
+        Examples:
+          >>> model.fill("The sky is ___.", top=3)[0].text
+          'The sky is blue.'
         """
         return self._all(self._filling(**settings), texts, errors)
 
     def _filling(self, **settings: Any) -> Job:
-        chosen = from_keywords(FillingSettings, settings, "fill")
+        chosen = filling_settings(settings, "fill")
         model = self._language_model()
         filling.check_model(model)
 
@@ -375,7 +567,23 @@ class Model:
             return [filling.fill(model, blanks, chosen) for blanks in items]
         return Job(prepare, compute, 1)
 
-    def generate(self, prompts: Union[str, Sequence[str]], stop: Stop = None,
+    @overload
+    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
+                 errors: str = ..., *, samples: int, **settings: Any) -> Any: ...
+
+    @overload
+    def generate(self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ...,
+                 **settings: Any) -> generation.Written: ...
+
+    @overload
+    def generate(self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ...,
+                 **settings: Any) -> list[generation.Written]: ...
+
+    @overload
+    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
+                 errors: str = ..., **settings: Any) -> Any: ...
+
+    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = None,
                  errors: str = "raise", **settings: Any) -> Any:
         """Text that continues a prompt: `generation.Written`; a list of them if `samples` is above
         1. Several prompts are batched: with a seed each gets the text that it gets alone.
@@ -383,7 +591,12 @@ class Model:
         Args:
           stop: a text, or several, before which a text ends.
           errors: "raise", or "return".
-          settings: the others of `settings.GenerationSettings`.
+          settings: the others of `settings.GenerationSettings`; also `do_sample` and `num_beams`,
+            by which other libraries name the method.
+
+        Examples:
+          >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
+          ' None'
         """
         return self._all(self._generating(stop, **settings), prompts, errors)
 
@@ -399,22 +612,38 @@ class Model:
     def stream(self, prompt: str, stop: Stop = None,
                **settings: Any) -> Iterator[generation.Part]:
         """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
-        between two parts, and another prompt's parts, too."""
+        between two parts, and another prompt's parts, too.
+
+        Examples:
+          >>> for part in model.stream("The default value is", max_tokens=20):
+          ...     print(part.text, end="", flush=True)
+        """
         chosen = _generation(stop, settings)
         return generation.write(self._language_model(), self.tokenizer, as_text(prompt), chosen)
 
-    def attention(self, text: str, layers: Sequence[int], order: str = "random", seed: int = 0,
-                  most_tokens: int = 40) -> Attention:
-        """What each head attends to in a text, in both streams.
+    def attention(self, text: Text, layers: Sequence[int], order: str = "random", seed: int = 0,
+                  most_tokens: int = 512) -> Attention:
+        """What each head attends to in a text, in both streams. A fine-tuned model has the content
+        stream alone, in which every token sees all; its text may be a pair.
 
         Args:
           layers: numbers from 1 on.
           order: factorization order, "random", "left_to_right" or "none".
           seed: of a random order.
           most_tokens: a longer text is refused.
+
+        Examples:
+          >>> model.attention("It rains.", layers=[1]).streams["content"].shape
+          (1, 12, 6, 6)
         """
         chosen = from_keywords(AttentionSettings, {
             "order": order, "seed": seed, "most_tokens": most_tokens})
+        tuned = self._loaded.tuned
+        if tuned:
+            row = _row(tuned, 0, Asked(*pair(text)), None)
+            return attention.of_fine_tuned(
+                tuned, self.tokenizer, row, layers, self.n_layer, chosen, self._open().part(
+                    "attention", lambda: attention.build(self._loaded, tuned)))
         return attention.attention(self._language_model(), self.tokenizer, as_text(text),
                                    layers, chosen)
 
@@ -430,8 +659,12 @@ class Model:
     def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
         tuned = self._tuned(verb)
         chosen = from_keywords(PredictSettings, settings)
+        if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
+            raise UserError("threshold: the task %s has %s, for which there is no threshold" % (
+                tuned.task.name, "%d labels, of which the likeliest one is predicted" % len(
+                    tuned.task.labels) if tuned.task.labels else "no labels"))
         least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
-        method, numbers = VERBS[tuned.task.type.verb], itertools.count()
+        method, numbers = METHODS[tuned.task.type.verb], itertools.count()
         scorer = tuned.task.scorer
         if chosen.top_k is not None:
             if not hasattr(tuned.task.options, "n_best_size"):
@@ -511,8 +744,7 @@ def _example(item):
 def _generation(stop, settings):
     """`GenerationSettings`; a `stop` that is a str is a text, not JSON."""
     texts = stop_texts([stop] if isinstance(stop, str) else stop)
-    return from_keywords(GenerationSettings, dict(
-        settings, stop=json.dumps(texts) if texts else None), "generate")
+    return generation_settings(dict(settings, stop=texts or None), "generate")
 
 
 def _row(tuned, number, asked, place):

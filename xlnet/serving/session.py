@@ -6,6 +6,7 @@ Shape letters: m records, B batch, T tokens of a record, C choices.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,10 @@ Arrays = dict[str, np.ndarray]       # by name, [m, ...]
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
 IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number of tokens
+
+# Whether nobody waits for what this thread computes any more; asked before each call of a network.
+IS_LEFT: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
+    "is_left", default=lambda: False)
 
 
 def placeholders(tuned: FineTunedTask) -> Tensors:
@@ -63,8 +68,11 @@ class Part:
           features: arrays by name, at least the inputs of these outputs; others are ignored.
 
         Raises:
-          UserError: the model is closed, before or meanwhile, or memory runs out.
+          UserError: the model is closed, before or meanwhile, memory runs out, or nobody waits for
+            the outputs (`IS_LEFT`).
         """
+        if IS_LEFT.get()():
+            raise UserError("dropped: nobody waits for it any more")
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         with errors.explained(), self._restored.while_open():
             return self._restored.session.run(wanted, {

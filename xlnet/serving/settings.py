@@ -4,6 +4,7 @@ Annotations are types here, not strings: flags need them. TensorFlow is not impo
 """
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar
@@ -12,14 +13,18 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
+from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 
 Chosen = TypeVar("Chosen", bound=Settings)
 
 POOLINGS = ("mean", "first", "last", "none")
 _MOST_CONTEXT = 1_000_000        # tokens
-_MOST_PIECES = 64               # of a blank
+MOST_PIECES = 64               # of a blank
+_MOST_TEXTS, _LONGEST_TEXT = 64, 1000       # of stop, and of targets; characters
+_MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
+ATTENTION_ORDERS = ("random", "left_to_right", "none")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +40,7 @@ class LoadSettings(Settings):
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
+    task_module: Optional[str] = as_in(TaskSettings, "task_module")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +52,8 @@ class FillingSettings(Settings):
     order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
                          "right_to_left, random, all (the mean over all of them), or the numbers "
                          "of the blanks, as 2,1,3, pieces of a blank from left to right")
+    targets: Optional[str] = setting(None, "compare only these words for the one blank, a JSON "
+                                     "list; pieces and whole_words do not apply")
     whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
                                 "and has no punctuation")
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
@@ -53,12 +61,14 @@ class FillingSettings(Settings):
                          maximum=10_000)
     context: int = setting(512, "known tokens that are read around the blanks, at most [tokens]",
                            minimum=2, maximum=_MOST_CONTEXT)
-    seed: int = setting(0, "seed of random orders", minimum=0)
+    seed: int = setting(0, "seed of random orders", minimum=0, maximum=_MOST_SEED)
 
     def check(self) -> None:
         super().check()
-        if not self.blank.strip():
-            raise UserError("blank is %r, expected a text that marks a blank" % self.blank)
+        if not self.blank.strip() or len(self.blank) > _LONGEST_TEXT:
+            raise UserError("blank is %.80r, expected a text that marks a blank, of at most %d "
+                            "characters" % (self.blank, _LONGEST_TEXT))
+        stop_texts(self.targets, "targets")
         if self.top > self.beams:
             raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
         self.pieces_range()
@@ -74,19 +84,14 @@ class FillingSettings(Settings):
         """The numbers of pieces that a blank may have."""
         ends = self.pieces.split("-")
         if len(ends) > 2 or not all(map(_is_number, ends)) or not (
-                1 <= int(ends[0]) <= int(ends[-1]) <= _MOST_PIECES):
+                1 <= int(ends[0]) <= int(ends[-1]) <= MOST_PIECES):
             raise UserError("pieces is '%.80s', expected a number, or two as in 1-3, at most %d"
-                            % (self.pieces, _MOST_PIECES))
+                            % (self.pieces, MOST_PIECES))
         return range(int(ends[0]), int(ends[-1]) + 1)
 
     def blanks_in_order(self) -> list[int]:
         """The numbers of the blanks, from 0 on, of an order that names them."""
-        numbers = self.order.split(",")
-        if not all(_is_number(number.strip()) for number in numbers) or sorted(
-                map(int, numbers)) != list(range(1, len(numbers) + 1)):
-            raise UserError("order is '%s', expected %s, or the numbers of the blanks as in 2,1,3%s"
-                            % (self.order, ", ".join(ORDERS), did_you_mean(self.order, ORDERS)))
-        return [int(number) - 1 for number in numbers]
+        return _numbers_in_order(self.order, ORDERS, "blanks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,25 +99,38 @@ class GenerationSettings(Settings):
     """How text is generated."""
     method: str = setting("sample", "sample: sample each token; greedy: take the likeliest one; "
                           "beam: beam search", choices=("sample", "greedy", "beam"))
-    max_tokens: int = setting(100, "generated tokens, at most", minimum=1)
+    max_tokens: int = setting(100, "generated tokens, at most", minimum=1,
+                              aliases=("max_new_tokens",))
+    min_tokens: int = setting(0, "generated tokens, at least: before them no document ends",
+                              minimum=0, aliases=("min_new_tokens",))
     temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.,
                                  maximum=1e6)
-    top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
+    top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0,
+                         maximum=1 << 30)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
                            "probability together", above=0., maximum=1.)
     beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
     length_penalty: float = setting(1., "of beams: the score of a text is its log probability over "
                                     "its number of tokens to this power", minimum=0., maximum=10.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
-                           maximum=10_000)
+                           maximum=10_000, aliases=("num_return_sequences",))
+    repetition_penalty: float = setting(1., "log probabilities of tokens that the prompt or the "
+                                        "text has already are multiplied by it; 1: off", above=0.,
+                                        maximum=100.)
+    no_repeat_ngram_size: int = setting(0, "no n-gram of so many tokens occurs twice; 0: off",
+                                        minimum=0, maximum=100)
     stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
                                   "list")
     context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2,
                            maximum=_MOST_CONTEXT)
-    seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0)
+    seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0,
+                                  maximum=_MOST_SEED)
 
     def check(self) -> None:
         super().check()
+        if self.min_tokens > self.max_tokens:
+            raise UserError("min_tokens is %d, expected at most max_tokens, %d"
+                            % (self.min_tokens, self.max_tokens))
         if self.method == "greedy" and self.samples > 1:
             raise UserError("samples is %d, but method=greedy writes one text; use sample or beam"
                             % self.samples)
@@ -138,6 +156,17 @@ class PredictSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ExplanationSettings(Settings):
+    """How a prediction is explained."""
+    method: str = setting("leave_one_out", "leave_one_out: the output without each word; "
+                          "integrated_gradients: gradients on the way from zero embeddings",
+                          choices=("leave_one_out", "integrated_gradients"))
+    label: Optional[str] = setting(None, "the label whose probability is explained; the most "
+                                   "probable one if not given")
+    steps: int = setting(50, "steps of integrated_gradients", minimum=2, maximum=10_000)
+
+
+@dataclasses.dataclass(frozen=True)
 class VectorSettings(Settings):
     """How vectors of texts are made."""
     pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
@@ -147,10 +176,19 @@ class VectorSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """In which order attention is computed, and of how much."""
-    order: str = setting("random", "factorization order", choices=("random", "left_to_right",
-                                                                   "none"))
-    seed: int = setting(0, "seed of a random order", minimum=0)
-    most_tokens: int = setting(40, "tokens of the text, at most", minimum=1)
+    order: str = setting("random", "factorization order: random, left_to_right, none, or the "
+                         "numbers of the tokens, as 2,1,3")
+    seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
+    most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
+
+    def check(self) -> None:
+        super().check()
+        if self.order not in ATTENTION_ORDERS:
+            self.tokens_in_order()
+
+    def tokens_in_order(self) -> list[int]:
+        """The numbers of the tokens, from 0 on, of an order that names them."""
+        return _numbers_in_order(self.order, ATTENTION_ORDERS, "tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,11 +208,25 @@ class LimitSettings(Settings):
     max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
     max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
     max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
-    max_connections: int = setting(256, "most connections open; others wait", minimum=1)
+    max_connections: int = setting(256, "most connections open; others are refused", minimum=1)
+    max_seconds: int = setting(300, "longest that a request may take, waiting included; then it is "
+                               "dropped [s]", minimum=1)
+    grace: int = setting(8, "longest that requests in progress are still answered when the server "
+                         "ends [s]", minimum=0)
 
 
 def _is_number(text):
     return text.isdecimal() and len(text) < 10
+
+
+def _numbers_in_order(order, names, what):
+    """The numbers 0 ... n - 1 in an order such as "2,1,3"."""
+    numbers = order.split(",")
+    if not all(_is_number(number.strip()) for number in numbers) or sorted(
+            map(int, numbers)) != list(range(1, len(numbers) + 1)):
+        raise UserError("order is '%.80s', expected %s, or the numbers of the %s as in 2,1,3%s"
+                        % (order, ", ".join(names), what, did_you_mean(order[:80], names)))
+    return [int(number) - 1 for number in numbers]
 
 
 def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
@@ -186,6 +238,12 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     fields = {field.name: field for field in dataclasses.fields(group)}
     plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
              for name, value in values.items()}
+    for name, field in fields.items():
+        for alias in set(field.metadata["aliases"]) & set(plain):
+            if name in plain:
+                raise UserError("%s%s and %s are one setting, expected one of them" % (
+                    source and source + ": ", alias, name))
+            plain[name] = plain.pop(alias)
     for name, value in plain.items():
         if name not in fields:
             raise UserError("%sno '%s'%s (there are %s)" % (
@@ -198,14 +256,53 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     return made
 
 
-def stop_texts(stop: Any) -> tuple[str, ...]:
-    """The texts that end generation.
+def generation_settings(values: Mapping[str, Any], source: str) -> GenerationSettings:
+    """`GenerationSettings` of keywords, also of `do_sample` and `num_beams`, by which other
+    libraries name the method; a `stop` that is a list is one of texts.
+
+    Raises:
+      UserError: as of `from_keywords`, or two of them contradict each other.
+    """
+    chosen = _with_list(values, "stop")
+    samples, beams = chosen.pop("do_sample", None), chosen.pop("num_beams", None)
+    if samples is not None and not isinstance(samples, bool):
+        raise UserError("%s: do_sample is %.80r, expected True or False" % (source, samples))
+    if beams is not None and beams != 1:
+        if samples:
+            raise UserError("%s: do_sample samples and num_beams searches, expected one of them"
+                            % source)
+        chosen = {"beams": beams, "method": "beam", **chosen}
+    elif samples is not None:
+        chosen = {"method": "sample" if samples else "greedy", **chosen}
+    return from_keywords(GenerationSettings, chosen, source)
+
+
+def filling_settings(values: Mapping[str, Any], source: str) -> FillingSettings:
+    """`FillingSettings` of keywords; `targets` may be a list of texts.
+
+    Raises:
+      UserError: as of `from_keywords`.
+    """
+    return from_keywords(FillingSettings, _with_list(values, "targets"), source)
+
+
+def _with_list(values, name):
+    """The values with a list of texts as JSON, as the flag has it."""
+    texts = values.get(name)
+    if texts is None or isinstance(texts, str):
+        return dict(values)
+    return {**values, name: json.dumps(stop_texts(texts, name))}
+
+
+def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
+    """The texts of a setting such as `stop`.
 
     Args:
       stop: a text, a JSON list of texts, or a list, tuple or array of texts.
+      name: of the setting.
 
     Raises:
-      UserError: a list that is not one of texts, or an empty text.
+      UserError: a list that is not one of texts, an empty text, or too many or too long ones.
     """
     texts = stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
@@ -214,9 +311,13 @@ def stop_texts(stop: Any) -> tuple[str, ...]:
             texts = files.parse_json(stop) if stop.startswith("[") else texts
         except ValueError as e:
             if re.match(r'\[\s*"', stop):        # not a plain text: [END]
-                raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
-                                % (stop, e)) from None
+                raise UserError("%s is %.80s, expected a text or a JSON list of texts (%s)"
+                                % (name, stop, e)) from None
     if not isinstance(texts, (type(None), list, tuple)) or not all(
             isinstance(text, str) and text for text in texts or ()):
-        raise UserError("stop is %r, expected texts that are not empty" % (stop,))
-    return tuple(texts or ())
+        raise UserError("%s is %.80r, expected texts that are not empty" % (name, stop))
+    texts = tuple(texts or ())
+    if len(texts) > _MOST_TEXTS or any(len(text) > _LONGEST_TEXT for text in texts):
+        raise UserError("%s is %.80r, expected at most %d texts of at most %d characters" % (
+            name, stop, _MOST_TEXTS, _LONGEST_TEXT))
+    return texts

@@ -56,7 +56,13 @@ def as_text(item: Any) -> str:
 
 
 def pair(item: Any) -> tuple:
-    """(text, second text or None)."""
+    """(text, second text or None) of a text, a pair, or a dict with `text` and `text_pair`."""
+    if isinstance(item, Mapping):
+        if not {"text"} <= set(item) <= {"text", "text_pair"}:
+            raise UserError("found a dict with %s, expected text, and text_pair of a pair" % (
+                ", ".join(map(str, item)) or "nothing"))
+        return pair((item["text"], item["text_pair"])) if item.get("text_pair") is not None \
+            else pair(item["text"])
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
             raise UserError("found %d texts together, expected one text or a pair" % len(item))
@@ -128,7 +134,7 @@ def _ranked(found):
             for index in ranking.best_first(scores, np.arange(len(scores)))]
 
 
-class Verb(NamedTuple):
+class Method(NamedTuple):
     """A method that asks a fine-tuned model.
 
     Attributes:
@@ -139,5 +145,6 @@ class Verb(NamedTuple):
     result: Callable[[list], Any] = operator.itemgetter(0)
 
 
-VERBS = {"classify": Verb(_of_pair), "score": Verb(_of_pair), "choose": Verb(_of_choices),
-         "rank": Verb(_of_query, _ranked), "answer": Verb(_of_question), "tag": Verb(_of_words)}
+METHODS = {
+    "classify": Method(_of_pair), "score": Method(_of_pair), "choose": Method(_of_choices),
+    "rank": Method(_of_query, _ranked), "answer": Method(_of_question), "tag": Method(_of_words)}

@@ -10,7 +10,8 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
 
-FINETUNING_NAME = "finetuning"      # .json in a model directory: all settings of the run
+EXAMPLES_NAME = "examples.json"     # in a model directory: rows for the page of the server
+FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
 QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
 
 
@@ -20,6 +21,9 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     task_name: str = of_model("", "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists all) or custom for your own files",
                               need=Need.TASK, resume="any")
+    task_module: Optional[str] = setting(None, "FILE.py, or an installed module, that registers an "
+                                         "own task type, which custom files then have",
+                                         need=Need.TASK, resume="any")
     data_dir: str = setting("", "directory of the task's files; custom: train, dev (or validation) "
                             "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
                             need=Need.TEXT, resume="any")
@@ -58,7 +62,8 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                               resume="evaluation")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir",
                                   need=Need.ORIGINAL, resume="any")
-    metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint; the task's "
+    metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint, or "
+                                     "FILE.py:FUNCTION, with :min if lower is better; the task's "
                                      "first one if not given", resume="evaluation")
     patience: int = setting(0, "evaluations without improvement until training stops (early "
                             "stopping); 0: never", minimum=0, resume="any")

@@ -4,3 +4,14 @@ Nothing here imports TensorFlow, so that files can be checked and metrics used w
 is in `finetuning`. `types` has the task types and the tasks, `files` reads their files, `features`
 makes arrays of the examples, `metrics` scores predictions, `output` writes them.
 """
+
+from typing import TypeVar
+
+_Part = TypeVar("_Part")
+
+
+def register(part: _Part) -> _Part:
+    """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it. A module
+    with such calls is imported by --task_module, or is an entry point of the group xlnet.tasks."""
+    from xlnet.tasks.types import known
+    return known.register(part)

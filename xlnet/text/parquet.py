@@ -64,10 +64,18 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                 if seen:
                     seen.add(begin, sum(column.total_compressed_size for column in columns))
                 for batch in stored.iter_batches(_ROWS, [index], [field], use_threads=False):
-                    for text in batch.column(0).to_pylist():
+                    for value in batch.column(0):
                         rows.number += 1
+                        try:
+                            text = value.as_py()
+                        except UnicodeDecodeError as e:     # pyarrow does not check text
+                            rows.add(begin, "not UTF-8", "field '%s' is not UTF-8: byte 0x%02x "
+                                     "at %d" % (field, e.object[e.start], e.start))
+                            continue
                         yield from document({field: text}, field, begin, rows)
-    except pyarrow.ArrowException as e:
+    except (pyarrow.ArrowException, OSError) as e:      # OSError: also of a damaged page
+        if isinstance(e, OSError) and e.errno:
+            raise
         raise UserError("%s: not a complete Parquet file: %s" % (
             chunk.path, str(e).splitlines()[0])) from None
 

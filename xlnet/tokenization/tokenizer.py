@@ -326,7 +326,7 @@ def encode_ids(sp_model: sentencepiece.SentencePieceProcessor, text: str,
 
     Args:
       sp_model: a loaded SentencePiece model.
-      sample: draw one of the 64 best segmentations (subword regularization).
+      sample: take one of the 64 best segmentations (subword regularization).
     """
     pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1) if sample else sp_model.encode(
         text, out_type=str)

@@ -22,8 +22,6 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.model_directory import model_files, task_settings
 from xlnet.serving.export import readme
 from xlnet.serving.export.signatures import BUILDERS
-from xlnet.serving.server import saved_model
-from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import TASK_NAME
@@ -35,7 +33,9 @@ _log = logging.getLogger(__name__)
 # The precision of the network, by the type of its stored matrices.
 DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
-# Files of a SavedModel in addition to the graph and the weights.
+# The graph of a SavedModel, and the directory of our files in addition; VERSIONS_NAME has the
+# graph's checksum.
+GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
 LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
@@ -161,7 +161,7 @@ def _request(inputs, model):
 def _plain(arrays):
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
     return {name: {"dtype": tf.as_dtype(array.dtype).name,
-                   "value": saved_model.plain(array)} for name, array in arrays.items()}
+                   "value": readme.plain(array)} for name, array in arrays.items()}
 
 
 def _write_extra(model, directory, dtype, made):

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.serving.server import saved_model
-
 _TEMPLATE = pathlib.Path(__file__).with_suffix(".md")
 _NEEDS = """
 Raw text needs the operations of tensorflow-text in the process that serves the model, as those of
@@ -39,7 +37,7 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
         extra=_extra(model), signature=signature,
         signatures="\n".join(_rows(requests, answers)), needs=_NEEDS if has_text else "",
         rest_request=json.dumps(dict(signature_name=signature, instances=[_row(request)])),
-        rest_answer=json.dumps({"predictions": [saved_model.as_row(_row(answer))]}),
+        rest_answer=json.dumps({"predictions": [_answer(_row(answer))]}),
         grpc_inputs="\n".join(
             "request.inputs[%r].CopyFrom(tf.make_tensor_proto(%s))" % (key, _literal(value))
             for key, value in request.items()),
@@ -86,11 +84,27 @@ def _tensors(arrays):
 
 
 def _row(arrays):
-    return {name: saved_model.plain(value)[0] for name, value in arrays.items()}
+    return {name: plain(value)[0] for name, value in arrays.items()}
+
+
+def _answer(outputs):
+    """The outputs of an example as TensorFlow Serving has them: a dict, or the value of one."""
+    return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+
+
+def plain(array: np.ndarray) -> list:
+    """An array as nested lists for `json`."""
+    if array.dtype == object:
+        return [plain(each) if isinstance(each, np.ndarray) else
+                each.decode() if isinstance(each, bytes) else each for each in array]
+    if array.dtype.kind == "f":         # the fewest digits that are this number
+        digits = np.array([float(str(value)) for value in array.ravel()])
+        return digits.reshape(array.shape).tolist()
+    return array.tolist()
 
 
 def _literal(value):
-    return json.dumps(saved_model.plain(value), ensure_ascii=False)
+    return json.dumps(plain(value), ensure_ascii=False)
 
 
 def _short(value):

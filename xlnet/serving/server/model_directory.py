@@ -1,7 +1,7 @@
-"""A model directory with the signatures of an export, computed by the object of `xlnet.load`.
+"""The model of a model directory behind the server: its signatures, examples from and to JSON.
 
-Unlike an export it reads long texts in windows; a pretrained model also has `fill` and `generate`.
-Shape letters: B examples, C choices.
+A fine-tuned model has `text`, what it was trained for; a pretrained one has `fill`, `generate` and
+`attention`; both have `vectors`. An example is a dict: texts by name, or lists of texts (choices).
 """
 
 from __future__ import annotations
@@ -9,134 +9,286 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+import math
+import os
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
-from xlnet.serving.export import readme
 from xlnet.serving.model import Model
-from xlnet.serving.server.saved_model import Input, as_row, plain, refuse_parameters
-from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
+from xlnet.serving.settings import (
+    AttentionSettings,
+    GenerationSettings,
+    filling_settings,
+    from_keywords,
+    generation_settings,
+    stop_texts,
+)
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import EXAMPLES_NAME
+from xlnet.settings.training import BEST
 from xlnet.tasks.output import results
+from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
-_TEXT = np.dtype(object)
 _MOST = 32              # texts in a batch
-_MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256}      # of a request
+_MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}    # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
-_OF_LANGUAGE_MODELS = ("fill", "generate")
+_LABELS_SHOWN = 20
+_LAYERS = 4             # whose attention is returned at once
+_LONG = 4               # windows of a text, estimated, from which on it is no part of a batch
+_CHARACTERS = 4         # of a token, about
+_SETTINGS_OF = {         # of the signatures of language models: from the parameters of a request
+    "fill": filling_settings, "generate": generation_settings,
+    "attention": lambda values, source: from_keywords(
+        AttentionSettings, dict({"most_tokens": 40}, **values), source)}
+_OF_LANGUAGE_MODELS = tuple(_SETTINGS_OF)
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
+Row = dict[str, Any]        # an example: str by name, or a list of str
+
 
 class Call(NamedTuple):
-    """A signature with the parameters of a request: a settings object, or None."""
+    """A signature with the parameters of a request: a settings object, or None; and the layers of
+    `attention`."""
     signature: str
     settings: Any = None
+    layers: Sequence[int] = (1,)
 
 
-class ModelDirectory:
-    """A model directory with the attributes and methods of `saved_model.SavedModel`.
+class TooLarge(UserError):
+    """A request that takes more memory than the budget."""
+    http_status = 413
+
+
+class ServedModel:
+    """A loaded model. Any number of threads may call it.
 
     Args:
       path, device, given: as of `xlnet.load`.
       budget: examples x tokens² computed together.
+
+    Attributes:
+      path: of the directory.
+      version: its number.
+      about: what it does, in a line.
+      verb: the method of `xlnet.load` for the signature `text`; None: it has none.
+      labels: names in the order of the probabilities; None: it has none.
+      names: of the signatures.
+      default: the signature of requests that name none.
+      examples: of a signature, examples to begin with.
+      n_layer, n_head: of the network.
+
+    Raises:
+      UserError: as of `xlnet.load`.
     """
     version = "1"
-    alone = _OF_LANGUAGE_MODELS         # a long text would block the batches
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
+        if os.path.exists(os.path.join(path, "saved_model.pb")):
+            raise UserError("model_dir: %s is a SavedModel, which TensorFlow Serving serves; "
+                            "expected the model directory that it was exported from" % path)
         found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(found, device, min(
             max(budget // found.max_seq_length ** 2, 1), _MOST))
         self.path = path
+        self.n_layer, self.n_head = model.n_layer, model.n_head
         self.labels = list(model.labels) if model.labels else None
-        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} \
-            if tuned else {"fill": ("text",), "generate": ("prompt",), "vectors": ("text_a",)}
-        self.warm_up()
-        self.about = readme.about(found) if tuned else \
-            "A pretrained XLNet: %s" % ", ".join(self.names)
-        self.default = self.names[0] if not tuned else "text"
+        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} if tuned else {
+            "fill": ("text",), "generate": ("prompt",), "attention": ("text",),
+            "vectors": ("text_a",)}
+        self._warm_up()
+        self.verb = model.verb
+        self.about = _ABOUT[self.verb]
+        if self.labels and self.verb in ("classify", "tag"):
+            names = self.labels if self.verb == "classify" else sorted(
+                {label.partition("-")[2] for label in self.labels} - {""})
+            self.about += ": %s%s" % (", ".join(names[:_LABELS_SHOWN]),
+                                      ", ..." * (len(names) > _LABELS_SHOWN))
+        self.default = "text" if tuned else self.names[0]
+        self.examples = self._read_examples()
 
     @property
     def names(self) -> list[str]:
-        return sorted(self._inputs)
+        return sorted(self._inputs, key=list(_SHOWN_FIRST).index)
 
     def close(self) -> None:
         """Frees the memory of the weights."""
         self._model.close()
 
-    def inputs(self, signature: str) -> dict[str, Input]:
-        """As of `SavedModel`."""
+    def _warm_up(self):
+        """Computes an example of each signature; removes those that a pretrained model cannot
+        have."""
+        settings: dict[str, dict[str, Any]] = {"fill": {"pieces": "1"},
+                                               "generate": {"max_tokens": 1}}
+        for name in self.names:
+            text = "a ___" if name == "fill" else "a"
+            row = {key: [text] * count if count else text
+                   for key, count in self.inputs(name).items()}
+            try:
+                self.run(self.call(name, settings.get(name, {})), [row])
+            except UserError as e:
+                if name not in _OF_LANGUAGE_MODELS:
+                    raise
+                _log.info("note: no signature %s: %s", name, e)
+                del self._inputs[name]
+
+    def _read_examples(self):
+        """Those of the model directory; of a pretrained model without any, texts of its own."""
+        home = os.path.abspath(self.path)
+        home = os.path.dirname(home) if os.path.basename(home) == BEST else home
+        path = os.path.join(home, EXAMPLES_NAME)
+        if os.path.exists(path):
+            files.require_inside(path, home, "the model's")
+            stored = files.read_json(path, "examples")
+        else:
+            stored = self._own_texts()
+        found: dict[str, list[Row]] = {}
+        for name in self.names:
+            rows = stored.get(name, [])
+            if name == "vectors" and not rows:      # the first texts of what it was trained for
+                rows = [{"text_a": row["text_a"]} for row in found.get("text", [])
+                        if "text_a" in row]
+            if not isinstance(rows, list):
+                raise UserError("%s: %s: expected a list" % (path, name))
+            try:
+                found[name] = self.rows(name, rows)
+            except UserError as e:
+                raise UserError("%s: %s: %s" % (path, name, e)) from None
+        return found
+
+    def _own_texts(self):
+        """Examples of a pretrained model, from a text that it generates: in its language, whatever
+        that is."""
+        if "generate" not in self._inputs:
+            return {}
+        text = self._model.generate("", method="beam", max_tokens=24, min_tokens=24,
+                                    no_repeat_ngram_size=2).text
+        words = text.replace("_", " ").split()[:12]
+        if len(words) < 4:
+            return {}
+        middle = len(words) // 2
+        return {"fill": [{"text": " ".join([*words[:middle], "___", *words[middle + 1:]])}],
+                "generate": [{"prompt": " ".join(words[:4])}],
+                "attention": [{"text": " ".join(words[:6])}],
+                "vectors": [{"text_a": " ".join(words)}]}
+
+    # ---- what a request may have
+
+    def inputs(self, signature: str) -> dict[str, Optional[int]]:
+        """The inputs of a signature by name: the number of texts in a list, or None for a text.
+
+        Raises:
+          UserError: there is no such signature.
+        """
         if signature not in self._inputs:
             raise UserError("no signature '%s' (there are %s)" % (
                 signature, ", ".join(self.names)))
-        return {name: Input(name, _TEXT, (len(self.labels or ()),) if name == "choices" else ())
+        return {name: len(self.labels or ()) if name == "choices" else None
                 for name in sorted(self._inputs[signature])}
 
     def signature_def(self) -> dict[str, Any]:
         """All signatures as TensorFlow Serving describes them."""
         return {name: {"inputs": {key: {"dtype": "DT_STRING", "name": key, "tensor_shape": {
-            "dim": [{"size": str(size)} for size in (-1, *kind.shape)]}}
-            for key, kind in self.inputs(name).items()}, "outputs": {},
+            "dim": [{"size": str(size)} for size in (-1, *filter(None, [count]))]}}
+            for key, count in self.inputs(name).items()}, "outputs": {},
             "method_name": "tensorflow/serving/predict"} for name in self.names}
 
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
-        """As of `SavedModel`; the parameters of `fill` and `generate` are their settings."""
-        group: Any = {"fill": FillingSettings, "generate": GenerationSettings}.get(signature)
-        if not group:
-            refuse_parameters(signature, parameters)
+        """The first argument of `run` for a signature and the parameters of a request.
+
+        Raises:
+          UserError: it has no such parameters, or they have wrong values.
+        """
+        signature = self.default if signature == "serving_default" else signature
+        self.inputs(signature)
+        if signature not in _OF_LANGUAGE_MODELS:
+            if parameters:
+                raise UserError("signature '%s' takes no parameters, found %s" % (
+                    signature, ", ".join(map(str, parameters))))
             return Call(signature)
-        stop = parameters.get("stop")
-        if isinstance(stop, list):
-            parameters = {**parameters, "stop": json.dumps(stop_texts(stop))}
-        settings = from_keywords(group, parameters, "parameters")
+        layers = parameters.get("layers", [1])
+        if signature == "attention":
+            parameters = {name: value for name, value in parameters.items() if name != "layers"}
+        settings: Any = _SETTINGS_OF[signature](parameters, "parameters")
         for name, most in _MOST_OF.items():
             if getattr(settings, name, 0) > most:
                 raise UserError("parameters: %s is %d, expected at most %d" % (
                     name, getattr(settings, name), most))
-        return Call(signature, settings)
+        if signature == "attention" and not (isinstance(layers, list) and len(layers) <= _LAYERS):
+            raise UserError("parameters: layers is %.80s, expected a list of at most %d" % (
+                json.dumps(layers), _LAYERS))
+        return Call(signature, settings, layers)
 
-    def example(self, signature: str) -> tuple[Call, dict[str, np.ndarray]]:
-        """As of `SavedModel`."""
-        shortest: dict[str, dict[str, Any]] = {
-            "fill": {"pieces": "1"}, "generate": {"max_tokens": 1}}
-        text = b"a ___" if signature == "fill" else b"a"
-        return self.call(signature, shortest.get(signature, {})), {
-            name: np.full([1, *kind.shape], text, object)
-            for name, kind in self.inputs(signature).items()}
+    def rows(self, signature: str, given: Sequence[Any]) -> list[Row]:
+        """Examples in JSON, dicts or the value of the only input, as rows.
 
-    def warm_up(self) -> None:
-        """As of `SavedModel`; removes signatures that the pretrained model cannot have."""
-        for signature in self.names:
-            try:
-                self.run(*self.example(signature))
-            except UserError as e:
-                if signature not in _OF_LANGUAGE_MODELS:
-                    raise
-                _log.info("note: no signature %s: %s", signature, e)
-                del self._inputs[signature]
+        Raises:
+          UserError: an example does not fit; it is named by its number.
+        """
+        inputs, rows = self.inputs(signature), []
+        for number, row in enumerate(given):
+            if not isinstance(row, dict):
+                if len(inputs) > 1:
+                    raise UserError("row %d is %s, expected an object with %s" % (
+                        number, type(row).__name__, ", ".join(inputs)))
+                row = dict.fromkeys(inputs, row)
+            if set(row) != set(inputs):
+                raise UserError("row %d has %s, expected %s" % (
+                    number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
+            for name, count in inputs.items():
+                said = _fault(name, row[name], count)
+                if said:
+                    raise UserError("row %d: %s" % (number, said))
+            rows.append(row)
+        return rows
 
-    def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """As of `SavedModel`: 0, as the model itself makes batches within the budget; of `fill` and
-        `generate` the tokens that are kept, times the root of the beams or samples."""
-        texts, settings = next(iter(arrays.values())), call.settings
-        if call.signature not in _OF_LANGUAGE_MODELS:
-            return np.zeros(len(texts), int)
-        copies = settings.samples if getattr(settings, "method", "beam") != "beam" \
-            else settings.beams
-        sizes = [self._kept(settings, text.decode(errors="replace")) for text in texts]
-        return np.ceil(np.array(sizes) * copies ** .5).astype(int)
+    # ---- what it takes
 
-    def _kept(self, settings, text):
+    def size(self, row: Row) -> int:
+        """About how many windows of the network a row is, in which batches count."""
+        characters = sum(len(value) if isinstance(value, str) else max(map(len, value))
+                         for value in row.values())
+        return 1 + characters // (_CHARACTERS * self._model.max_seq_length)
+
+    def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
+        """The memory of the largest row, tokens², of rows that are computed next to the batches:
+        long texts, and those of `fill`, `generate` and `attention`. None: they go in batches.
+
+        Args:
+          budget: the most of it.
+
+        Raises:
+          TooLarge: a row is not within the budget.
+        """
+        settings = call.settings
+        if settings is None:        # the model itself keeps to the budget
+            return budget if max(map(self.size, rows)) > _LONG else None
+        many = {"samples": settings.samples} if getattr(settings, "method", "beam") != "beam" \
+            else {"beams": getattr(settings, "beams", 1)}
+        (name, copies), = many.items()
+        tokens = max(self._kept(settings, row) for row in rows)
+        cost = tokens ** 2 * copies
+        if cost > budget:
+            raise TooLarge("an example of up to %d tokens with %s=%d takes %d² x %d, at most %d "
+                           "are computed (--budget): %d tokens with as many %s" % (
+                               tokens, name, copies, tokens, copies, budget,
+                               math.isqrt(budget // copies), name))
+        return cost
+
+    def _kept(self, settings, row):
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
+        text = row.get("text", row.get("prompt"))
+        if isinstance(settings, AttentionSettings):
+            return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
         parts = settings.split(text)
@@ -146,21 +298,28 @@ class ModelDirectory:
                             "orders" % (settings.beams, _MOST_PREDICTED // pieces, pieces))
         return min(settings.context, len(known(" ".join(parts)))) + pieces
 
-    def run(self, call: Call, arrays: Mapping[str, np.ndarray]) -> list[Any]:
-        """As of `SavedModel`; that of a bad example is its UserError."""
-        found, form = self._found(call, _texts(arrays))
-        return [one if isinstance(one, UserError) else as_row(form(one)) for one in found]
+    # ---- answers
+
+    def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
+        """The answers to rows, for `json`; that of a bad row is its UserError."""
+        found, form = self._found(call, {
+            name: [row[name] for row in rows] for name in rows[0]})
+        answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
+        return [next(iter(answer.values())) if isinstance(answer, dict) and len(answer) == 1
+                else answer for answer in answers]
 
     def _found(self, call, texts):
         """(results, function from a result to an answer)"""
-        model = self._model
+        model, settings = self._model, call.settings
         if call.signature == "vectors":
             return model.vectors(texts["text_a"], errors="return"), _vector
         if call.signature == "fill":
-            return model.fill(texts["text"], errors="return",
-                              **dataclasses.asdict(call.settings)), _filled
+            return model.fill(texts["text"], errors="return", **_keywords(settings)), _filled
+        if call.signature == "attention":
+            return [model.attention(text, call.layers, **_keywords(settings))
+                    for text in texts["text"]], _attention
         if call.signature == "generate":
-            return [model.stream(prompt, **_keywords(call.settings))
+            return [model.stream(prompt, **_keywords(settings))
                     for prompt in texts["prompt"]], _written
         items = [texts[name] for name in _ORDER if name in texts]
         if model.verb == "rank":        # each document by itself
@@ -169,52 +328,72 @@ class ModelDirectory:
                              errors="return"), self._predicted
 
     def _predicted(self, result):
-        return _short(results.served(result[0].score if self._model.verb == "rank" else result,
-                                     self.labels))
+        return results.served(result[0].score if self._model.verb == "rank" else result,
+                              self.labels)
 
-    def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
-        """Yields the parts of a text as it is generated.
-
-        Raises:
-          UserError: another signature, or several prompts.
-        """
-        prompts = _texts(arrays).get("prompt", ())
-        if call.signature != "generate" or len(prompts) != 1:
-            raise UserError("expected signature generate with one prompt, found %s with %d" % (
-                call.signature, len(prompts)))
-        parts: Any = self._model.stream(prompts[0], **_keywords(call.settings))
+    def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
+        """Yields the parts of a generated text as they come."""
+        parts: Any = self._model.stream(row["prompt"], **_keywords(call.settings))
         try:
             for part in parts:
                 yield {"number": part.number, "text": part.text,
+                       **({} if part.probability is None else
+                          {"probability": _short(part.probability)}),
                        **({"ended": part.whole.ended} if part.whole else {})}
         finally:
             parts.close()
 
 
+_ABOUT = {              # by the method of `xlnet.load`
+    "classify": "Assigns labels to a text", "score": "Gives a text a score",
+    "choose": "Chooses the right one of several answers",
+    "rank": "Tells how relevant a document is for a query",
+    "answer": "Answers a question from a text", "tag": "Finds entities in a text",
+    None: "A pretrained language model"}
+_SHOWN_FIRST = ("text", "fill", "generate", "attention", "vectors")
+
+
 def _keywords(settings):
-    """The arguments of `Model.stream` for `GenerationSettings`."""
-    return {**dataclasses.asdict(settings), "stop": stop_texts(settings.stop)}
+    """The arguments of a method of `Model` for its settings."""
+    return {name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
+            for name, value in dataclasses.asdict(settings).items()}
 
 
-def _texts(arrays):
-    """Lists of str by name, or lists of such lists (choices)."""
-    try:
-        return {name: np.vectorize(bytes.decode, otypes=[object])(values).tolist()
-                for name, values in arrays.items()}
-    except UnicodeDecodeError as e:
-        raise UserError("not UTF-8: %s" % e) from None
+def _fault(name, value, count):
+    """What is wrong with an input, a text or a list of `count` texts."""
+    if count is None:
+        if not isinstance(value, str):
+            return "'%s' is not text" % name
+        texts = [value]
+    else:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            return "'%s' is not a list of texts" % name
+        if len(value) != count:
+            return "'%s' has %d values, expected %d" % (name, len(value), count)
+        texts = value
+    if not all(map(is_text, texts)):
+        return "'%s' has half a character: an escape like \\ud800 by itself" % name
+    return None
 
 
 def _short(value):
     """An answer with the fewest digits of its float32 numbers, as of an export."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
-    return [_short(each) for each in value] if isinstance(value, list) else \
+    return [_short(each) for each in value] if isinstance(value, (list, tuple)) else \
         float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _vector(vector):
-    return {"vector": plain(vector)}
+    return {"vector": vector.tolist()}
+
+
+def _attention(found):
+    return {"pieces": found.pieces, "layers": found.layers,
+            "places": None if found.places is None else found.places.tolist(),
+            "streams": {name: np.round(values.astype(float), 4).tolist()
+                        for name, values in found.streams.items()},
+            "sees": {name: (~hidden).tolist() for name, hidden in found.hidden.items()}}
 
 
 def _filled(fillings):

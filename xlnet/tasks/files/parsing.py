@@ -285,6 +285,10 @@ def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -
     """(pairs of a `Row`, None) or (None, error) of texts that do not come from a file."""
     if (text_b is None) != (not task.text_b):
         return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
+    for text, name in ((text_a, "text"), (text_b, "second text")):
+        if text is not None and not text.strip() and not (
+                name != "text" and task.reader.takes_empty_text_b):
+            return None, "the %s is empty" % name
     return _parse_pairs(task, text_a, text_b, choices)
 
 

@@ -46,7 +46,7 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
         return None
     if task.scorer.metrics.get(name) is split_metrics.accuracy and len(rows) <= _SMALL_PROPORTION:
         return wilson(round(value * len(rows)), len(rows))
-    if not 1 < len(rows) <= SMALL or split_metrics.is_own(name):
+    if not 1 < len(rows) <= SMALL or name in task.own_metrics:
         return None
     scorer = dataclasses.replace(task, metrics=(name,)).scorer
     units: dict[Any, list[int]] = {}

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import math
+import os
 import runpy
 import traceback
 from typing import Callable
@@ -159,15 +160,35 @@ def why_undefined(name: str) -> str:
 # ---- a user's own metric
 
 def is_own(name: str) -> bool:
-    """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss`."""
+    """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss:min`,
+    where lower is better."""
     return ":" in name
+
+
+def _parts(name):
+    """(file or module, function) of an own metric."""
+    place, _, function = name[:-len(":min")].rpartition(":") if name.endswith(":min") \
+        else name.rpartition(":")
+    return place, function
+
+
+def name_of(name: str) -> str:
+    """The name under which a metric is shown and kept: that of its function."""
+    return _parts(name)[1] if is_own(name) else name
+
+
+def is_same(name: str, other: str) -> bool:
+    """Whether two own metrics are one function, whose file was moved or copied."""
+    place, function = _parts(other)
+    return place.endswith(".py") and name_of(name) == function and name[-4:] == other[-4:] and (
+        not os.path.exists(place) or digest_of(name) == digest_of(other))
 
 
 def digest_of(name: str) -> str:
     """A metric's name, of a user's function in a file with the file's content in place of its
     path."""
-    path, _, function = name.rpartition(":")
-    return "%s:%s" % (files.sha256(path), function) if path.endswith(".py") else name
+    path, _ = _parts(name)
+    return files.sha256(path) + name[len(path):] if path.endswith(".py") else name
 
 
 @functools.cache
@@ -178,9 +199,10 @@ def own(name: str) -> Metric:
     Raises:
       UserError: there is no such file, module or function.
     """
-    place, _, function_name = name.rpartition(":")
-    if place.endswith(".py"):
-        files.require_file(place, "metric")
+    place, function_name = _parts(name)
+    if place.endswith(".py") and not os.path.exists(place):
+        raise UserError("metric: no such file %s; if it was moved, give --metric=%s with its new "
+                        "path" % (os.path.abspath(place), name))
     try:
         if place.endswith(".py"):
             function = runpy.run_path(place)[function_name]

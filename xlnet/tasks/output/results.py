@@ -11,11 +11,26 @@ class Label(NamedTuple):
     probability: float
     probabilities: dict[str, float]     # of all labels
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label alone, as of `Labels`."""
+        return (self.label,)
+
 
 class Labels(NamedTuple):
     """Any number of labels."""
     labels: tuple[str, ...]
     probabilities: dict[str, float]     # of all labels, independent of each other
+
+    @property
+    def label(self) -> str:
+        """The most probable label, whether it is one of `labels` or not."""
+        return max(self.probabilities, key=lambda name: self.probabilities[name])
+
+    @property
+    def probability(self) -> float:
+        """That of `label`."""
+        return self.probabilities[self.label]
 
 
 class Choice(NamedTuple):

@@ -126,6 +126,10 @@ class ClassificationScorer(contract.Scorer):
     def probabilities(self) -> Sequence[str]:
         return self.task.class_names
 
+    @property
+    def has_threshold(self) -> bool:
+        return len(self.task.class_names) == 2
+
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)

@@ -3,10 +3,9 @@
 `Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
 its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. A fourth, `Export`,
 is for types whose exported model is not the plain case. A new task type is one file with a subclass
-of each, or a standard one where that fits, and a `TaskType` that names them. Put it into
-`known.TASK_TYPES`, where saved models look it up, and into a `Task`. A type must define the
-methods that raise NotImplementedError. The others suit the plain case: one text or pair of texts in
-a row, one array as the output.
+of each, or a standard one where that fits, and a `TaskType` that names them, given to
+`xlnet.tasks.register`. A type must define the methods that raise NotImplementedError. The others
+suit the plain case: one text or pair of texts in a row, one array as the output.
 
 Build the output layer from `nn` (`network.heads.HeadBuilder`). Import TensorFlow in the methods
 that use it: files are read and checked without it.
@@ -166,6 +165,10 @@ class Reader(_Part):
         """The names of the texts of a served row."""
         return ("text_a", "text_b") if self.task.text_b else ("text_a",)
 
+    def example(self, row: Row) -> Optional[dict]:
+        """The texts of a row by the names of `texts`; None: it does not have them any more."""
+        return dict(zip(self.texts, row.pairs[0])) if len(row.pairs) == 1 else None
+
 
 # ---- the output layer
 
@@ -251,6 +254,11 @@ class Scorer(_Part):
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         return ()
 
+    @property
+    def has_threshold(self) -> bool:
+        """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
+        return False
+
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
@@ -258,7 +266,8 @@ class Scorer(_Part):
         if name not in (*self.metrics, *self.task.metrics):
             raise UserError("metric: task %s has no %s%s (metrics: %s%s)" % (
                 self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics),
-                "; FILE.py:FUNCTION is your own, docs/reference/metrics.md"
+                "; FILE.py:FUNCTION is your own, with :min if lower is better, "
+                "docs/reference/metrics.md"
                 if type(self).evaluate is Scorer.evaluate else ""))
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
@@ -285,8 +294,8 @@ class Scorer(_Part):
         values = checked(self, values, len(truth))
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
-        return {name: float((split_metrics.own if split_metrics.is_own(name) else
-                             self.metrics.__getitem__)(name)(
+        own = self.task.own_metrics
+        return {name: float((split_metrics.own(own[name]) if name in own else self.metrics[name])(
             self.task, decisions, truth, values)) for name in self.task.metrics}
 
     def why_undefined(self, truth: Any) -> Optional[str]:

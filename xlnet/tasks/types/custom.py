@@ -32,8 +32,9 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
       UserError: an unknown task, one of another program, `is_regression` with a task that has
         labels, or a bad train file.
     """
+    stored = stored or {}
     if known.plain(settings.task_name) == CUSTOM:
-        task = _own_task(settings)
+        task = _own_task(settings, stored)
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
@@ -42,7 +43,6 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
-    stored = stored or {}
     task = _as_written(task, settings)
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
@@ -53,7 +53,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = dataclasses.replace(task, dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
-        for name in filter(split_metrics.is_own, task.metrics):
+        for name in task.own_metrics.values():
             split_metrics.own(name)       # raises its errors before anything is read
     return task
 
@@ -85,17 +85,24 @@ def with_metric(task: Task, name: Optional[str]) -> Task:
     names, scorer = _listed(name), task.scorer       # made here as it checks its options
     for each in names:
         scorer.check_metric(each)
-    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
+    own = {split_metrics.name_of(each): each for each in names if split_metrics.is_own(each)}
+    names = tuple(map(split_metrics.name_of, names))
+    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)),
+                               own_metrics=own)
 
 
-def find_type(settings: Any) -> TaskType:
-    """The task type that the flags for own files ask for."""
-    return next(each for each in TASK_TYPES.values() if each.program == settings.program
-                and each.asked_by and getattr(settings, each.asked_by))
+def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
+    """The task type that own files have: the model's, if it is not one of the library's; that of
+    --task_module; or the one that the flags ask for."""
+    own = known.load(settings.task_module)
+    if stored and (stored.get("module") or stored.get("kind") not in TASK_TYPES):
+        return known.type_of(stored, "model_dir")
+    return next(each for each in (*own, *TASK_TYPES.values()) if each.program == settings.program
+                and (each in own or each.asked_by and getattr(settings, each.asked_by)))
 
 
-def _own_task(settings):
-    its_type = find_type(settings)
+def _own_task(settings, stored):
+    its_type = find_type(settings, stored if "kind" in stored else None)
     columns = (its_type.own_columns or _table_columns)(settings)
     found, dev_share = _own_files(settings, its_type.reader)
     return _configured(Task(

@@ -7,9 +7,17 @@ ones, XNLI, rankings.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
+import importlib.metadata
+import os
+import sys
+from typing import Any, Optional
 
+from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.types.classification import CLASSIFICATION
+from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
 from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
 from xlnet.tasks.types.ranking import RANKING
@@ -18,7 +26,8 @@ from xlnet.tasks.types.spans import SPANS
 from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tasks.types.task import Task
 
-# The task types by name; the flags for your own files choose the first one that fits.
+# The task types by name; the flags for your own files choose the first one that fits. `register`
+# adds others.
 TASK_TYPES = {each.name: each for each in (
     SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)}
 
@@ -216,6 +225,91 @@ TASKS = {task.name: task for task in (
 CUSTOM = "custom"   # the task of one's own files
 
 
+# --- Own task types
+
+_GROUP = "xlnet.tasks"      # of entry points
+_OURS = frozenset(TASK_TYPES)
+
+
+def register(part: Any) -> Any:
+    """As `tasks.register`."""
+    if not isinstance(part, (TaskType, Task)):
+        raise TypeError("found %s, expected a TaskType or a Task" % type(part).__name__)
+    if isinstance(part, TaskType) and part.name in _OURS:
+        raise ValueError("task type '%s' is the library's, expected another name" % part.name)
+    registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
+    registry[part.name] = part
+    return part
+
+
+@functools.cache
+def load(module: Optional[str]) -> tuple[TaskType, ...]:
+    """Imports `module`, FILE.py or the name of an installed one, which registers own task types;
+    returns those that it has. None: imports nothing.
+
+    Raises:
+      UserError: it does not exist, cannot be imported, or registers neither a type nor a task.
+    """
+    if not module:
+        return ()
+    name, before = module, (dict(TASK_TYPES), dict(TASKS))
+    if module.endswith(".py"):
+        files.require_file(module, "task_module")
+        directory, name = os.path.split(os.path.abspath(module[:-len(".py")]))
+        if directory not in sys.path:           # where worker processes find it, too
+            sys.path.insert(0, directory)
+    try:
+        found = importlib.import_module(name)
+    except Exception as e:
+        raise UserError("task_module: %s cannot be imported: %s: %s" % (
+            module, type(e).__name__, e)) from e
+    if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
+        raise UserError("task_module: there is another module %s, %s; rename %s" % (
+            name, found.__file__, module))
+    own = tuple(value for value in vars(found).values() if isinstance(value, TaskType)
+                and TASK_TYPES.get(value.name) is value and value.name not in _OURS)
+    if not own and before == (TASK_TYPES, TASKS):
+        raise UserError("task_module: %s calls xlnet.tasks.register with no task type" % module)
+    return own
+
+
+def _load_packages():
+    """Imports the entry points of the group, as packages declare them."""
+    points: Any = importlib.metadata.entry_points()
+    for point in points.select(group=_GROUP) if hasattr(points, "select") else points.get(
+            _GROUP, ()):        # Python 3.9
+        try:
+            point.load()
+        except Exception as e:
+            raise UserError("entry point %s of %s, %s, cannot be imported: %s: %s" % (
+                point.name, _GROUP, point.value, type(e).__name__, e)) from e
+
+
+def type_of(stored: dict, path: str) -> TaskType:
+    """The type of a model's `task.json`. What that file names is never imported: a model may come
+    from a stranger.
+
+    Raises:
+      UserError: it is not registered.
+    """
+    kind = str(stored.get("kind"))
+    if kind not in TASK_TYPES:
+        _load_packages()
+    if kind not in TASK_TYPES:
+        raise UserError("%s: of task type %s, which is not installed; import the module that "
+                        "registers it%s, or give --task_module=FILE.py (there are %s)" % (
+                            path, kind, " (%s)" % stored["module"] if stored.get("module") else "",
+                            ", ".join(TASK_TYPES)))
+    return TASK_TYPES[kind]
+
+
+def module_of(its_type: TaskType) -> Optional[str]:
+    """The module of an own task type; None: the library's."""
+    parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
+    return next((part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"),
+                None)
+
+
 # --- Which task
 
 def find_task(name: str) -> Task:
@@ -226,6 +320,8 @@ def find_task(name: str) -> Task:
     Raises:
       UserError: there is no such task.
     """
+    if not any(plain(name) == plain(each) for each in TASKS):
+        _load_packages()
     by_name = {plain(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):
         by_name["mnli" + half] = dataclasses.replace(GLUE["mnli"], groups={

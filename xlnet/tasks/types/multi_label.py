@@ -180,6 +180,7 @@ class MultiLabelScorer(contract.Scorer):
     default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     column = "labels"
+    has_threshold = True
 
     @property
     def probabilities(self) -> Sequence[str]:

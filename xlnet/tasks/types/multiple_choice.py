@@ -187,6 +187,11 @@ class ChoiceReader(ClassificationReader):
     def texts(self) -> tuple[str, ...]:
         return (*super().texts, "choices")
 
+    def example(self, row: Row) -> Optional[dict]:
+        # A question and its choice are one text in a row.
+        return None if self.task.text_b else {
+            "text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
+
 
 class ChoiceHead(ClassificationHead):
     """A softmax over the answers, which share the weights of their score."""

@@ -114,6 +114,10 @@ class SpanReader(contract.Reader):
     def texts(self) -> tuple[str, ...]:
         return "question", "context"
 
+    def example(self, row: Row) -> Optional[dict]:
+        context, question = row.pairs[0]
+        return {"question": question, "context": context}
+
 
 class SpanHead(contract.Head):
     """The positions of the first and last token of the answer, or that there is none.
@@ -274,6 +278,7 @@ class SpanScorer(contract.Scorer):
     default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
     baseline_words = "sentence that shares most words"
+    has_threshold = True
 
     def gold_labels(self, rows: Sequence[Row]) -> Truth:
         has_none = any(row.label == () for row in rows)

@@ -44,7 +44,7 @@ class Task:
     text_b: tuple                    # column(s) of the second text; () if there is none
     label: tuple                     # column(s) of the label
     labels: Optional[tuple]          # L names, in the order of their ids; None: a score
-    metrics: tuple                   # the official main one first
+    metrics: tuple                   # names of them, the official main one first
     type: TaskType                   # of `known.TASK_TYPES`, possibly with other options
     id: Optional[str] = "index"      # column of the row's name; the row number where there is none
     id_required: bool = False        # a file without the column `id` is refused
@@ -71,6 +71,7 @@ class Task:
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
     skips_faults: bool = False       # rows that cannot be read are left out and counted; if no
     # labels are needed they stay, without texts, so that predictions are aligned with the file
+    own_metrics: dict = dataclasses.field(default_factory=dict)   # a user's: name -> --metric
     quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
 
     @property
@@ -82,7 +83,8 @@ class Task:
     @property
     def lower_is_better(self) -> bool:
         """Whether a lower value of the main metric is the better one."""
-        return self.metrics[0] in self.scorer.lower_is_better
+        own = self.own_metrics.get(self.metrics[0])
+        return own.endswith(":min") if own else self.metrics[0] in self.scorer.lower_is_better
 
     @property
     def is_regression(self) -> bool:

@@ -4,16 +4,34 @@
 
 const PARAMETERS = {        // of a signature, with their defaults
   fill: { top: 5 },
-  generate: { max_tokens: 60, temperature: 1, top_p: 1 },
+  generate: { max_tokens: 60, temperature: 1, top_p: 0.9 },
+};
+const WORDS = {             // of a signature, or of what a fine-tuned model does: tab, button
+  fill: ["Fill in blanks", "Fill in"], generate: ["Continue a text", "Continue"],
+  attention: ["Attention", "Show attention"], vectors: ["Similarity", "Compare"],
+  classify: ["Classify", "Classify"], score: ["Score", "Score"], choose: ["Choose", "Choose"],
+  rank: ["Relevance", "Score"], answer: ["Answer a question", "Answer"],
+  tag: ["Find entities", "Find entities"],
 };
 const TITLES = {
-  text_a: "text", text_b: "second text", text: "text with blanks: ___", prompt: "beginning of a text",
-  choices: "choices, one on each line",
+  text_a: "Text", text_b: "Second text", prompt: "Beginning of a text", question: "Question",
+  top: "Fillings", max_tokens: "Tokens, at most", temperature: "Temperature", top_p: "Top p",
+  context: "Text with the answer", choices: "Answers to choose from, one on each line",
 };
+const TITLES_OF = {         // where they are other ones
+  fill: { text: "Text with blanks: ___" }, attention: { text: "Text, a sentence" },
+  rank: { text_a: "Query", text_b: "Document" }, choose: { text_b: "Question" },
+  vectors: { text_a: "Text", other: "Another text to compare it with" },
+};
+const ORDERS = { random: "random", left_to_right: "left to right", none: "none: each sees all",
+  own: "your own" };
+const COLOURS = 8;          // of entity labels; more labels share them
 const BARS = 20;            // shown at most
+const AROUND = 30;          // characters shown on each side of a blank
 
 const get = id => document.getElementById(id);
-let model, signatures, current, abort;
+const drafts = {};          // what is entered, of each signature
+let model, signatures, current, running;
 
 function make(tag, properties, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -39,81 +57,170 @@ async function start() {
   }
   document.title = get("name").textContent = model.name;
   get("about").textContent = model.about;
-  get("signatures").append(...Object.keys(signatures).map(name => make("button", {
-    type: "button", textContent: name, onclick: () => choose(name) })));
-  choose(model.default_signature);
+  get("signatures").append(...Object.keys(signatures).map(name => {
+    const button = make("button", { type: "button", textContent: words(name)[0],
+      onclick: () => choose(name) });
+    button.dataset.signature = name;
+    return button;
+  }));
+  for (const [name, rows] of Object.entries(model.examples))
+    if (rows.length) drafts[name] = { row: rows[0] };
+  let linked = {};
+  try {                     // a link with the input
+    linked = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+  } catch { /* none */ }
+  if (linked && signatures[linked.signature]) {
+    drafts[linked.signature] = linked;
+    choose(linked.signature);
+  } else choose(model.default_signature);
 }
+
+// The kind of a signature: what a fine-tuned model does is not named by it.
+const kind = name => name === "text" ? model.verb : name;
+const words = name => WORDS[kind(name)] || [name, "Predict"];
 
 function choose(name) {
+  if (current) drafts[current] = entered();
+  if (running) running.abort();
+  running = null;
+  get("wait").textContent = "";
+  get("stop").hidden = true;
   current = name;
   for (const button of get("signatures").children)
-    button.setAttribute("aria-pressed", button.textContent === name);
-  get("fields").replaceChildren(...Object.entries(signatures[name].inputs).flatMap(([key, input], at) => [
-    make("label", { htmlFor: "in-" + key, textContent:
-      (TITLES[key] || key) + (isText(input) ? "" : ", as JSON") }),
+    button.setAttribute("aria-pressed", button.dataset.signature === name);
+  const titles = { ...TITLES, ...TITLES_OF[kind(name)] };
+  const keys = [...Object.keys(signatures[name].inputs), ...name === "vectors" ? ["other"] : []];
+  if (keys.includes("question")) keys.sort((a, b) => (b === "question") - (a === "question"));
+  if (keys.includes("choices")) keys.sort((a, b) => (a === "choices") - (b === "choices"));
+  get("fields").replaceChildren(...keys.flatMap((key, at) => [
+    make("label", { htmlFor: "in-" + key, textContent: titles[key] || key }),
     make("textarea", { id: "in-" + key, rows: key === "question" ? 1 : at ? 3 : 4, dir: "auto",
-      required: true }),
+      required: key !== "other" }),
   ]));
   get("parameters").replaceChildren(...Object.entries(PARAMETERS[name] || {}).map(([key, value]) =>
-    make("div", {}, make("label", { htmlFor: "set-" + key, textContent: key.replace("_", " ") }),
-      make("input", { id: "set-" + key, type: "number", step: "any", value }))));
+    make("div", {}, make("label", { htmlFor: "set-" + key, textContent: TITLES[key] || key.replace("_", " ") }),
+      make("input", { id: "set-" + key, type: "number", step: "any", value, placeholder: value }))),
+    ...name === "attention" ? attentionSettings() : []);
+  const rows = model.examples[name] || [];
+  get("examples").hidden = !rows.length;
+  get("examples").replaceChildren("Examples:", ...rows.map(row => make("button", { type: "button",
+    textContent: shortened(String(Object.values(row)[0]), 40), onclick: () => { enter({ row }); } })));
+  enter(drafts[name] || {});
   get("answer").replaceChildren();
-  get("curl").textContent = "";
-  get("ask").textContent = { generate: "Generate", fill: "Fill in" }[name] || "Predict";
+  get("same").hidden = true;
+  get("ask").textContent = words(name)[1];
 }
 
-const isText = input => input.dtype === "DT_STRING";
+const shortened = (text, most) => text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 
-function example() {
-  return Object.fromEntries(Object.entries(signatures[current].inputs).map(([key, input]) => {
-    const value = get("in-" + key).value;
-    if (!isText(input)) return [key, JSON.parse(value)];
-    if ((input.tensor_shape.dim || []).length < 2) return [key, value];
-    const lines = value.split("\n").filter(line => line.trim());
-    const size = Number(input.tensor_shape.dim[1].size);
-    return [key, [...lines, ...Array(Math.max(0, size - lines.length)).fill("")]];
-  }));
+// What is in the fields: {row, parameters}, and to fill them with it.
+function entered() {
+  const values = (place, prefix) => Object.fromEntries([...get(place).querySelectorAll(
+    "textarea, input, select")].map(field => [field.id.slice(prefix), field.value]));
+  const row = values("fields", 3);
+  if ("choices" in row) row.choices = row.choices.split("\n").filter(line => line.trim());
+  return { row, parameters: values("parameters", 4) };
+}
+
+function enter({ row = {}, parameters = {} }) {
+  for (const [prefix, values] of [["in-", row], ["set-", parameters]])
+    for (const [key, value] of Object.entries(values)) {
+      const field = get(prefix + key);
+      if (field) field.value = Array.isArray(value) ? value.join("\n") : value;
+    }
+  if (current === "attention") showOrder();
+}
+
+// The body of the request; a number that was cleared is left to the server.
+function body() {
+  const { row, parameters } = entered();
+  const { other, ...first } = row;
+  if ("choices" in first) {
+    const size = Number(signatures[current].inputs.choices.tensor_shape.dim[1].size);
+    first.choices.push(...Array(Math.max(0, size - first.choices.length)).fill(""));
+  }
+  const asked = { signature_name: current, instances: [first] };
+  if (current === "vectors" && other.trim()) asked.instances.push({ ...first, text_a: other });
+  const set = Object.entries(parameters).filter(([, value]) => value !== "");
+  if (current === "attention")
+    asked.parameters = { layers: [Number(parameters.layer)], order: parameters.order === "own"
+      ? parameters.own : parameters.order, seed: Number(parameters.seed) || 0 };
+  else if (set.length)
+    asked.parameters = Object.fromEntries(set.map(([key, value]) => [key, Number(value)]));
+  return asked;
 }
 
 async function ask(event) {
   event.preventDefault();
-  abort = new AbortController();
-  const streams = current === "generate";
-  get("ask").disabled = true;
-  get("stop").hidden = !streams;
+  if (running) running.abort();
+  const mine = running = new AbortController();
+  const asked = body(), row = asked.instances[0], streams = current === "generate";
+  const began = Date.now();
+  const tick = () => { get("wait").textContent = Math.round((Date.now() - began) / 1000) + " s"; };
+  const clock = setInterval(tick, 1000);
+  tick();
+  get("stop").hidden = false;
+  describe(asked);
   try {
-    const row = example();
-    const body = { signature_name: current, instances: [row] };
-    if (PARAMETERS[current]) body.parameters = Object.fromEntries(Object.keys(PARAMETERS[current])
-      .map(key => [key, get("set-" + key).valueAsNumber]));
-    const text = JSON.stringify(body);
-    get("curl").textContent = "curl '" + new URL(model.path + ":predict", location.href)
-      + "' -d '" + text.replaceAll("'", "'\\''") + "'";
-    const request = { method: "POST", signal: abort.signal,
-      body: streams ? JSON.stringify({ ...body, stream: true }) : text };
+    const request = { method: "POST", signal: mine.signal,
+      body: JSON.stringify(streams ? { ...asked, stream: true } : asked) };
     if (streams) await generate(row, request);
     else {
       const { predictions, labels } = await fetchJson(model.path + ":predict", request);
-      get("answer").replaceChildren(...shown(predictions[0], row, labels || []));
+      if (running === mine) get("answer").replaceChildren(...shown(predictions, asked, labels || []));
     }
   } catch (error) {
+    if (running !== mine) return clearInterval(clock);
     if (error.name !== "AbortError") fail(error);
+    else get("answer").append(make("p", { textContent: "stopped" }));
   }
-  get("ask").disabled = false;
+  clearInterval(clock);
+  if (running !== mine) return;         // another request, or tab, came meanwhile
+  running = null;
+  get("wait").textContent = "";
   get("stop").hidden = true;
 }
 
-function fail(error) {
-  get("answer").replaceChildren(make("p", { className: "error", role: "alert", textContent: error.message }));
+// The request as a link, for a shell and in Python.
+function describe(asked) {
+  const url = new URL(model.path + ":predict", location.href).href;
+  const text = JSON.stringify(asked);
+  const quoted = value => "'" + value.replaceAll("'", "'\\''") + "'";
+  get("curl").textContent = "curl " + quoted(url) + " -d " + quoted(text);
+  get("python").textContent = "import json, urllib.request\n\nasked = " + text
+    + "\nwith urllib.request.urlopen(" + JSON.stringify(url)
+    + ", json.dumps(asked).encode()) as answer:\n    print(json.load(answer))";
+  history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(
+    { signature: current, ...entered() })));
+  get("same").hidden = false;
 }
 
-// Shows generated text as it arrives, a JSON object a line.
+async function copy(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {                 // not allowed without HTTPS
+    const field = make("textarea", { value: text, ariaLabel: "to copy" });
+    button.after(field);
+    field.select();
+    return;
+  }
+  const before = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+function fail(error) {
+  get("answer").replaceChildren(make("p", { className: "error", role: "alert",
+    textContent: error.message.replace(/^row 0: /, "") }));
+}
+
+// Shows generated text as it arrives, a JSON object a line; each token has its probability.
 async function generate(row, request) {
   const answer = await fetch(model.path + ":predict", request);
   if (!answer.ok) throw new Error((await answer.json()).error);
-  const written = make("mark");
+  const text = make("div", { className: "text", dir: "auto" }, row.prompt);
   const note = make("p");
-  get("answer").replaceChildren(make("div", { className: "text", dir: "auto" }, row.prompt, written), note);
+  get("answer").replaceChildren(text, note);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -124,29 +231,44 @@ async function generate(row, request) {
     for (const line of lines) {
       const part = JSON.parse(line);
       if (part.error) throw new Error(part.error);
-      written.append(part.text);
-      if (part.ended) note.textContent = "ended by: " + part.ended;
+      if (part.text) {
+        const token = make("span", { className: "token", textContent: part.text });
+        if (part.probability !== undefined) {
+          token.title = "probability " + percent(part.probability);
+          token.style.borderBottomColor = `color-mix(in srgb, var(--accent) ${
+            Math.round(100 * part.probability)}%, transparent)`;
+        }
+        text.append(token);
+      }
+      if (part.ended) note.textContent = { length: "as long as was asked for", stop: "ended by the stop text",
+        document: "the model ended the text" }[part.ended] || part.ended;
     }
   }
 }
 
 // ---- predictions as elements
 
-function shown(answer, row, labels) {
-  if (typeof answer === "number") return [make("p", { className: "score", textContent: round(answer) })];
-  if ("entity_labels" in answer) return [entities(answer, row.text_a)];
+function shown(answers, asked, labels) {
+  const answer = answers[0], row = asked.instances[0];
+  if (asked.signature_name === "vectors") return similarity(answers);
+  if (typeof answer === "number") return [headline(round(answer))];
+  if ("streams" in answer) return attention(answer);
+  if ("entity_labels" in answer) return entities(answer, row.text_a);
   if ("answer" in answer) return span(answer, row.context);
   if ("words" in answer && "texts" in answer) return [filled(answer, row.text)];
   if (labels.length && "probabilities" in answer) {
     const chosen = answer.is_label ? labels.filter((_, at) => answer.is_label[at]) : [answer.label];
-    return [make("p", {}, "label: ", make("strong", { textContent: chosen.join(", ") || "none" })),
-      bars(labels.map((label, at) => [label, answer.probabilities[at], chosen.includes(label)]))];
+    return [headline(chosen.join(", ") || "none of the labels", answer.is_label ? ""
+      : percent(answer.probabilities[labels.indexOf(answer.label)])),
+    bars(labels.map((label, at) => [label, answer.probabilities[at], chosen.includes(label)]))];
   }
-  return [make("pre", { textContent: JSON.stringify(answer, null, 1) })];
+  return [make("pre", { textContent: JSON.stringify(answer, null, 1), tabIndex: 0 })];
 }
 
 const round = number => String(Number(number.toPrecision(4)));
-const percent = share => (100 * share).toFixed(1) + "\u00a0%";
+const percent = share => (100 * share).toFixed(share < 0.1 || share > 0.99 ? 1 : 0) + "\u00a0%";
+const headline = (what, more = "") => make("p", { className: "headline", dir: "auto" },
+  make("strong", { textContent: what }), " ", more);
 
 // Bars for rows of [name, probability, whether it is chosen], most probable first.
 function bars(rows) {
@@ -154,44 +276,168 @@ function bars(rows) {
     ([what, probability, chosen]) => {
       const inner = make("div");
       inner.style.width = 100 * Math.min(probability, 1) + "%";
-      const name = make("span", { className: chosen ? "chosen" : "" }, what);
-      return [name, make("span", { textContent: percent(probability) }), make("div", { className: "bar" }, inner)];
+      const name = make("span", { className: chosen ? "chosen" : "", dir: "auto" }, what);
+      return [name, make("span", { textContent: percent(probability) }),
+        make("div", { className: "bar", ariaHidden: "true" }, inner)];
     }));
 }
 
-// A text with marks over characters start to end: [[start, end, label], ...] in order.
+// A text with marks over characters start to end: [[start, end, label, class], ...] in order.
 function marked(text, spans) {
   const characters = Array.from(text);            // as the server counts them
   const parts = [];
   let at = 0;
-  for (const [start, end, label] of spans) {
-    parts.push(characters.slice(at, start).join(""), make("mark", {}, characters.slice(start, end).join(""),
-      ...(label ? [make("small", { textContent: label })] : [])));
+  for (const [start, end, label, className = ""] of spans) {
+    parts.push(characters.slice(at, start).join(""), make("mark", { className },
+      characters.slice(start, end).join(""), ...(label ? [make("small", { textContent: label })] : [])));
     at = end;
   }
   return make("div", { className: "text", dir: "auto" }, ...parts, characters.slice(at).join(""));
 }
 
 function entities(answer, text) {
-  return marked(text, answer.entity_labels.map((label, at) =>
-    [answer.entity_starts[at], answer.entity_ends[at], label]).filter(([, , label]) => label));
+  const found = answer.entity_labels.map((label, at) =>
+    [answer.entity_starts[at], answer.entity_ends[at], label]).filter(([, , label]) => label);
+  const names = [...new Set(found.map(([, , label]) => label))].sort();
+  const colour = label => "c" + names.indexOf(label) % COLOURS;
+  return [headline(found.length ? found.length + (found.length > 1 ? " entities" : " entity") : "no entities"),
+    make("p", { className: "legend" }, ...names.map(label => make("mark", { className: colour(label),
+      textContent: label }))),
+    marked(text, found.map(([start, end, label]) => [start, end, label, colour(label)]))];
 }
 
 function span(answer, context) {
   const has = answer.start >= 0;
-  return [make("p", {}, has ? "answer: " : "no answer in this text", make("strong", { textContent: answer.answer })),
-    marked(context, has ? [[answer.start, answer.end]] : []),
-    bars(answer.texts.map((text, at) => [text, answer.probabilities[at], has && !at]).filter(([text]) => text)),
-    make("p", { textContent: "probability that there is no answer: " + percent(answer.null_probability) })];
+  const others = bars(answer.texts.map((text, at) => [text, answer.probabilities[at], has && !at])
+    .filter(([text]) => text));
+  if (!has) others.classList.add("rejected");
+  return [has ? headline(answer.answer, percent(answer.probability)) : headline("No answer in this text",
+    percent(answer.null_probability)),
+  marked(context, has ? [[answer.start, answer.end]] : []),
+  make("h2", { textContent: has ? "Best spans" : "Rejected spans" }), others,
+  make("p", { textContent: "probability that there is no answer: " + percent(answer.null_probability) })];
 }
 
+// Fillings with some characters around each blank; a click puts the words into the text.
 function filled(answer, text) {
   const parts = text.split(/_{3,}/);
-  return bars(answer.words.map((words, at) => [
-    make("span", {}, ...parts.flatMap((part, gap) => gap ? [make("mark", { textContent: words[gap - 1] }), part] : [part])),
-    answer.probabilities[at], !at]));
+  const around = (part, at) => (at && at < parts.length - 1 || part.length <= AROUND) ? part
+    : at ? part.slice(0, AROUND) + "\u2026" : "\u2026" + part.slice(-AROUND);
+  return bars(answer.words.map((words, row) => [
+    make("button", { type: "button", title: "put into the text", onclick: () => {
+      get("in-text").value = answer.texts[row];
+      get("in-text").focus();
+    } }, ...parts.flatMap((part, at) => [...at ? [make("mark", { textContent: words[at - 1] })] : [],
+      around(part, at)])),
+    answer.probabilities[row], !row]));
+}
+
+function similarity(answers) {
+  const vectors = answers.map(answer => answer.vector || answer);
+  const norm = vector => Math.hypot(...vector);
+  const found = [];
+  if (vectors.length > 1) {
+    const [a, b] = vectors;
+    found.push(headline((a.reduce((sum, x, at) => sum + x * b[at], 0) / norm(a) / norm(b)).toFixed(3),
+      "cosine similarity, at most 1"));
+  }
+  return [...found, ...vectors.map((vector, at) => {
+    const button = make("button", { type: "button", textContent: "Copy vector" });
+    button.onclick = () => copy(button, JSON.stringify(vector));
+    return make("p", {}, `Vector of the ${["first", "second"][at]} text: ${vector.length} numbers, length ${
+      round(norm(vector))} `, button);
+  })];
+}
+
+// ---- attention and the two streams
+
+function attentionSettings() {
+  const field = (id, title, control) => make("div", {}, make("label", { htmlFor: "set-" + id,
+    textContent: title }), Object.assign(control, { id: "set-" + id }));
+  const options = (count, first = []) => [...first, ...Array.from({ length: count }, (_, at) =>
+    make("option", { value: at + 1, textContent: at + 1 }))];
+  return [
+    field("layer", "Layer", make("select", { onchange: again }, ...options(model.layers))),
+    field("head", "Head", make("select", { onchange: again }, ...options(model.heads,
+      [make("option", { value: 0, textContent: "mean" })]))),
+    field("order", "Factorization order", make("select", { onchange: () => { showOrder(); again(); } },
+      ...Object.entries(ORDERS).map(([value, textContent]) => make("option", { value, textContent })))),
+    field("seed", "Seed", make("input", { type: "number", min: 0, step: 1, value: 0, onchange: again })),
+    field("own", "Order: numbers of the tokens", make("input", { type: "text", placeholder: "2,1,3",
+      onchange: again })),
+  ];
+}
+
+const again = () => { if (get("answer").querySelector(".maps")) get("form").requestSubmit(); };
+
+function showOrder() {
+  const order = get("set-order").value;
+  get("set-seed").parentElement.hidden = order !== "random";
+  get("set-own").parentElement.hidden = order !== "own";
+}
+
+function attention(answer) {
+  const { pieces, places, sees } = answer, head = Number(get("set-head").value);
+  const streams = Object.keys(answer.streams);
+  const weight = Object.fromEntries(streams.map(name => {             // [T][T] of the head, or the mean
+    const heads = answer.streams[name][0];
+    return [name, head ? heads[head - 1] : pieces.map((_, i) => pieces.map((_, j) =>
+      heads.reduce((sum, one) => sum + one[i][j], 0) / heads.length))];
+  }));
+  const names = pieces.map(piece => piece.replace("\u2581", " ").trim() || "\u2423");
+  if (places) get("set-own").value = places.map((place, at) => [place, at + 1]).sort((a, b) => a[0] - b[0])
+    .map(([, at]) => at).join(",");
+  const seen = make("div"), maps = make("div", { className: "maps" });
+  const buttons = names.map((name, at) => make("button", { type: "button", onclick: () => select(at) }, name,
+    ...places ? [make("small", { textContent: places[at] })] : []));
+  function select(chosen) {
+    buttons.forEach((button, at) => button.setAttribute("aria-pressed", at === chosen));
+    seen.replaceChildren(...streams.flatMap(stream => [
+      make("h2", { textContent: `What \u201c${names[chosen]}\u201d sees in the ${stream} stream` }),
+      make("div", { className: "pieces" }, ...names.map((name, at) => {
+        const bar = make("i"), value = weight[stream][chosen][at];
+        bar.style.width = 100 * value + "%";
+        return make("span", { className: sees[stream][chosen][at] ? "" : "hidden",
+          title: sees[stream][chosen][at] ? "attention " + percent(value) : "not visible" }, name, bar);
+      }))]));
+    maps.replaceChildren(...streams.map(stream => map(stream, names, weight[stream], sees[stream], chosen)));
+  }
+  select(0);
+  return [make("p", { textContent: places ? "The number under a token is its place in the factorization order. "
+    + "Choose a token:" : "Each token sees all. Choose a token:" }),
+  make("div", { className: "pieces" }, ...buttons), seen, maps,
+  make("p", { className: "hint", textContent: "Rows attend to columns; the chosen token is framed. Crossed out, and "
+    + "hatched: masked. The content stream of a token sees itself, the query stream, which predicts it, does not." })];
+}
+
+// A map of attention as SVG: a square for each pair of tokens, as dark as its weight.
+function map(stream, names, weights, sees, chosen) {
+  const svg = (tag, attributes, ...children) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const title = text => svg("title", {}, text);
+  const size = weights.length, most = Math.max(...weights.flat()) || 1;
+  const drawing = svg("svg", { viewBox: `0 0 ${size} ${size}`, role: "img",
+    "aria-label": `attention and mask of the ${stream} stream` });
+  drawing.append(svg("pattern", { id: "masked-" + stream, width: 0.25, height: 0.25,
+    patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  svg("rect", { width: 0.05, height: 0.25, class: "hatch" })));
+  weights.forEach((row, i) => row.forEach((value, j) => drawing.append(sees[i][j]
+    ? svg("rect", { x: j, y: i, width: 1, height: 1, "fill-opacity": (value / most).toFixed(3) },
+      title(`${names[i]} \u2192 ${names[j]}: ${percent(value)}`))
+    : svg("rect", { x: j, y: i, width: 1, height: 1, class: "masked", fill: `url(#masked-${stream})` },
+      title(`${names[i]} does not see ${names[j]}`)))));
+  drawing.append(svg("rect", { x: 0, y: chosen, width: size, height: 1, class: "row" }));
+  return make("figure", {}, drawing, make("figcaption", { textContent: `${stream} stream` }));
 }
 
 get("form").addEventListener("submit", ask);
-get("stop").addEventListener("click", () => abort.abort());
+get("form").addEventListener("keydown", event => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) get("form").requestSubmit();
+});
+get("stop").addEventListener("click", () => running && running.abort());
+get("link").addEventListener("click", () => copy(get("link"), location.href));
 start();

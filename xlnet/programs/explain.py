@@ -1,0 +1,46 @@
+"""Shows how much each word of a text counts for the prediction of a fine-tuned model.
+
+For models that classify (one label or any number), score or rank. leave_one_out is the fall of the
+output without the word; integrated_gradients share the difference to a text of zero embeddings
+among the words. For a document of a ranking, text is the query and text_b the document.
+"""
+
+import dataclasses
+from typing import Optional
+
+from xlnet import cli
+from xlnet.programs import text_inputs
+from xlnet.programs.draw_attention import check_images
+from xlnet.serving.settings import ExplanationSettings, LoadSettings
+from xlnet.settings.fields import Settings, required, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class WordSettings(Settings):
+    """xlnet explain: which text, to which files."""
+    text: str = required("the text")
+    text_b: Optional[str] = setting(None, "the second text of a pair")
+    output: Optional[str] = setting(None, "file to write: .png, an image; .html, a page for a "
+                                    "browser; several with commas", aliases=("png", "html"))
+
+    def check(self) -> None:
+        super().check()
+        check_images(self.output or "")
+
+
+def main(model_settings: LoadSettings, settings: WordSettings, how: ExplanationSettings) -> None:
+    with text_inputs.load(model_settings) as model:
+        from xlnet.plots import words
+        found = model.explain(settings.text if settings.text_b is None else (
+            settings.text, settings.text_b), **vars(how))
+        print(words.text(found))
+        for path in check_images(settings.output or ""):
+            (words.draw if path.endswith(".png") else words.write_page)(path, found)
+            print("written: %s" % path)
+
+
+def run() -> None:
+    cli.run(main, LoadSettings, WordSettings, ExplanationSettings, about=__doc__, examples=(
+        "--model_dir=model --text='A film that nobody needs.'",
+        "--model_dir=model --text='A film that nobody needs.' --method=integrated_gradients "
+        "--output=words.png,words.html"))

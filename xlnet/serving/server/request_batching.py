@@ -1,0 +1,234 @@
+"""What is computed when: batches of the examples of requests, and long work next to them.
+
+All of it runs in one event loop; the model computes in threads. Who came first is served first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import contextvars
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from xlnet.errors import UserError
+from xlnet.serving import session
+
+_THREADS = 64           # computations in progress; others wait for a thread
+
+
+class Busy(UserError):
+    """Too many examples wait."""
+    http_status = 503
+
+
+class _Example(NamedTuple):
+    """An example of a request."""
+    call: Hashable          # equal in a batch
+    row: Any
+    size: int
+    future: asyncio.Future
+
+
+def by_row(answers: Iterable[Any]) -> list:
+    """The answers to the examples of a request.
+
+    Raises:
+      UserError: one is an error, or fails with one; it is named by the number of its example.
+    """
+    found: list[Any] = []
+    try:
+        for answer in answers:
+            if isinstance(answer, UserError):
+                raise answer
+            found.append(answer)
+    except UserError as e:
+        raise UserError("row %d: %s" % (len(found), e)) from None
+    return found
+
+
+class RequestBatching:
+    """Computes the examples of requests.
+
+    Short ones go through `ask`: the batch takes the oldest example that waits and as many others of
+    the same call as fit; those that arrive meanwhile are the next batch. Long work goes through
+    `alone` and `compute`, next to the batches and within one budget. Work whose client has left is
+    dropped: an example before its batch begins, a computation before its next call of the network.
+
+    Args:
+      run: function from (call, rows) to a list of as many answers; that of a bad row is its
+        UserError. It is called in a thread.
+      max_batch: sum of the sizes of the examples of a batch; a larger example is a batch by itself.
+      budget: sum of the costs of what is computed next to the batches, tokens².
+      max_waiting: examples that may wait.
+      on_batch: called before each batch.
+    """
+
+    def __init__(self, run: Callable[[Any, list], list], *, max_batch: int, budget: int,
+                 max_waiting: int, on_batch: Callable[[], object] = lambda: None):
+        self._run = run
+        self._max_batch, self._budget, self._max_waiting = max_batch, budget, max_waiting
+        self._on_batch = on_batch
+        self._waiting: collections.deque[_Example] = collections.deque()
+        self._batches: Any = None               # the task that computes them, while some wait
+        self._alone = self._cost = 0            # examples in `alone`, and the cost of those begun
+        self._line: collections.deque[tuple[int, asyncio.Future]] = collections.deque()
+        self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "compute")
+        self._began: dict[object, float] = {}   # of each computation, by `time.monotonic` [s]
+
+    @property
+    def rows_waiting(self) -> int:
+        return len(self._waiting) + self._alone
+
+    @property
+    def oldest(self) -> float:
+        """For how long the oldest computation has been running [s]; 0: there is none."""
+        began = list(self._began.values())
+        return time.monotonic() - min(began) if began else 0.
+
+    def check_waiting(self, count: int = 1) -> None:
+        """Raises Busy if `count` more examples may not wait."""
+        if self.rows_waiting and self.rows_waiting + count > self._max_waiting:
+            raise Busy("%d examples wait already, at most %d may (--max_waiting)" % (
+                self.rows_waiting, self._max_waiting))
+
+    # ---- batches
+
+    async def ask(self, call: Hashable, rows: Sequence[Any], sizes: Sequence[int]) -> list:
+        """The answers to examples.
+
+        Args:
+          call: first argument of `run`.
+          sizes: of the examples, in which `max_batch` counts.
+
+        Raises:
+          Busy: too many examples wait.
+          UserError: an example is bad.
+        """
+        self.check_waiting(len(rows))
+        loop = asyncio.get_running_loop()
+        examples = [_Example(call, row, size, loop.create_future())
+                    for row, size in zip(rows, sizes)]
+        self._waiting.extend(examples)
+        if not self._batches:
+            self._batches = loop.create_task(self._work())
+        try:
+            return by_row([await example.future for example in examples])
+        except BaseException:
+            for example in examples:        # the others of a request that failed, or was left
+                example.future.cancel()
+            self._waiting = collections.deque(
+                one for one in self._waiting if not one.future.cancelled())
+            raise
+
+    async def _work(self):
+        try:
+            while self._waiting:
+                await self._answer(self._taken())
+        finally:
+            self._batches = None
+
+    def _taken(self):
+        """Takes the oldest example, and those of the same call that fit, from those that wait."""
+        batch: list[_Example] = []
+        left: collections.deque[_Example] = collections.deque()
+        size = 0
+        for one in self._waiting:
+            if not batch or one.call == batch[0].call and size + one.size <= self._max_batch:
+                batch.append(one)
+                size += one.size
+            else:
+                left.append(one)
+        self._waiting = left
+        return batch
+
+    async def _answer(self, batch):
+        if all(one.future.cancelled() for one in batch):
+            return
+        try:
+            self._on_batch()
+            found = await self.compute(
+                self._run, batch[0].call, [one.row for one in batch],
+                is_left=lambda: all(one.future.cancelled() for one in batch))
+            if len(found) != len(batch):
+                raise ValueError("%d predictions for %d examples" % (len(found), len(batch)))
+        except Exception as e:          # reported to its own request only
+            if len(batch) > 1:
+                for one in batch:
+                    await self._answer([one])
+            elif not batch[0].future.cancelled():
+                batch[0].future.set_exception(e)
+            return
+        for one, answer in zip(batch, found):
+            if not one.future.cancelled():
+                one.future.set_result(answer)
+
+    # ---- next to the batches
+
+    @contextlib.asynccontextmanager
+    async def alone(self, count: int, cost: int) -> AsyncIterator[None]:
+        """Counts examples that the caller computes one after another, next to the batches.
+
+        They count as waiting until the end of the block. It begins, in the order of arrival, once
+        all such blocks together are within the budget.
+
+        Args:
+          count: examples.
+          cost: of the largest one, tokens².
+
+        Raises:
+          Busy: too many examples wait.
+        """
+        self.check_waiting(count)
+        turn = asyncio.get_running_loop().create_future()
+        self._alone += count
+        self._line.append((cost, turn))
+        self._begin_next()
+        try:
+            await turn
+            yield
+        finally:
+            self._alone -= count
+            if turn.cancelled():
+                self._line = collections.deque(each for each in self._line if each[1] is not turn)
+            else:
+                self._cost -= cost
+            self._begin_next()
+
+    def _begin_next(self):
+        while self._line and (not self._cost or self._cost + self._line[0][0] <= self._budget):
+            cost, turn = self._line.popleft()
+            self._cost += cost
+            turn.set_result(None)
+
+    async def compute(self, function: Callable, *args: Any,
+                      is_left: Callable[[], bool] = lambda: False) -> Any:
+        """What a function returns, called in a thread.
+
+        When the task that waits for it is cancelled, or `is_left` says so, the function fails at
+        its next call of the network. The end of the function is awaited even then: its memory is
+        in use until then.
+        """
+        left = threading.Event()
+        context = contextvars.copy_context()
+        context.run(session.IS_LEFT.set, lambda: left.is_set() or is_left())
+
+        def timed():
+            self._began[left] = time.monotonic()
+            try:
+                return context.run(function, *args)
+            finally:
+                del self._began[left]
+        work = asyncio.wrap_future(self._threads.submit(timed))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            left.set()
+            await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()            # nobody else reads it
+            raise
