@@ -40,7 +40,7 @@ def test_runs_are_plotted_together(tmp_path):
 
 
 def test_an_undefined_metric_is_a_gap(tmp_path):
-    """`null` in the file, beside the keys that an evaluation may have."""
+    """`null` in the file, with the keys that an evaluation may have."""
     run = make_run(tmp_path / "run", metric="auc")
     (run / "evaluations.json").write_text(json.dumps({"metric": "auc", "evaluations": [
         {"step": 4, "auc": None, "loss": 0.7, "collapsed": "every row is '0'"},

@@ -95,7 +95,8 @@ def test_the_settings_of_the_run_are_a_config(place, trained):
     done = command.run("run_tagger.py", "--do_train=False", "--do_predict=False",
                        config=place.directory / "model" / "finetuning.json")
     assert done.returncode == 0, done.stderr
-    line = next(line for line in trained.splitlines()[::-1] if line.startswith("eval custom dev  s"))
+    line = next(line for line in trained.splitlines()[::-1]
+                if line.startswith("eval custom dev  step"))
     assert line in done.stdout
 
 

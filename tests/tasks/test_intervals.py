@@ -44,6 +44,18 @@ def test_a_bootstrap_has_the_spread_of_new_samples():
     assert (low, high) == intervals.interval(task, values, rows_of(true.tolist()), 0.5, value)
 
 
+def test_samples_without_a_spread_are_no_interval():
+    """Of a perfect score they say that it is sure, which it is not."""
+    import dataclasses
+    task = dataclasses.replace(GLUE["rte"], metrics=("macro_f1",))
+    rows = rows_of(["entailment", "not_entailment"] * 3)
+    values = np.tile([[.9, .1], [.2, .8]], (3, 1))
+    assert intervals.interval(task, values, rows, 0.5, 1.0) is None
+    values[0] = .4, .6
+    low, high = intervals.interval(task, values, rows, 0.5, 0.8285714)
+    assert low < 0.83 < high
+
+
 def test_the_rows_of_a_query_stay_together():
     """One query says nothing of others; of several, the interval is that of their means."""
     rows = [Row("d%d" % i, (("q", "t"),), float(i == 0), "q%d" % q)

@@ -52,7 +52,7 @@ def qrels_of(path: str) -> str:
     return readers.stem(path) + ".qrels"
 
 
-def beside(path: str) -> list[str]:
+def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
     return [each for each in (*_paths_of_texts(path), qrels_of(path))
             if each != path and os.path.exists(each)]

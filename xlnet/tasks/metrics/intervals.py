@@ -31,7 +31,7 @@ def wilson(right: int, count: int) -> tuple[float, float]:
 def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
              value: float) -> Optional[tuple[float, float]]:
     """The 95 % interval of the task's main metric; None for many rows, for a user's own metric,
-    if it is undefined, or if all rows are of one query.
+    if it is undefined, or if all samples have one value, as of one query or of a perfect score.
 
     Accuracy has Wilson's. Others have the percentiles of a bootstrap over rows, or over queries
     where a task has some, as the rows of a query are not independent.
@@ -53,8 +53,6 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
     for index, row in enumerate(rows):
         units.setdefault(index if row.query is None else row.query, []).append(index)
     groups, random, found = list(units.values()), np.random.default_rng(0), []
-    if len(groups) < 2:         # all samples are the same
-        return None
     for _ in range(_SAMPLES):
         chosen = [(copy, index) for copy, group in enumerate(
             random.integers(len(groups), size=len(groups))) for index in groups[group]]
@@ -68,7 +66,5 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
         score = scorer.evaluate(mine, scorer.gold_labels(sample), threshold)[name]
         if math.isfinite(score):
             found.append(score)
-    if not found:
-        return None
-    low, high = np.percentile(found, [2.5, 97.5])
-    return float(low), float(high)
+    low, high = np.percentile(found, [2.5, 97.5]) if found else (value, value)
+    return (float(low), float(high)) if low < high else None

@@ -72,7 +72,7 @@ class RankingReader(RegressionReader):
     def files_of(self, path: str) -> Sequence[str]:
         """With those next to judgements and runs."""
         is_table = readers.extension(path) not in trec_files.FORMS
-        return (path,) if is_table else (path, *trec_files.beside(path))
+        return (path,) if is_table else (path, *trec_files.next_to(path))
 
     def parse_label(self, cells: list) -> tuple:
         """None, without an error, for a query without judgements."""
