@@ -71,7 +71,7 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
 def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
     """`pretraining.json` has settings of other programs, too."""
     command.succeed("train_gpu.py", *flags_of(place, tmp_path / "run", train_steps=2,
-                                                 warmup_steps=1))
+                                              warmup_steps=1))
     done = command.succeed("xlnet data inspect", num_windows=1, count_windows=0,
                            config=tmp_path / "run" / "pretraining.json")
     assert "stream 0, window 0" in done.stdout

@@ -23,7 +23,7 @@ def drawn(*arguments):
     with tf.Graph().as_default(), tf.Session() as session:
         return session.run([stateless_random.hashed(
             shape, stateless_random.seed_of(*halves), first_row)
-                            for shape, halves, first_row in arguments])
+            for shape, halves, first_row in arguments])
 
 
 def test_it_is_the_hash_of_its_definition():
