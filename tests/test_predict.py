@@ -48,6 +48,20 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
 
 
+def test_a_table_without_the_names_of_rows(tmp_path):
+    """The flag that the message speaks of is one of this program."""
+    model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="name")
+    (tmp_path / "new.csv").write_text("first\nkamat\nka\n")
+    done = command.run("xlnet predict", model_dir=model, input=tmp_path / "new.csv")
+    assert done.returncode == 1 and "--id_column= takes the number of the row" in done.stderr
+    done = command.succeed("xlnet predict", model_dir=model, input=tmp_path / "new.csv",
+                           id_column="")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["id", "0", "1"]
+    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "tags", "tagging"),
+                       input=tmp_path / "new.csv", id_column="id")
+    assert done.returncode == 1 and "tagging has no tables with such a column" in done.stderr
+
+
 def test_a_table_is_not_written_as_json(model_of):
     done = command.run("xlnet predict", model_dir=model_of("regression"), input="-",
                        output="p.jsonl")

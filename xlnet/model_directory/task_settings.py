@@ -382,8 +382,9 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
     labels = wanted.get("labels") or []
+    # An own type may have another number of outputs.
     outputs = checkpoint.shapes(prefix).get(
-        "model/%s/logit/bias" % wanted["head"]) if labels else None
+        "model/%s/logit/bias" % wanted["head"]) if labels and not wanted["module"] else None
     if outputs and outputs != [len(labels)]:
         raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
                         % (path, len(labels), wanted["head"], prefix, outputs[0]))

@@ -30,6 +30,9 @@ class PredictionSettings(Settings):
         finetuning.ClassifierSettings, "predict_form", choices=(
             "tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"), help="form of the "
         "input, if neither its extension nor its content shows it; conll: a word a line")
+    id_column: Optional[str] = as_in(
+        finetuning.ClassifierSettings, "id_column", help="tables: column of a row's name, if not "
+        "that of the training data; empty: the number of the row")
     batch_size: int = as_in(finetuning.TaskSettings, "eval_batch_size")
     device: str = as_in(DeviceSettings, "device")
     precision: Optional[str] = as_in(NetworkSettings, "precision")
@@ -59,8 +62,11 @@ def main(settings: PredictionSettings) -> None:
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
              "predict_dir" if is_directory else "predict_output": settings.output,
              "encoding": settings.encoding, "eval_batch_size": settings.batch_size,
-             "predict_form": settings.predict_form}
+             "predict_form": settings.predict_form, "id_column": settings.id_column}
     given = {name: value for name, value in given.items() if value is not None}
+    if not given.keys() <= group.__dataclass_fields__.keys():
+        raise UserError("id_column: '%s', but %s has no tables with such a column" % (
+            settings.id_column, trained.name))
     chosen = group(**given)
     chosen.check()
     start.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),

@@ -50,8 +50,6 @@ class Evaluation:
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.gold_labels(rows)
         result = scorer.evaluate(values, truth, self._threshold)
-        if scorer.why_undefined(truth):
-            result.update(dict.fromkeys(self._task.metrics, math.nan))
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         interval = intervals.interval(self._task, values, rows, self._threshold,
                                       result[self._task.metrics[0]])
@@ -81,8 +79,7 @@ class Evaluation:
                 self._explained.add((split, name))
                 _log.warning("note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
                              self._task.name, split, name,
-                             scorer.why_undefined(scorer.gold_labels(rows))
-                             or split_metrics.why_undefined(name))
+                             scorer.undefined_words or split_metrics.why_undefined(name))
         interval = "  95 %% interval of %s: %.4f to %.4f" % (
             self._task.metrics[0], *result["interval"]) if "interval" in result else ""
         degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""

@@ -243,6 +243,8 @@ class Scorer(_Part):
     lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
     baseline_words: ClassVar[str] = "majority class"    # the prediction of `baseline`
     column: ClassVar[str] = "label"         # of the predictions in their file
+    # Why a metric is NaN; "": as `split_metrics.why_undefined` says.
+    undefined_words: ClassVar[str] = ""
 
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
@@ -297,10 +299,6 @@ class Scorer(_Part):
         own = self.task.own_metrics
         return {name: float((split_metrics.own(own[name]) if name in own else self.metrics[name])(
             self.task, decisions, truth, values)) for name in self.task.metrics}
-
-    def why_undefined(self, truth: Any) -> Optional[str]:
-        """Why the gold labels cannot tell predictions apart by any metric; None: they can."""
-        return None
 
     def baseline(self, truth: Any) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`

@@ -144,6 +144,7 @@ class RankingScorer(RegressionScorer):
     """Measures of the orders of documents by their scores."""
     default_metrics = ("ndcg@10", "map", "err@10")
     baseline_words = "random order"
+    undefined_words = "no query has a relevant document"
 
     def check_metric(self, name: str) -> None:
         if _measure_of(name) is None:
@@ -160,13 +161,11 @@ class RankingScorer(RegressionScorer):
         values = checked(self, values, len(truth.relevance))
         refuse_nan(self.task, values)
         result = evaluate(self.task.metrics, values, truth, self.options.highest_grade)
+        if not (np.concatenate([truth.relevance, *truth.missing]) > 0).any():
+            result.update(dict.fromkeys(self.task.metrics, np.nan))
         if self.options.pairwise:
             result["loss"] = pair_loss(values, truth)
         return result
-
-    def why_undefined(self, truth: Judged) -> Optional[str]:
-        is_relevant = np.concatenate([truth.relevance, *truth.missing]) > 0
-        return None if is_relevant.any() else "no query has a relevant document"
 
     def baseline(self, truth: Judged) -> dict:
         """The mean over some random orders."""
