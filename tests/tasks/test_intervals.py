@@ -30,6 +30,14 @@ def test_a_dozen_right_predictions_say_little():
     assert intervals.interval(GLUE["rte"], values, rows, 0.5, float("nan")) is None
 
 
+def test_a_metric_of_ones_own_has_none_whatever_its_name_is():
+    """Its numbers need not be a proportion."""
+    import dataclasses
+    task = dataclasses.replace(GLUE["rte"], own_metrics={"accuracy": "mine.py:accuracy"})
+    values = np.tile([.9, .1], (12, 1))
+    assert intervals.interval(task, values, rows_of(["entailment"] * 12), 0.5, 85.0) is None
+
+
 def test_a_bootstrap_has_the_spread_of_new_samples():
     """Of a mean, where it is known."""
     import dataclasses

@@ -42,11 +42,11 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
       value: of the metric.
     """
     name = task.metrics[0]
-    if not math.isfinite(value):
+    if not math.isfinite(value) or name in task.own_metrics:
         return None
     if task.scorer.metrics.get(name) is split_metrics.accuracy and len(rows) <= _SMALL_PROPORTION:
         return wilson(round(value * len(rows)), len(rows))
-    if not 1 < len(rows) <= SMALL or name in task.own_metrics:
+    if not 1 < len(rows) <= SMALL:
         return None
     scorer = dataclasses.replace(task, metrics=(name,)).scorer
     units: dict[Any, list[int]] = {}
