@@ -447,3 +447,13 @@ def test_a_model_that_is_pretrained_alone_is_closed_at_the_end(kept, tmp_path):
     model.close()
     with pytest.raises(xlnet.UserError, match="the model is closed"):
         model.vectors("kamat")
+
+
+def test_each_process_of_a_launcher_has_a_model_of_its_own(kept, monkeypatch):
+    """Only training takes the processes of srun for the hosts of one run."""
+    for name, value in (("NUM_TASKS", "4"), ("NODELIST", "node1")):
+        monkeypatch.setenv("SLURM_STEP_" + name, value)
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    tuned = kept("multi_label")
+    with xlnet.load(tuned.path, device="cpu") as model:
+        np.testing.assert_array_equal(model.vectors("kamat"), tuned.model.vectors("kamat"))

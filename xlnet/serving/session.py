@@ -97,7 +97,9 @@ class Restored:
         set_up_process()
         self._prefix = prefix
         self._graph = tf.Graph()
-        self.session = tf.Session(graph=self._graph, config=connect(device).session_config())
+        # Each process of a launcher, such as srun, has a model of its own.
+        self.session = tf.Session(graph=self._graph,
+                                  config=connect(device.on_one_machine()).session_config())
         self.is_closed = False
         self._process = os.getpid()
         self._parts: dict[str, Part] = {}

@@ -73,9 +73,9 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                                      "at %d" % (field, e.object[e.start], e.start))
                             continue
                         yield from document({field: text}, field, begin, rows)
-    except (pyarrow.ArrowException, OSError) as e:      # OSError: also of a damaged page
+    except (pyarrow.ArrowException, OSError) as e:      # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
-            raise
+            raise UserError("cannot read %s: %s" % (chunk.path, e.strerror)) from None
         raise UserError("%s: not a complete Parquet file: %s" % (
             chunk.path, str(e).splitlines()[0])) from None
 

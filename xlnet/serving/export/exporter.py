@@ -102,7 +102,7 @@ def _next_version(export_dir):
 
 def _write(model, directory, names, dtype, served_as):
     with gradients_forgotten(), tf.Graph().as_default(), tf.Session(
-            config=connect(DeviceSettings(device="cpu")).session_config()) as session:
+            config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()) as session:
         made = _build(model, names)
         variables = tf.global_variables()
         restore(session, model.prefix, variables)
