@@ -42,7 +42,7 @@ def _xla_flags() -> list[str]:
     largest tensors of a layer, the scores, to do so.
     """
     flags = ["--xla_gpu_enable_triton_gemm=false"]
-    if _version() >= (2, 21):       # an unknown flag ends the program
+    if _version() == (2, 21):       # an unknown flag ends the program
         flags.append("--xla_gpu_dot_merger_threshold_mb=0")
     return flags
 
