@@ -336,16 +336,19 @@ def test_a_full_disk_is_named(place, tmp_path):
         "training.csv"}
 
 
-@pytest.mark.parametrize("what", (TRAIN, EVAL, "--do_predict=True"))
+@pytest.mark.parametrize("what, remedy", (
+    (TRAIN, "copy "), ("--do_predict=True", "give --predict_output=FILE or ")))
 @pytest.mark.slow
-def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(place, trained, tmp_path, what):
+def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(place, trained, tmp_path, what,
+                                                                   remedy):
+    """An evaluation writes nothing that is needed."""
     with small_disk(tmp_path / "disk", 4000):
         shutil.copytree(place.path("model"), tmp_path / "disk" / "model")
         subprocess.run(["mount", "-o", "remount,ro", tmp_path / "disk"], check=True)
         done = place.run(what, model_dir=tmp_path / "disk" / "model", train_steps=4)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("run_classifier.py: model_dir: %s cannot be written to; copy "
-                                  % (tmp_path / "disk" / "model"))
+    assert done.stderr.startswith("run_classifier.py: model_dir: %s cannot be written to; %s"
+                                  % (tmp_path / "disk" / "model", remedy))
 
 
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):

@@ -157,6 +157,7 @@ class Trainer(tf.train.SessionRunHook):
                                 hooks=[self._progress, self])
             finally:
                 self._stop.end()
+                tf.summary.FileWriterCache.clear()      # TensorBoard's files would stay open
             self._place.check()
 
             # Why there are no more steps, if it is not the last one.
