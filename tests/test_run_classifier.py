@@ -332,8 +332,8 @@ def test_a_full_disk_is_named(place, tmp_path):
                            "again, or give a directory elsewhere" % (
                                tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")]
     assert {name for name in left if "tfevents" not in name} == {
-        "spiece.model", "spiece.model.json", "xlnet_config.json", "task.json", "finetuning.json",
-        "training.csv"}
+        "spiece.model", "spiece.model.json", "xlnet_config.json", "task.json", "examples.json",
+        "finetuning.json", "training.csv"}
 
 
 @pytest.mark.parametrize("what, remedy", (
