@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     flags = arguments(place, predict_file=str(texts), predict_dir=place.path("holes"))
     done = place.run("--do_predict=True", **flags)
     assert done.returncode == 1
-    assert "holes.csv:4: column 'text' is empty" in done.stderr
+    assert "holes.csv:3: an empty row (and 1 more faulty row(s))" in done.stderr
     done = place.run("--do_predict=True", "--on_error=skip", **flags)
     assert done.returncode == 0, done.stderr
     assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
