@@ -298,7 +298,8 @@ def _check_encoding():
         with contextlib.suppress(UnicodeError):
             argument = os.fsencode(argument).decode()
         name, has_value, value = argument.lstrip("-").partition("=")
-        files.require_utf8(value if has_value else name, name if has_value else "argument")
+        if not has_value or _PATHS.fullmatch(name):     # others are checked with their limits
+            files.require_utf8(value if has_value else name, name if has_value else "argument")
 
 
 def _check_aliases(fields):

@@ -193,8 +193,11 @@ def test_all_settings_are_written(place, reported):
     for name in ("model_config_path", "allow_changes"):     # of the command, not of the run
         del expected[name]
     kept = json.loads((place / "reported" / "pretraining.json").read_text())
-    assert kept.pop("about") == {name: Manifest.read(expected[name]).digest
-                                 for name in ("record_info_dir", "eval_record_info_dir")}
+    manifests = {name: Manifest.read(expected[name])
+                 for name in ("record_info_dir", "eval_record_info_dir")}
+    assert kept.pop("about") == {
+        "spiece.model": manifests["record_info_dir"].sp_model_sha256,
+        **{name: manifest.digest for name, manifest in manifests.items()}}
     assert {name: str(value) for name, value in kept.items()} == {
         name: str(value) for name, value in expected.items() if value is not None}
 

@@ -410,13 +410,15 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
     Args:
       skips: an empty line is an error, so that predictions for the lines are aligned with the file.
     """
-    start, prefix = lines.first(2), None
-    if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
+    prefix = None
+    if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line, but perhaps one long one
         prefix = "item"
-    elif start[0].lstrip().startswith("{") and (start[0].rstrip()[-1] in "{[,:" or not start[1:]):
-        # An object over several lines, or a single one.
-        is_listed = json_stream.event_at(lines.chunks(), "data") == "start_array"
-        prefix = "data.item" if is_listed else "" if start[1:] else None
+    elif lines.start().lstrip().startswith("{"):
+        start = lines.first(2)
+        if start[0].rstrip()[-1] in "{[,:" or not start[1:]:
+            # An object over several lines, or a single one.
+            is_listed = json_stream.event_at(lines.chunks(), "data") == "start_array"
+            prefix = "data.item" if is_listed else "" if start[1:] else None
     if prefix is not None:
         number = 0
         try:
