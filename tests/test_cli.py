@@ -235,10 +235,10 @@ def test_a_habit_leads_to_a_flag_that_has_an_effect():
 NO_PATHS = """
 allowed_hosts answer_column answer_start_column beam_options blank books choice_columns
 class_weights cls_scope context_column delimiter encoding eval_split heads host id_column json_field
-label label_column label_separator label_thresholds language languages layers metric name names order
-pieces predict_split query_id_column question_column reference seeds sentence signatures steps_shown
-stop tag_column targets task_name tasks text text_a_column text_b text_b_column tpu_name variants ways
-word_column
+label label_column label_separator label_thresholds language languages layers metric name names
+order pieces predict_split query_id_column question_column reference seeds sentence signatures
+steps_shown stop tag_column targets task_name tasks text text_a_column text_b text_b_column tpu_name
+variants ways word_column
 """.split()
 
 

@@ -411,7 +411,7 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
       skips: an empty line is an error, so that predictions for the lines are aligned with the file.
     """
     prefix = None
-    if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line, but perhaps one long one
+    if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
         prefix = "item"
     elif lines.start().lstrip().startswith("{"):
         start = lines.first(2)
