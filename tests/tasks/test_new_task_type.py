@@ -52,10 +52,12 @@ def run(place, *arguments, **changes):
                        *("--%s=%s" % item for item in dict(flags, **changes).items()))
 
 
-@pytest.mark.parametrize("part", (Reader, Head, Scorer, Export))
-def test_a_contract_has_at_most_a_dozen_methods(part):
+@pytest.mark.parametrize("part, most", ((Reader, 14), (Head, 12), (Scorer, 12), (Export, 12)))
+def test_a_contract_has_at_most_a_dozen_methods(part, most):
+    """Two more for a reader: examples for the server's page, and the files besides those of splits,
+    whose contents a resumed run compares."""
     assert len([name for name, value in vars(part).items()
-                if inspect.isfunction(value) and not name.startswith("_")]) <= 12
+                if inspect.isfunction(value) and not name.startswith("_")]) <= most
 
 
 @pytest.mark.parametrize("name", known.TASK_TYPES)
