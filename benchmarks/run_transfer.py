@@ -56,10 +56,10 @@ PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64
 FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_ratio=0.1, learning_rate=1e-3,
                    save_steps=100000, eval_steps=0, log_steps=200)
 OF_PROGRAM = {
-    "run_classifier.py": dict(summary_type="mean"),
-    "run_tagger.py": {},
-    "run_squad.py": dict(max_seq_length=256, doc_stride=96, max_query_length=32,
-                         max_answer_length=32),
+    "xlnet classify": dict(summary_type="mean"),
+    "xlnet tag": {},
+    "xlnet squad": dict(max_seq_length=256, doc_stride=96, max_query_length=32,
+                        max_answer_length=32),
 }
 HEADER = ("task", "rows", "evaluated", "metric", "majority", "words alone", "from scratch",
           "pretrained")

@@ -161,7 +161,12 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
     """
     if x.shape[0] != 1 or isinstance(batch, int) and batch == 1:
         return x
-    return tf.tile(x, [batch] + [1] * (len(x.shape) - 1))
+
+    @tf.custom_gradient
+    def tiled(x):       # TensorFlow's gradient computes shapes on the host: a GPU would wait
+        return (tf.tile(x, [batch] + [1] * (len(x.shape) - 1)),
+                lambda dy: tf.reduce_sum(dy, axis=0, keepdims=True))
+    return tiled(x)
 
 
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
