@@ -24,6 +24,7 @@ from xlnet.settings.fields import required, setting
 from xlnet.tasks.files import parsing
 from xlnet.tasks.output.span_answers import Found
 from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.tagging import Tags
 from xlnet.text import reading
 from xlnet.tokenization.tokenizer import Tokenizer
 
@@ -225,7 +226,7 @@ def baselines(task, out, train, held_out):
 
 def most_frequent_tags(task, train, held_out):
     """The tag that each word has most often in training, and the most frequent one of all for other
-    words: n arrays [W] of ids, as answers are."""
+    words: n `Tags`, as predictions are."""
     tags: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     everywhere: collections.Counter = collections.Counter()
     for row in train:
@@ -234,8 +235,9 @@ def most_frequent_tags(task, train, held_out):
             tags[word][tag] += 1
     best = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
     other = everywhere.most_common(1)[0][0]
-    return [np.array([task.labels.index(best.get(word, other)) for word in row.source.words])
-            for row in held_out]
+    ids = [np.array([task.labels.index(best.get(word, other)) for word in row.source.words])
+           for row in held_out]
+    return [Tags(each, np.ones(len(each), np.float32)) for each in ids]
 
 
 def bag_of_words(task, tokenizer, train, held_out):
