@@ -103,8 +103,8 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
     f1, precision = script.compare(settings, str(tmp_path), "msra_ner", "msra", "test", 1)
     # One of the two entities is found, and nothing else: F1 is 2/3.
     assert f1 == ("msra_ner", "1", "2 test", "f1", "0.000", "0.667", "0.250", "0.250")
-    assert precision[3:6] == ("precision", "0.000", "1.000")
-    assert asked == [("run_tagger.py", False, "msra_ner")] * 2
+    assert precision[3:6] == ("precision", "nan", "1.000")
+    assert asked == [("xlnet tag", False, "msra_ner")] * 2
 
 
 def test_questions_are_compared_with_no_answer_and_with_the_closest_sentence(
@@ -120,7 +120,7 @@ def test_questions_are_compared_with_no_answer_and_with_the_closest_sentence(
                 question("2", "what did the cow do?", None)]}]}]}))
 
     def stage(title, program, *arguments, **flags):
-        assert program == "run_squad.py" and flags["max_seq_length"] == 256
+        assert program == "xlnet squad" and flags["max_seq_length"] == 256
         files.write_json(flags["model_dir"] + "/eval_results_dev.json",
                          {"checkpoints": [{"f1": 60.0, "exact": 55.5}]})
     monkeypatch.setattr(script, "stage", stage)
