@@ -1,5 +1,5 @@
-"""Tokens per second and memory of data_utils.py with some processes, and of xlnet data beam on Dask
-with as many workers, on this machine: one text, the same records.
+"""Tokens per second of the clock and of processors, and memory: data_utils.py with some processes,
+and xlnet data beam on Dask with as many workers, on this machine. One text, the same records.
 
     python benchmarks/time_preparation.py --text='corpus/*.txt' --sp_path=spiece.model
 
@@ -39,19 +39,25 @@ def start(*words, **how):
 
 
 def timed(*words):
-    """Seconds and the peak memory of one of the processes [MB]."""
+    """Seconds, seconds of a processor, and the peak memory of one of the processes [MB]."""
     began = time.monotonic()
     process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit("%s failed" % " ".join(map(str, words)))
-    return time.monotonic() - began, used.ru_maxrss / 1024
+    return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def peak(process):
     """The peak memory of a process [MB]."""
     text = pathlib.Path("/proc/%d/status" % process.pid).read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
+
+
+def processor_seconds(process):
+    """What a process has used of processors so far."""
+    fields = pathlib.Path("/proc/%d/stat" % process.pid).read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def on_dask(workers, *words):
@@ -65,10 +71,12 @@ def on_dask(workers, *words):
                           "--no-nanny", "--no-dashboard", "--memory-limit=0", **quiet)
                     for _ in range(workers)]
         time.sleep(10)
-        seconds, _ = timed(
+        idle = sum(map(processor_seconds, cluster))
+        seconds, processor, _ = timed(
             "-m", "xlnet", "data", "beam", *words, "--beam_options=--runner=apache_beam.runners."
             "dask.dask_runner.DaskRunner --dask_client_address=" + address)
-        return seconds, max(map(peak, cluster[1:]))
+        processor += sum(map(processor_seconds, cluster)) - idle
+        return seconds, processor, max(map(peak, cluster[1:]))
     finally:
         for process in cluster:
             process.send_signal(signal.SIGKILL)
@@ -90,13 +98,15 @@ def main():
                 directory = os.path.join(folder, "%s-%d" % (name.split()[-1], workers))
                 words = ["--input_glob=" + text, "--sp_path=" + given.sp_path,
                          "--save_dir=" + directory, "--num_streams=32"]
-                seconds, memory = on_dask(workers, *words) if run is on_dask else timed(
-                    "data_utils.py", "--num_workers=%d" % workers, *words)
+                seconds, processor, memory = (
+                    on_dask(workers, *words) if run is on_dask else
+                    timed("data_utils.py", "--num_workers=%d" % workers, *words))
                 manifest = pathlib.Path(directory, "manifest.json").read_bytes()
                 made.append(manifest)
                 tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
-                print("| %s | %d | %d MB | %.0f s | %d | %.0f MB |" % (
-                    name, workers, given.megabytes, seconds, tokens / seconds, memory), flush=True)
+                print("| %s | %d | %d MB | %.0f s | %d | %d | %.0f MB |" % (
+                    name, workers, given.megabytes, seconds, tokens / seconds, tokens / processor,
+                    memory), flush=True)
                 subprocess.run(["rm", "-r", directory], check=True)
         if len(set(made)) > 1:
             sys.exit("the records differ")
