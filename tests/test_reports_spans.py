@@ -235,7 +235,7 @@ def test_answers_in_another_unicode_form_are_found(caplog):
     assert [row.id for row in rows] == ["a0", "a1", "a2", *("v%d" % i for i in range(6))]
     for row in rows:
         (context, _), (text, _) = row.pairs[0], row.label[0]
-        place = squad_files.place_of(row)
+        place = squad_files.position_of(row)
         found = context[place.start:place.end]
         assert place.is_known and unicodedata.normalize("NFC", found) == unicodedata.normalize(
             "NFC", text), row.id
@@ -247,13 +247,14 @@ def test_answers_in_another_unicode_form_are_found(caplog):
              ("각 " + "\u1100\u1161\u11a8", "\u1100\u1161\u11a8", 0, (2, 5)),
              ("a\u0323\u0307", "a\u0307\u0323", 0, (0, 3)), ("a\u0323\u0307", "ạ", 0, (-1, -1)))
     for context, text, start, expected in cases:
-        row = rows[0]._replace(pairs=((context, "?"),), label=(squad_files.Answer(text, start),))
-        assert squad_files.place_of(row)[:2] == expected, (context, text)
+        row = rows[0]._replace(pairs=((context, "?"),), label=(
+            squad_files.GoldAnswer(text, start),))
+        assert squad_files.position_of(row)[:2] == expected, (context, text)
 
 
 @pytest.mark.parametrize("cells, expected", [
-    (["b", "2.0"], ((squad_files.Answer("b", 2),), None)),
-    (["b", 2.0], ((squad_files.Answer("b", 2),), None)),
+    (["b", "2.0"], ((squad_files.GoldAnswer("b", 2),), None)),
+    (["b", 2.0], ((squad_files.GoldAnswer("b", 2),), None)),
     (["b", "2.5"], (None, 'answer_start "2.5", expected an integer')),
     (["{'text': ['b'], 'answer_start': [2]}"], (None, "an object as text, '{'text': ['b'], 'ans"))])
 def test_answers_as_pandas_writes_them(cells, expected):
@@ -278,5 +279,5 @@ def test_hugging_faces_flat_squad(tmp_path, form):
         (("1902", 36), ("in 1902", 33)), (("212 metres", 48),), ()]
     assert rows[0].pairs[0] == (values[0]["context"], "When was it opened?")
     for row in rows[:2]:
-        place = squad_files.place_of(row)
-        assert row.pairs[0][0][place.start:place.end] == row.label[0].text and not place.fault
+        place = squad_files.position_of(row)
+        assert row.pairs[0][0][place.start:place.end] == row.label[0].text and not place.error

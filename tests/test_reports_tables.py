@@ -24,9 +24,9 @@ from xlnet.finetuning.start import check_directories
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers, squad_files
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Row, Task
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -307,7 +307,7 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
     task = custom.get_task(settings(path, SpanSettings, answer_start_column="start",
                                     dev_share=0.0))
     row = parsing.read_rows(task, str(path), "train")[0]
-    assert squad_files.place_of(row) == (12, 14, None)
+    assert squad_files.position_of(row) == (12, 14, None)
     assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
 
 

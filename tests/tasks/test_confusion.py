@@ -12,8 +12,8 @@ from helpers.paths import ROOT
 
 from xlnet import figure, fonts
 from xlnet.tasks.metrics import confusion
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES
-from xlnet.tasks.types.task import Task
 
 
 def test_a_table_of_few_labels(tmp_path):

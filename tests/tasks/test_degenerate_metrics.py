@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from xlnet.engine import best_checkpoint
+from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
-from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
-from xlnet.tasks.types.task import Row, Task
 
 TWO = dataclasses.replace(GLUE["cola"], metrics=(
     "auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1"))

@@ -4,8 +4,8 @@ import pytest
 from helpers.models import KINDS
 
 from xlnet.tasks.output import examples
+from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom
-from xlnet.tasks.types.task import Row
 
 
 def task_of(kind, **changes):

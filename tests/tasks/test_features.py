@@ -274,13 +274,13 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     for _ in range(2):
         seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24),
                                       label_names=LABELS).seen
-        assert seen == encoding.Seen(known + room, unknown, 3, 1) and unknown >= 2
+        assert seen == encoding.TextCounts(known + room, unknown, 3, 1) and unknown >= 2
     assert seen.in_words() == "%.2f %% of %d pieces unknown, 33.3 %% of the rows cut" % (
         100 * unknown / (known + room), known + room)
     warnings = seen.warnings()
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
-    assert encoding.Seen(1000, 10, 100, 1).warnings() == []
+    assert encoding.TextCounts(1000, 10, 100, 1).warnings() == []
     for mode, cut in (("sliding", 0), ("head_tail", 1)):
         seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, mode),
                                       label_names=LABELS).seen

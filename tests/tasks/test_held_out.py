@@ -3,7 +3,7 @@
 import random
 
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.task import Row
 
 
 def rows_of(texts, labels=("a", "b"), query=None):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.metrics import intervals
+from xlnet.tasks.task import Row
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.task import Row
 
 
 @pytest.mark.parametrize("right, count, low, high", [

@@ -16,10 +16,10 @@ from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
-from xlnet.tasks.files.faults import Found
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import TAGGING
-from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def fasttext(rows):
 
 FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
 SST = known.GLUE["sst-2"]
-SKIPPING = dataclasses.replace(SST, skips_faults=True)
+SKIPPING = dataclasses.replace(SST, skips_errors=True)
 
 
 @pytest.fixture
@@ -208,13 +208,13 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
 
 def test_many_errors_take_little_memory(monkeypatch):
     tracemalloc.start()
-    found = Found(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
+    found = RowErrors(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
     assert tracemalloc.get_traced_memory()[0] < 20000
     tracemalloc.stop()
     assert len(found) == 20000
     with pytest.raises(UserError, match="^x:0: fault 0; hint .and 19999 more faulty row.s.."):
         found.refuse("; hint")
-    Found().refuse()
+    RowErrors().refuse()
 
 
 # ---- the standard input

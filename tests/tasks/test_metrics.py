@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
+from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
-from xlnet.tasks.types.task import Row, Task
 
 
 def one_hot(task, ids):

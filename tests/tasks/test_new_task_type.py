@@ -16,10 +16,10 @@ from own_task_type.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
 from xlnet.serving.export import exporter
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.regression import RegressionExport
-from xlnet.tasks.types.task import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 for _each in (ORDINAL, TWO_TOWERS):     # registered as they were imported; others list all types

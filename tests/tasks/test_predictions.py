@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Row, Task
 
 # --- Prediction files
 

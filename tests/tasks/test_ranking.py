@@ -15,11 +15,11 @@ from helpers.tasks import settings, write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
+from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom, ranking
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASKS
 from xlnet.tasks.types.ranking import RankingOptions
-from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 RANKING = TASKS["ranking"]

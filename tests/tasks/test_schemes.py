@@ -94,11 +94,11 @@ def test_ioe2_is_recognized_and_read_as_by_seqeval(tags, spans):
     ("BI-X", None, "tag 'BI-X', expected"), ("o", None, "tag 'o', expected"),
     ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)")])
 def test_what_is_no_tag(tag, scheme, message):
-    assert schemes.tag_fault(tag, scheme).startswith(message)
+    assert schemes.tag_error(tag, scheme).startswith(message)
 
 
 def test_labels_hold_hyphens_or_are_not_there():
-    assert schemes.tag_fault("B-GPE-NAM") is None and schemes.tag_fault("B") is None
+    assert schemes.tag_error("B-GPE-NAM") is None and schemes.tag_error("B") is None
     assert schemes.spans(["B-GPE-NAM", "I-GPE-NAM"]) == [(0, 2, "GPE-NAM")]
     assert schemes.repaired(["I", "I"], "bio2") == ("B", "I")
     assert schemes.all_tags(["LOC", "PER"], "bmes")[:5] == ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")

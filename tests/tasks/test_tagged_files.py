@@ -224,7 +224,7 @@ def test_what_a_file_to_predict_is_does_not_depend_on_its_first_line(tmp_path, l
                 path = write(tmp_path, "\n".join(order) + "\n", "new.txt")
                 sentences = read(path, need_tags=False)
                 kinds = {type(sentence.source).__name__ for sentence in sentences}
-                assert kinds == {"JsonLine" if form == "text" else "Lines"}, order
+                assert kinds == {"JsonLine" if form == "text" else "ColumnLines"}, order
     if lines[0] != "a O":       # tags leave no doubt
         assert "new.txt is read as %s" % ("raw text, a sentence a line (--input_format=conll" if (
             form == "text") else "a word a line (--input_format=text") in caplog.text

@@ -241,7 +241,7 @@ def test_entities_have_the_mean_probability_of_their_tags(small):
 
 
 def test_a_skipped_sentence_has_no_tags_in_the_prediction_file(tmp_path):
-    task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_faults=True)
+    task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_errors=True)
     rows = read(task, tmp_path, "EU I-ORG\n\nx\ny I-ORG\n\nz O\n", need_labels=False)
     assert [bool(row.pairs) for row in rows] == [True, False, True]
     file, = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])

@@ -13,8 +13,8 @@ from helpers.tasks import write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Row, Task
 
 
 def zipped(name):
@@ -414,7 +414,7 @@ BROKEN = {
 }
 
 
-SKIPPING = dataclasses.replace(GLUE["rte"], skips_faults=True)
+SKIPPING = dataclasses.replace(GLUE["rte"], skips_errors=True)
 
 
 @pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt

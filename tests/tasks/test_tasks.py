@@ -10,9 +10,9 @@ from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.files import parsing
+from xlnet.tasks.task import Row, expand_split
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.task import Row, expand_split
 
 
 @pytest.mark.parametrize("name, expected", [

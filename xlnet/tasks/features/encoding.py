@@ -1,6 +1,6 @@
 """Fine-tuning examples as arrays, and as record files that later runs find and use again.
 
-`Seen` counts what the vocabulary and the length cost: unknown pieces and cut examples.
+`TextCounts` counts what the vocabulary and the length cost: unknown pieces and cut examples.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
 n examples, m records.
@@ -38,7 +38,7 @@ MIN_SEQ_LENGTH = 4
 Example = collections.namedtuple("Example", "choices label")
 
 # path: of the TFRecord file. count: m. windows: int [n], how many records each example has; None:
-# one each. seen: `Seen`.
+# one each. seen: `TextCounts`.
 Records = collections.namedtuple("Records", "path count windows seen")
 
 # How texts are laid out: T, of all segments together; whether only the first text is cut; the
@@ -57,7 +57,7 @@ _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
-class Seen(NamedTuple):
+class TextCounts(NamedTuple):
     """Counts over the texts of a record file."""
     pieces: int = 0         # in its records, without special ones
     unknown: int = 0        # of these, <unk>
@@ -273,7 +273,7 @@ def _found(stem, has_windows, count):
         return None
     try:
         windows = files.read_array(windows_path) if has_windows else None
-        seen = Seen(**files.read_json(seen_path, "records"))
+        seen = TextCounts(**files.read_json(seen_path, "records"))
         found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
         if len(tfrecord.EqualRecords(path)) == found.count:
             return found
@@ -291,7 +291,7 @@ def _content_hash(settings, examples):
 
 
 class _Encoder:
-    """Turns lists of examples into (serialized records, windows per example, `Seen`)."""
+    """Turns lists of examples into (serialized records, windows per example, `TextCounts`)."""
 
     def __init__(self, encode, tokenizer, layout, features):
         self._encode = encode
@@ -306,7 +306,7 @@ class _Encoder:
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
         unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
-        seen = Seen(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
+        seen = TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
         return self._bytes.encode(arrays), counts, seen
 
     def __reduce__(self):
@@ -346,11 +346,11 @@ def _blocks(examples):
 
 
 def _write(path, blocks):
-    """Writes all records; returns the windows of each example, int [n], and the `Seen`."""
+    """Writes all records; returns the windows of each example, int [n], and the `TextCounts`."""
     counts, seen = [], []
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
         for serialized, windows, more in blocks:
             counts.append(windows)
             seen.append(more)
             f.writelines(map(tfrecord.frame, serialized))
-    return np.concatenate(counts), Seen(*map(sum, zip(*seen)))
+    return np.concatenate(counts), TextCounts(*map(sum, zip(*seen)))

@@ -47,7 +47,7 @@ def window_features(length: int) -> tuple[Feature, ...]:
     )
 
 
-class Window(NamedTuple):
+class ParagraphWindow(NamedTuple):
     """Pieces `start` to before `end` of a paragraph; those from `widest_start` to before
     `widest_end` have more context in this window than in any other."""
     start: int
@@ -57,7 +57,7 @@ class Window(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
+def windows_of(count: int, room: int, stride: int) -> tuple[ParagraphWindow, ...]:
     """The windows of a paragraph of P = `count` pieces: of at most `room` pieces, each beginning
     `stride` pieces after the one before; one, perhaps empty, if all pieces fit."""
     starts = [0]
@@ -65,7 +65,8 @@ def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
         starts.append(starts[-1] + min(room, stride))
     spans = [(start, min(start + room, count)) for start in starts]
     borders = [0, *(_border(*one, *next) for one, next in zip(spans, spans[1:])), count]
-    return tuple(Window(*span, *widest) for span, widest in zip(spans, zip(borders, borders[1:])))
+    return tuple(ParagraphWindow(*span, *widest)
+                 for span, widest in zip(spans, zip(borders, borders[1:])))
 
 
 def _border(start, end, next_start, next_end):
@@ -125,7 +126,7 @@ def _empty_arrays(count, length, segments):
                 is_real_example=np.ones(count, np.int32))
 
 
-def _fill(arrays, i, paragraph: Aligned, query, window: Window, tokenizer, length):
+def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokenizer, length):
     """Lays out one window and, as far as there is text, the segments before it."""
     size = window.end - window.start
     begin, end = arrays["input_ids"].shape[1] - length, window.start

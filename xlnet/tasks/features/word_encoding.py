@@ -25,14 +25,14 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _CONTEXT_SHARE = 8          # of a window, on each side of its own words, is context: one in eight
 
 
-class Example(NamedTuple):
+class TaggedExample(NamedTuple):
     """A sentence of W words, as `json` can write it."""
     words: Sequence[str]
     after_space: Sequence[int]              # 1 if a word comes after a space
     tags: Optional[Sequence[int]]           # ids; None if they are not known
 
 
-class Window(NamedTuple):
+class WordWindow(NamedTuple):
     """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
     first: int
     last: int
@@ -50,7 +50,7 @@ def features(length: int) -> tuple[Feature, ...]:
     )
 
 
-def windows(sizes: Sequence[int], room: int) -> list[Window]:
+def windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
     """The windows of a sentence.
 
     Args:
@@ -60,7 +60,7 @@ def windows(sizes: Sequence[int], room: int) -> list[Window]:
     ends = np.cumsum([0, *sizes])            # ends[i]: pieces before word i
     count, context = len(sizes), room // _CONTEXT_SHARE
     if ends[-1] <= room:
-        return [Window(0, count, 0, count)]
+        return [WordWindow(0, count, 0, count)]
     made, own = [], 0
     while own < count:
         left = min(context, int(ends[own]))
@@ -82,7 +82,7 @@ def _with_context(ends, own, own_end, room, left):
         last += 1
     while first > 0 and ends[last] - ends[first - 1] <= room:
         first -= 1
-    return Window(first, last, own, own_end)
+    return WordWindow(first, last, own, own_end)
 
 
 def _words_within(ends, first, room):
@@ -90,7 +90,8 @@ def _words_within(ends, first, room):
     return max(int(np.searchsorted(ends, ends[first] + room, "right")) - 1, first + 1)
 
 
-def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encoding.Layout) -> tuple:
+def arrays_of(examples: Sequence[TaggedExample], tokenizer: Tokenizer,
+              layout: encoding.Layout) -> tuple:
     """Arrays of some sentences, as `feature_spec.finetuning_features` with `features` lists them.
 
     Returns:
@@ -102,7 +103,7 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encodin
         [word for example in examples for word in example[0]],
         [bool(after) for example in examples for after in example[1]]))
     texts, labels, starts, edges, counts = [], [], [], [], []
-    for example in map(Example._make, examples):
+    for example in map(TaggedExample._make, examples):
         pieces = [next(words)[:room] for _ in example.words]
         tags = example.tags or [-1] * len(pieces)
         parts = windows([len(ids) for ids in pieces], room)

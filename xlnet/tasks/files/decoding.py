@@ -18,7 +18,7 @@ from typing import IO, Any, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, row_store
+from xlnet.tasks.files import row_errors, row_store
 
 _log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class Lines:
 
     def _find_errors(self, encoding, skips):
         """Refuses a file that is not of its encoding, or warns of it."""
-        found, bad, good = faults.Found(), b"", 0
+        found, bad, good = row_errors.RowErrors(), b"", 0
         self._how["errors"] = "surrogateescape"
         try:
             for number, line in enumerate(self, 1):

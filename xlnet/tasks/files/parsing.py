@@ -15,10 +15,11 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, readers
+from xlnet.tasks.files import readers
 from xlnet.tasks.files.readers import to_text
-from xlnet.tasks.files.row_store import digest, kept
-from xlnet.tasks.types.task import Row, Task, expand_split
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_store import digest, store_rows
+from xlnet.tasks.task import Row, Task, expand_split
 from xlnet.tokenization.tokenizer import is_text
 
 _NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -45,7 +46,7 @@ def read_rows(task: Task, data_dir: str, split: str,
         need_labels = not split.startswith("test")
     parts = [read_parts(task, data_dir, part, need_labels)[part]
              for part in expand_split(task, split)]
-    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
 def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
@@ -84,7 +85,7 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
         hashes = np.unique(units)
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
-    return tuple(kept(itertools.compress(rows, is_chosen))
+    return tuple(store_rows(itertools.compress(rows, is_chosen))
                  for is_chosen in (units >= first, units < first))
 
 
@@ -110,14 +111,14 @@ def read_file(task: Task, path: str, need_labels: bool,
 def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -> Sequence[Row]:
     """As `read_file`, of files that are tables."""
     if task.broken_rows and need_labels:
-        task = dataclasses.replace(task, skips_faults=True)
+        task = dataclasses.replace(task, skips_errors=True)
     seen: dict = {}
     numbers = itertools.count()         # of the rows, also of those that are left out
     parts = [_read_table(task, each, need_labels, form, seen, numbers)
              for each in readers.each_path(path)]
     if not any(parts):
         raise UserError("%s: task %s uses no row of it" % (path, task.name))
-    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
 def _read_table(task, path, need_labels, form, seen, numbers):
@@ -125,7 +126,8 @@ def _read_table(task, path, need_labels, form, seen, numbers):
     table = readers.read_table(task, path, form)
     columns = table.columns and [task.column_aliases.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
-    found, count, rejected, formulas = faults.Found(), 0, faults.Found(), faults.Found()
+    found, rejected, formulas = (RowErrors() for _ in range(3))
+    count = 0
     keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
 
     def checked():
@@ -158,18 +160,18 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 formulas.add(place, cell)
             if error:
                 found.add(place, error)
-                if task.skips_faults:
+                if task.skips_errors:
                     row = None if need_labels else _without_texts(task, cells, index)
             if row is not None and row is not _LEFT_OUT:
                 yield row
 
-    rows = kept(checked())
+    rows = store_rows(checked())
     if not count:
         raise UserError("%s: no rows" % path)
     missing = next((name for name in needed if columns is None and name not in keys), None)
     if missing and keys:
         raise UserError("%s: %s" % (path, readers.no_column(missing, keys)))
-    if task.skips_faults and 0 < len(found) < count:
+    if task.skips_errors and 0 < len(found) < count:
         found.note(path, "of %d rows skipped%s" % (
             count, "" if need_labels else ", their answers are empty"))
     else:

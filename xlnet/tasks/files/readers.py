@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import decoding, faults
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.files import decoding, row_errors
+from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
       form: a key of `FORMS`; None: from the extension.
     """
     if path != "-" and os.path.isdir(path) and task.directory_form:
-        return {**TREES, **task.reader.trees}[task.directory_form](task, path)
+        return {**DIRECTORY_FORMS, **task.reader.directory_forms}[task.directory_form](task, path)
     opened = decoding.opener(path, "task %s" % task.name)
     with opened() as file:
         form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
@@ -172,7 +172,7 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
             path, form, ", ".join(forms)))
     if form == "parquet":
         return forms[form](task, path, opened)
-    return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
+    return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_errors))
 
 
 def read_lines(path: str, what: str, encoding: Optional[str] = None,
@@ -268,8 +268,8 @@ def _quoted_rows(task, path, lines, dialect):
     """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
     numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
     for number, row in tables.rows(numbered, **dialect.options()):
-        if isinstance(row, str) and not task.skips_faults:
-            faults.refuse([("%s:%d" % (path, number), row)])
+        if isinstance(row, str) and not task.skips_errors:
+            row_errors.refuse([("%s:%d" % (path, number), row)])
         yield number, row
 
 
@@ -280,7 +280,7 @@ def _table(task, path, rows):
     places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
-        faults.refuse([(place, cells)])
+        row_errors.refuse([(place, cells)])
     if _has_numbers(task, _names(cells)):
         decoding.note(path, "with columns by number: its first line is an example")
         return Table([str(i + 1) for i in range(len(cells))],
@@ -355,7 +355,7 @@ def _find_dialect(task, path, lines, usual):
 def _read_json(task, path, lines):
     """A JSON object on each line, or a list of objects, perhaps as the `data` of an object; "a.b"
     is the key b in the object of a."""
-    values = json_values(path, lines, task.skips_faults)
+    values = json_values(path, lines, task.skips_errors)
     first = list(itertools.islice(values, 2))
     start = [value for _, value in first]
     # pandas' other forms: {"text": {"0": ...}}, {"text": [...]}, {"columns", "data": [[...]]}.
@@ -543,7 +543,7 @@ def _read_folders(task, path):
     return Table([task.id, *task.label, *task.text_a], rows())
 
 
-TREES = {"folders": _read_folders}
+DIRECTORY_FORMS = {"folders": _read_folders}
 
 
 def texts_in(directory: str, task: Task) -> list[str]:

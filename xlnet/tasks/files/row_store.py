@@ -59,7 +59,7 @@ class StoredRows(Sequence):
         return self._block(number)[i]
 
 
-def kept(rows: Iterable[Any]) -> Sequence[Any]:
+def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
     """A list of few rows, `StoredRows` of many."""
     rest = iter(rows)
     first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))

@@ -37,7 +37,7 @@ _TOUCHES = "B"                      # iob1: begins right after an entity of the 
 _BEGIN, _END = "BSU", "ELSU"        # prefixes at which an entity begins, ends in any scheme
 _ALL = "BIMESLU"
 
-Span = tuple[int, int, str]
+TagSpan = tuple[int, int, str]
 
 
 def split(tag: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def prefixes(scheme: str) -> str:
     return "".join(dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")))
 
 
-def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
+def tag_error(tag: str, scheme: Optional[str] = None) -> Optional[str]:
     """The error of a tag in a file of the scheme, or of any scheme; None if it is right."""
     prefix, label = split(tag)
     known = prefixes(scheme) if scheme else _ALL
@@ -68,9 +68,9 @@ def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
 
 # ---- spans and tags ----
 
-def spans(tags: Sequence[str]) -> list[Span]:
+def spans(tags: Sequence[str]) -> list[TagSpan]:
     """The entities of a sequence, by the rule of the module's first lines."""
-    found: list[Span] = []
+    found: list[TagSpan] = []
     begin, open_label = 0, None             # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
@@ -87,7 +87,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return found
 
 
-def tags_of(entities: Iterable[Span], length: int, scheme: str) -> tuple[str, ...]:
+def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str, ...]:
     """The legal tags of `length` words with these entities, which do not overlap."""
     first, inside, last, only = tuple(_PREFIXES[scheme])
     tags = [OUTSIDE] * length
@@ -133,7 +133,7 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
 # ---- the scheme of a file ----
 
 def detect(sequences: Collection[Sequence[str]]) -> str:
-    """The scheme in which the fewest tags are illegal; each tag is without a `tag_fault`.
+    """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`.
 
     Raises:
       UserError: no scheme has all prefixes.

@@ -18,13 +18,13 @@ from typing import NamedTuple, Optional
 from xlnet import json_stream
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.files.faults import Found
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.task import Row, Task
 
 _OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
 
 # start: of the text in its context; None: not given.
-Answer = collections.namedtuple("Answer", "text start")
+GoldAnswer = collections.namedtuple("GoldAnswer", "text start")
 
 
 # ---- SQuAD's JSON
@@ -58,7 +58,7 @@ def _read_rows(form, task, path, source):
     The answers to a row whose column `is_impossible` is true are plausible ones, which do not
     count: KLUE-MRC keeps them there.
     """
-    table, plausible = readers.FORMS[form](task, path, source), Found()
+    table, plausible = readers.FORMS[form](task, path, source), RowErrors()
 
     def rows():
         for place, values in table.rows:
@@ -182,7 +182,7 @@ def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
 
 
 def parse_answers(cells: list) -> tuple:
-    """(tuple of `Answer`, None) or (None, error), from the cells of an answer and of its start.
+    """(tuple of `GoldAnswer`, None) or (None, error), from the cells of an answer and of its start.
 
     An answer is a text, empty if there is none, or, in JSON, a list of texts or of objects with
     `text` and `answer_start`.
@@ -204,7 +204,7 @@ def parse_answers(cells: list) -> tuple:
         if not isinstance(text, str):
             return None, "answer %s, expected a text" % json.dumps(text, ensure_ascii=False)
         if text.strip():
-            found.append(Answer(text, start))
+            found.append(GoldAnswer(text, start))
         elif isinstance(cells[0], list):
             return None, "an answer is empty"
     return tuple(found), None
@@ -222,33 +222,33 @@ def _parse_start(value):
 
 # ---- answers in their contexts
 
-class Place(NamedTuple):
+class AnswerPosition(NamedTuple):
     """Characters `start` to before `end` of the context, without the spaces around an answer; -1
-    if there is none. `fault`: the error in the file, or None."""
+    if there is none. `error`: that in the file, or None."""
     start: int
     end: int
-    fault: Optional[str] = None
+    error: Optional[str] = None
 
     @property
     def is_known(self) -> bool:
         return self.start >= 0
 
 
-def place_of(row: Row) -> Place:
+def position_of(row: Row) -> AnswerPosition:
     """The place in its context of the answer of a row that is learned, the first one that has
     one."""
     if not row.label:
-        return Place(-1, -1)
-    first = _place_in(row.pairs[0][0], row.label[0])
+        return AnswerPosition(-1, -1)
+    first = _position_in(row.pairs[0][0], row.label[0])
     if not first.is_known:
         for answer in row.label[1:]:
-            other = _place_in(row.pairs[0][0], answer)
+            other = _position_in(row.pairs[0][0], answer)
             if other.is_known:
-                return other._replace(fault="%s, another one is learned" % first.fault)
+                return other._replace(error="%s, another one is learned" % first.error)
     return first
 
 
-def _place_in(context, answer):
+def _position_in(context, answer):
     text, given = answer
     if given is not None and given >= 0 and context.startswith(text, given):
         start, end, error = given, given + len(text), None
@@ -257,9 +257,9 @@ def _place_in(context, answer):
         if given is not None and start != given:
             error = error or "answer_start %d, found at %d" % (given, start)
     if start < 0:
-        return Place(-1, -1, error)
+        return AnswerPosition(-1, -1, error)
     text = context[start:end]
-    return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), error)
+    return AnswerPosition(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), error)
 
 
 def as_in_context(row: Row) -> list[str]:
@@ -310,13 +310,13 @@ def _decomposed(context):
     return "".join(parts), {**characters, size: len(context)}
 
 
-def note_places(path: str, rows: Iterable[Row]) -> None:
+def note_positions(path: str, rows: Iterable[Row]) -> None:
     """Warns of questions that are empty, or whose first answer is not at its `answer_start`."""
-    found = Found()
+    found = RowErrors()
     for row in rows:
-        place = place_of(row)
-        if place.fault:
-            found.add("question '%s'" % row.id, place.fault + (
+        place = position_of(row)
+        if place.error:
+            found.add("question '%s'" % row.id, place.error + (
                 "" if place.is_known else ", so it is not trained on"))
         if row.pairs and not row.pairs[0][1].strip():
             found.add("question '%s'" % row.id, "the question is empty")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, readers
+from xlnet.tasks.files import readers, row_errors
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
@@ -70,7 +70,7 @@ def _paths_of_texts(path):
 def _judgements(task, path):
     """Dict of (query, document) to relevance; refuses a file with errors."""
     found: dict[tuple[str, str], float] = {}
-    errors = faults.Found()
+    errors = row_errors.RowErrors()
     lines = readers.read_lines(path, "judgements", task.encoding)
     for number, cells in _split(path, lines, _JUDGEMENT):
         if isinstance(cells, str):
@@ -130,7 +130,7 @@ def _read_texts(task, path, wanted):
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     texts: dict[str, str] = {}
-    found = faults.Found()
+    found = row_errors.RowErrors()
     lines = readers.read_lines(path, "ranking", task.encoding, skips=True)
     for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")

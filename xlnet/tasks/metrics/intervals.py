@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.task import Row, Task
 
 SMALL = 200                     # rows up to which there is a bootstrap
 _SMALL_PROPORTION = 1000        # the same for a proportion, whose interval costs nothing

@@ -20,7 +20,7 @@ import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.task import Task
 
 # A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
 # ids [n], 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
     wrong = [(number, case) for number, case in enumerate(
         task.scorer.compare(rows, values, threshold)) if case.error]
     wrong.sort(key=lambda one: -one[1].error)
-    # Functions of a row's number, the row and its `Case`, by column.
+    # Functions of a row's number, the row and its `Comparison`, by column.
     columns: dict[str, Callable[[int, Row, Any], str]] = {
         "row": lambda number, row, case: str(number + 1),
         "id": lambda number, row, case: row.id}

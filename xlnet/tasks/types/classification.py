@@ -18,9 +18,9 @@ from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -137,26 +137,27 @@ class ClassificationScorer(contract.Scorer):
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def baseline(self, truth: np.ndarray) -> dict:
+    def baseline(self, gold_labels: np.ndarray) -> dict:
         """The most frequent label."""
-        is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
-        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), truth)
+        most_frequent = np.bincount(gold_labels).argmax()
+        is_most_frequent = np.arange(len(self.task.class_names)) == most_frequent
+        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
-        if not differ(truth) or differ(decisions):
+        if not differ(gold_labels) or differ(decisions):
             return None
         return "every row is '%s'" % self.task.class_names[int(decisions[0])]
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
         decisions, names = self.decide(values, threshold), self.task.class_names
         if plot_path:
-            confusion.draw(plot_path, names, truth, decisions)
-        return "\n\n".join([split_metrics.class_table(self.task, decisions, truth),
-                            confusion.text(names, truth, decisions)])
+            confusion.draw(plot_path, names, gold_labels, decisions)
+        return "\n\n".join([split_metrics.class_table(self.task, decisions, gold_labels),
+                            confusion.text(names, gold_labels, decisions)])
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [self.task.class_names[id] for id in self.decide(values, threshold)]

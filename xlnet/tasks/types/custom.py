@@ -12,10 +12,10 @@ from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
-from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def _as_written(task, settings):
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
     return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
-                               skips_faults=settings.on_error == "skip")
+                               skips_errors=settings.on_error == "skip")
 
 
 def complete(task: Task, data_dir: str) -> Task:

@@ -16,6 +16,7 @@ from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -24,7 +25,6 @@ from xlnet.tasks.types.ranking import RANKING
 from xlnet.tasks.types.regression import REGRESSION
 from xlnet.tasks.types.spans import SPANS
 from xlnet.tasks.types.tagging import TAGGING
-from xlnet.tasks.types.task import Task
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.

@@ -19,6 +19,7 @@ from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Labels
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
@@ -31,7 +32,6 @@ from xlnet.tasks.types.classification import (
     sorted_names,
 )
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -197,21 +197,21 @@ class MultiLabelScorer(contract.Scorer):
         thresholds = np.array(_thresholds(self.task, threshold), np.float32)
         return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
-    def baseline(self, truth: Any) -> dict:
+    def baseline(self, gold_labels: Any) -> dict:
         """The frequency of each label as its probability."""
-        return contract.constant_baseline(self, np.mean(truth, axis=0), truth)
+        return contract.constant_baseline(self, np.mean(gold_labels, axis=0), gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """One set of labels for all rows."""
-        if not differ(truth) or differ(self.decide(values, threshold)):
+        if not differ(gold_labels) or differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
             ", ".join(self._names(values, threshold)[0]) or "(none)")
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
-        return split_metrics.class_table(self.task, self.decide(values, threshold), truth)
+        return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
 
     def _names(self, values, threshold):
         """The labels of each row, a list of n tuples."""
@@ -227,22 +227,23 @@ class MultiLabelScorer(contract.Scorer):
                 for names in self._names(values, threshold)]
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """Probability and error are those of one label, the one with the worst decision, or else
         the least sure one. The error is the distance of its probability from 0 or 1."""
-        truth = np.asarray(self.gold_labels(rows))
+        gold_labels = np.asarray(self.gold_labels(rows))
         certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
-                rows, certain.texts(truth, THRESHOLD), truth, self.texts(values, threshold),
-                self.decide(values, threshold), np.asarray(values)):
+                rows, certain.texts(gold_labels, THRESHOLD), gold_labels,
+                self.texts(values, threshold), self.decide(values, threshold),
+                np.asarray(values)):
             if row.label is None:
-                yield contract.Case("", predicted, None, 0.0)
+                yield contract.Comparison("", predicted, None, 0.0)
                 continue
             is_wrong = labels != decision
             of_decision = np.where(decision > 0, found, 1 - found)
             worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1)) if is_wrong.any() \
                 else np.argmin(of_decision)
-            yield contract.Case(gold, predicted, float(of_decision[worst]), float(
+            yield contract.Comparison(gold, predicted, float(of_decision[worst]), float(
                 max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:

@@ -18,6 +18,7 @@ from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.classification import (
     ClassificationExport,
     ClassificationHead,
@@ -26,7 +27,6 @@ from xlnet.tasks.types.classification import (
     plain,
 )
 from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, checked
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class ChoiceReader(ClassificationReader):
     """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
     the train file; where a row has fewer the others are padding and have probability 0."""
     forms: ClassVar = {"text": _read_race_text}
-    trees: ClassVar = {"race": _read_race}
+    directory_forms: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
         task, rows = self.task, self.read(path, True)

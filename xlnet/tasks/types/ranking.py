@@ -17,16 +17,23 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, trec_files
-from xlnet.tasks.files.row_store import digest, kept
+from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.contract import THRESHOLD, Case, LossOptions, TaskType, checked, refuse_nan
+from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Comparison,
+    LossOptions,
+    TaskType,
+    checked,
+    refuse_nan,
+)
 from xlnet.tasks.types.regression import (
     RegressionExport,
     RegressionHead,
     RegressionReader,
     RegressionScorer,
 )
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +66,7 @@ class RankingReader(RegressionReader):
         rows = super().read(path, need_labels, form)
         if not need_labels or all(row.label is not None for row in rows):
             return rows
-        judged = kept(row for row in rows if row.label is not None)
+        judged = store_rows(row for row in rows if row.label is not None)
         runs = ", ".join(each for each in readers.each_path(path))
         qrels = ", ".join(map(trec_files.qrels_of, readers.each_path(path)))
         if not judged:
@@ -105,7 +112,7 @@ class RankingReader(RegressionReader):
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         if not self.options.pairwise:
             return rows
-        pairs = kept(pair_rows(rows, PAIRS_PER_QUERY, seed))
+        pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "relevance, which ranking_loss pairwise compares" % data_dir)
@@ -157,29 +164,29 @@ class RankingScorer(RegressionScorer):
         return Judged(super().gold_labels(rows), queries, [
             np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
-    def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
-        values = checked(self, values, len(truth.relevance))
+    def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
+        values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, truth, self.options.highest_grade)
-        if not (np.concatenate([truth.relevance, *truth.missing]) > 0).any():
+        result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
+        if not (np.concatenate([gold_labels.relevance, *gold_labels.missing]) > 0).any():
             result.update(dict.fromkeys(self.task.metrics, np.nan))
         if self.options.pairwise:
-            result["loss"] = pair_loss(values, truth)
+            result["loss"] = pair_loss(values, gold_labels)
         return result
 
-    def baseline(self, truth: Judged) -> dict:
+    def baseline(self, gold_labels: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
-        results = [evaluate(names, random.random(len(truth.relevance)), truth,
+        results = [evaluate(names, random.random(len(gold_labels.relevance)), gold_labels,
                             self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
-    def constant_prediction(self, values: Any, truth: Judged,
+    def constant_prediction(self, values: Any, gold_labels: Judged,
                             threshold: float = THRESHOLD) -> Optional[str]:
-        return super().constant_prediction(values, truth.relevance)
+        return super().constant_prediction(values, gold_labels.relevance)
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[Case]:
+                threshold: float = THRESHOLD) -> Iterator[Comparison]:
         """The prediction is the rank; the error, the fraction of the query's documents of another
         relevance that are on the wrong side of the document."""
         relevance = super().gold_labels(rows)
@@ -194,15 +201,15 @@ class RankingScorer(RegressionScorer):
                 (is_better | is_better.T).sum(axis=1), 1)
         for row, rank, count, error in zip(rows, ranks, counts, errors):
             has_label = row.label is not None
-            yield Case("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count), None,
-                       float(error) if has_label else 0.0)
+            yield Comparison("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count),
+                             None, float(error) if has_label else 0.0)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """A table, and the ranking as trec_eval takes it."""
         return [*super().prediction_files(rows, values, threshold),
                 PredictionFile("run", "as a TREC run", run_lines(
-                    kept(row for row in rows if row.pairs), values))]
+                    store_rows(row for row in rows if row.pairs), values))]
 
 
 def _configured(task: Task, settings: Any) -> Task:

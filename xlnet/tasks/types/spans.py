@@ -23,20 +23,20 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
-from xlnet.tasks.files.row_store import Mapped, digest, kept
+from xlnet.tasks.files.row_store import Mapped, digest, store_rows
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Asked, Row, Task
 
 _log = logging.getLogger(__name__)
 
 _HIDDEN = -1e30          # the logit of a position without answer
 
 # Questions, answered and scored together. rule: a key of `span_metrics.RULES`.
-Truth = collections.namedtuple("Truth", "rows rule")
+GoldAnswers = collections.namedtuple("GoldAnswers", "rows rule")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +54,8 @@ class SpanOptions:
 
 
 class SpanReader(contract.Reader):
-    """A row's pair is (context, question), its label the answers, `squad_files.Answer`s, () where
-    there is none."""
+    """A row's pair is (context, question), its label the answers, `GoldAnswer`s, () where there is
+    none."""
     unit = "questions"
     plain_form = "json"
     forms = squad_files.FORMS
@@ -69,7 +69,7 @@ class SpanReader(contract.Reader):
 
     def read(self, path: str, *args: Any, **how: Any) -> Sequence[Row]:
         rows = super().read(path, *args, **how)
-        squad_files.note_places(path, rows)
+        squad_files.note_positions(path, rows)
         return rows
 
     def parse_label(self, cells: list) -> tuple:
@@ -94,11 +94,11 @@ class SpanReader(contract.Reader):
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no position; `read` has named them."""
-        has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        has_place = [not row.label or squad_files.position_of(row).is_known for row in rows]
         if not any(has_place):
             raise UserError("data_dir: no answer of the train file in %s has a known position in "
                             "its context, expected some to train on" % data_dir)
-        return rows if all(has_place) else kept(itertools.compress(rows, has_place))
+        return rows if all(has_place) else store_rows(itertools.compress(rows, has_place))
 
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
         """The first answer of a row is the one to be learned."""
@@ -263,7 +263,7 @@ class SpanHead(contract.Head):
                 & (ends - starts < self.options.max_answer_length))
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
-        """values: n `span_answers.Found`, over all windows of each question."""
+        """values: n `span_answers.BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
         return contract.Predictions(span_answers.join(outputs, windows),
                                     contract.mean_over_windows(outputs["loss"], windows))
@@ -280,18 +280,18 @@ class SpanScorer(contract.Scorer):
     baseline_words = "sentence that shares most words"
     has_threshold = True
 
-    def gold_labels(self, rows: Sequence[Row]) -> Truth:
+    def gold_labels(self, rows: Sequence[Row]) -> GoldAnswers:
         has_none = any(row.label == () for row in rows)
-        return Truth(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
+        return GoldAnswers(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
 
-    def evaluate(self, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
+    def evaluate(self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
         null = span_answers.null_probabilities(values)
         contract.refuse_nan(self.task, null)
-        texts = span_answers.texts(truth.rows, values)
-        scores = span_metrics.score(truth.rule, texts,
-                                    list(map(squad_files.as_in_context, truth.rows)))
+        texts = span_answers.texts(gold_labels.rows, values)
+        scores = span_metrics.score(gold_labels.rule, texts,
+                                    list(map(squad_files.as_in_context, gold_labels.rows)))
         found = span_metrics.summary(span_metrics.with_threshold(scores, null, threshold))
         best = {}
         for name in ("exact", "f1"):
@@ -301,10 +301,10 @@ class SpanScorer(contract.Scorer):
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
-    def baseline(self, truth: Truth) -> dict:
+    def baseline(self, gold_labels: GoldAnswers) -> dict:
         """The sentence most like the question, without the numbers over thresholds."""
         result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
-                                for row in truth.rows], truth)
+                                for row in gold_labels.rows], gold_labels)
         return {name: value for name, value in result.items()
                 if name in self.task.metrics or not name.startswith("best_")}
 
@@ -318,12 +318,12 @@ class SpanScorer(contract.Scorer):
         """The official forms: answers, n best answers, and probabilities of no answer."""
         names = (("json", None), ("nbest.json", "n best answers"),
                  ("na_prob.json", "probabilities of no answer"))
-        rows = kept(row for row in rows if row.pairs)
+        rows = store_rows(row for row in rows if row.pairs)
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
             names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
         rule = self.gold_labels(rows).rule
         for row, answer in zip(rows, self.results(rows, values, threshold)):
@@ -333,8 +333,8 @@ class SpanScorer(contract.Scorer):
             error = 1 - (scores.exact[0] + scores.f1[0]) / 2
             probability = answer.best[0].probability * (1 - answer.null_probability) \
                 if answer.text else answer.null_probability
-            yield contract.Case(" | ".join(dict.fromkeys(golds)), answer.text, probability,
-                                0.0 if row.label is None else float(error))
+            yield contract.Comparison(" | ".join(dict.fromkeys(golds)), answer.text, probability,
+                                      0.0 if row.label is None else float(error))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)
@@ -384,7 +384,7 @@ SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions
 
 
 def _example(row):
-    (context, question), place = row.pairs[0], squad_files.place_of(row)
+    (context, question), place = row.pairs[0], squad_files.position_of(row)
     return question_windows.Question(context, question, place.start, place.end)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from xlnet import files
 from xlnet.tasks.metrics import intervals, split_metrics
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -48,15 +48,15 @@ class Evaluation:
         `collapsed`, a message, if the predictions are degenerate, always the same.
         """
         scorer, values = self._task.scorer, predictions.values
-        truth = scorer.gold_labels(rows)
-        result = scorer.evaluate(values, truth, self._threshold)
+        gold_labels = scorer.gold_labels(rows)
+        result = scorer.evaluate(values, gold_labels, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         interval = intervals.interval(self._task, values, rows, self._threshold,
                                       result[self._task.metrics[0]])
         if interval:
             result["interval"] = list(interval)
-        collapsed = scorer.constant_prediction(values, truth, self._threshold)
-        return dict(result, collapsed=collapsed) if collapsed else result
+        constant = scorer.constant_prediction(values, gold_labels, self._threshold)
+        return dict(result, collapsed=constant) if constant else result
 
     def mean(self, results: Sequence[dict]) -> dict:
         """The result of a split of several files: the mean; degenerate if all of them are."""
