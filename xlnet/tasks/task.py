@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError, did_you_mean
 
+# For annotations alone: a task makes the objects of its type, and they know their task.
 if TYPE_CHECKING:
     from xlnet.tasks.types.contract import Export, Head, Reader, Scorer, TaskType
 

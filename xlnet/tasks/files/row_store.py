@@ -20,12 +20,7 @@ _BLOCKS_IN_MEMORY = 8           # of rows that are read by number
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file that exists as long as this object. What neighbouring rows have in
-    common, such as the text of a paragraph, is stored once.
-
-    Raises:
-      UserError: there is no room for them.
-    """
+    """Rows in a temporary file that exists as long as this object."""
 
     def __init__(self, rows: Iterable[Any]):
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
@@ -67,11 +62,7 @@ def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
 
 
 def temporary_copy(stream: Any) -> Any:
-    """The content of a stream as a temporary file, with a name while it is open.
-
-    Raises:
-      UserError: there is no room for it.
-    """
+    """The content of a stream as a temporary file, with a name while it is open."""
     copy = tempfile.NamedTemporaryFile(prefix="xlnet-stdin-")
     with _says_where():
         shutil.copyfileobj(stream, copy)

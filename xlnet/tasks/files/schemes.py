@@ -113,13 +113,9 @@ def illegal(tags: Sequence[str], scheme: str) -> list[int]:
 
 
 def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
-    """The legal transitions between L different `tags` of a learned scheme; in iob1 they depend on
-    more than the tag before, in ioe2 on the tags after.
-
-    Returns:
-      Three bool arrays: [L,L], whether a tag (row) may be followed by another one (column); [L],
-      whether it may be the first; [L], whether it may be the last.
-    """
+    """The legal transitions between L different `tags` of a learned scheme: bool arrays [L,L],
+    whether a tag (row) may be followed by another one (column); [L], whether it may be the first;
+    [L], whether it may be the last."""
     first, inside, last, only = tuple(_PREFIXES[scheme])
     prefixes, labels = zip(*map(split, tags))
     continues = np.isin(prefixes, (inside, last)) & ~np.isin(prefixes, (first, only))
@@ -133,11 +129,7 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
 # ---- the scheme of a file ----
 
 def detect(sequences: Collection[Sequence[str]]) -> str:
-    """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`.
-
-    Raises:
-      UserError: no scheme has all prefixes.
-    """
+    """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`."""
     found = {split(tag)[0] for tags in sequences for tag in tags if tag != OUTSIDE}
     fitting = [scheme for scheme in SCHEMES if found <= set(prefixes(scheme))]
     if not fitting:

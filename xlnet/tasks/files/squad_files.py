@@ -53,12 +53,10 @@ def _read_json(task, path, lines):
 
 def _read_rows(form, task, path, source):
     """A question in each row of a table; source: as of the function of the form in
-    `readers.FORMS`.
-
-    The answers to a row whose column `is_impossible` is true are plausible ones, which do not
-    count: KLUE-MRC keeps them there.
-    """
-    table, plausible = readers.FORMS[form](task, path, source), RowErrors()
+    `readers.FORMS`."""
+    table = readers.FORMS[form](task, path, source)
+    # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
+    plausible = RowErrors()
 
     def rows():
         for place, values in table.rows:
@@ -81,8 +79,8 @@ _SAID = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0"
 
 
 def _checked_row(task, cells, place, plausible):
-    """The cells of a row whose answers agree with its `is_impossible`, or an error: [] if it is
-    true; None, no label, if it is false and there is no answer."""
+    """The cells of a row, or an error; the answers are [] where `is_impossible` is true, and None,
+    no label, where it is false and there is none."""
     said = cells.get(_IMPOSSIBLE)
     if not task.label or said is None or not readers.to_text(said).strip():
         return cells
@@ -128,23 +126,21 @@ def _questions(lines):
     for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
         place = "article %d" % a
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        if isinstance(paragraphs, list):
-            for p, paragraph in enumerate(paragraphs, 1):
-                yield from _paragraph("%s, paragraph %d" % (place, p), paragraph)
-        elif isinstance(article, dict) and isinstance(article.get("context"), str):
-            yield place, _cells(article["context"], article)
-        else:
-            yield place, "expected an object with a list of paragraphs, or with a context"
-
-
-def _paragraph(place, paragraph):
-    context, qas = (paragraph.get(name) for name in ("context", "qas")) \
-        if isinstance(paragraph, dict) else (None, None)
-    if not isinstance(context, str) or not isinstance(qas, list):
-        yield place, "expected an object with a context and a list of qas"
-        return
-    for q, question in enumerate(qas, 1):
-        yield "%s, question %d" % (place, q), _cells(context, question)
+        if not isinstance(paragraphs, list):
+            # Hugging Face's form: each item is a question with its context.
+            is_flat = isinstance(article, dict) and isinstance(article.get("context"), str)
+            yield place, _cells(article["context"], article) if is_flat else (
+                "expected an object with a list of paragraphs, or with a context")
+            continue
+        for p, paragraph in enumerate(paragraphs, 1):
+            within = "%s, paragraph %d" % (place, p)
+            context, qas = (paragraph.get(name) for name in ("context", "qas")) \
+                if isinstance(paragraph, dict) else (None, None)
+            if not isinstance(context, str) or not isinstance(qas, list):
+                yield within, "expected an object with a context and a list of qas"
+                continue
+            for q, question in enumerate(qas, 1):
+                yield "%s, question %d" % (within, q), _cells(context, question)
 
 
 def _cells(context, question):
@@ -249,6 +245,7 @@ def position_of(row: Row) -> AnswerPosition:
 
 
 def _position_in(context, answer):
+    # Where the file says that it is, or else where it is found, the closest one.
     text, given = answer
     if given is not None and given >= 0 and context.startswith(text, given):
         start, end, error = given, given + len(text), None
@@ -274,6 +271,7 @@ def as_in_context(row: Row) -> list[str]:
 
 def _search(context, text, near):
     """((start, end) of a text, the one closest to `near`, None), or ((-1, -1), error)."""
+    # As it is written, or in another Unicode form.
     spans = _occurrences(context, text) or _equivalent(context, text)
     if not spans:
         return (-1, -1), "the answer is not in the context"
@@ -299,8 +297,8 @@ def _equivalent(context, text):
 
 @functools.lru_cache(maxsize=8)
 def _decomposed(context):
-    """(the context in NFD, dict of indices in it to those in the context): of those at which a
-    character begins, with the marks that belong to it."""
+    """(the context in NFD, dict of indices in it to those in the context)."""
+    # Only of indices at which a character begins, with the marks that belong to it.
     starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
     parts, characters, size = [], {}, 0
     for start, end in zip([0, *starts], [*starts, len(context)]):

@@ -71,6 +71,7 @@ class ColumnReader:
                           if self._is_row(number, line)), None)
         if first_row is None:
             raise UserError("%s: no words" % path)
+        # Which columns have the words and the tags.
         self._model = first_row if self._header is None else self._header
         line = next(itertools.islice(lines, self._model, None))
         self._columns = self._cells(line)
@@ -78,6 +79,7 @@ class ColumnReader:
         self._word = self._position(word_column)
         self._tag = self._width - 1 if tag_column is None else self._position(
             tag_column, required=need_tags)
+        # CoNLL-U and GermEval count the words in their first column.
         self._counts = self._counts_words()
         if self._counts and self._word == 0:
             if self._width == 1 or need_tags and self._tag == 1:
@@ -138,6 +140,7 @@ class ColumnReader:
         for i, line in enumerate(itertools.chain(self._lines, [""])):     # the end is a border
             is_blank = not line.strip(" \t")
             place = "%s:%d" % (self._path, i + 1)
+            # A border: the sentence before it is complete, or was skipped.
             if is_blank or i == self._header or line.startswith(DOCUMENT):
                 sentence = None
                 if len(errors) == known and rows:
@@ -155,6 +158,7 @@ class ColumnReader:
                     ADDED if i == self._header else schemes.OUTSIDE))
                 known, lines, rows, ranges = len(errors), [], [], []
                 continue
+            # A comment before a sentence, a range of CoNLL-U, a word, or an error.
             cells = self._cells(line)
             is_complete = len(cells) == self._width and bool(cells[self._word])
             if not lines and line.startswith("#") and (

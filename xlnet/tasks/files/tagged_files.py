@@ -100,17 +100,15 @@ _LONGEST_WORD, _LONGEST_CHINESE_WORD = 15, 3
 
 
 def _form_of(path, lines, need_tags, delimiter):
-    """The form of a file by its complete content, and a line that says what was assumed.
-
-    A file that must have tags is not raw text, and neither is one with tabs or tags. Sentences have
-    different numbers of words, end with a full stop, or are longer than words; words are on lines
-    of their own, and so are the signs between them.
-    """
+    """The form of a file by its complete content, and a line that says what was assumed."""
     if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
         return "jsonl"
+    # A file that must have tags is not raw text, and neither is one with tabs or tags.
     if need_tags or delimiter or lines.start().startswith(tagged_columns.CONLL_2012) \
             or tagged_columns.separator(lines) == "\t":
         return "conll"
+    # Sentences have different numbers of words, end with a full stop, or are longer than words;
+    # words are on lines of their own, and so are the signs between them.
     widths: collections.Counter[int] = collections.Counter()
     rows = tagged = ends = signs = size = chinese = 0
     is_after_blank = has_blank = False

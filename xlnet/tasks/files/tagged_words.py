@@ -104,16 +104,8 @@ def kind_of(char: str) -> str:
 # ---- sentences of a text, or of words
 
 def of_text(text: str, place: str = "", line: str = "", key: str = TEXT_KEY) -> TaggedSentence:
-    """The sentence of a text, with the same words as in JSON.
-
-    Args:
-      place: of the text, for errors.
-      line: its object in JSON; "": one that has only the text.
-      key: that of the text.
-
-    Raises:
-      ValueError: a text without words.
-    """
+    """The sentence of a text, with the same words as in JSON. line: its object in JSON; "": one
+    that has only the text. key: that of the text. Raises ValueError for a text without words."""
     words = list(find_words(text))
     if not words:
         raise ValueError("'%s' has no word" % key)
@@ -156,12 +148,8 @@ def entities(sentence: TaggedSentence, located: Iterable[schemes.TagSpan],
 
 def tagged(sentence: TaggedSentence, spans: Sequence[schemes.TagSpan], scheme: str,
            probabilities: Sequence[float]) -> Tagged:
-    """A sentence with predicted entities and their tags in a scheme.
-
-    Args:
-      spans: of the entities, in words.
-      probabilities: float [W], of the words' tags; an entity has their mean.
-    """
+    """A sentence with predicted entities and their tags in a scheme; probabilities: float [W], of
+    the words' tags; an entity has their mean."""
     return Tagged(
         sentence.words, tuple(schemes.tags_of(spans, len(sentence.words), scheme)),
         entities(sentence, located(sentence, spans), [

@@ -194,11 +194,7 @@ def digest_of(name: str) -> str:
 @functools.cache
 def own(name: str) -> Metric:
     """The metric of a user's function of (labels, decisions), as in scikit-learn, or of (labels,
-    decisions, values) if it has three parameters without default.
-
-    Raises:
-      UserError: there is no such file, module or function.
-    """
+    decisions, values) if it has three parameters without default."""
     place, function_name = _parts(name)
     if place.endswith(".py") and not os.path.exists(place):
         raise UserError("metric: no such file %s; if it was moved, give --metric=%s with its new "

@@ -39,13 +39,9 @@ class BestSpans(NamedTuple):
 
 
 def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]:
-    """The spans of n questions from the network's outputs for their m windows.
-
-    Args:
-      outputs: `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed`
-        [m,S,E], `null_score` [m].
-      windows: int [n], how many each question has, in order.
-    """
+    """The spans of n questions from the network's outputs for their m windows, a dict of
+    `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed` [m,S,E],
+    `null_score` [m]. windows: int [n], how many each question has, in order."""
     shape = outputs["is_allowed"].shape
     starts, start_scores = (np.broadcast_to(outputs[name][:, :, None], shape)
                             for name in ("char_start", "start_log_prob"))

@@ -35,6 +35,8 @@ class ClassificationReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
         where = "%s: column '%s'" % (path, self.task.label[0])
+        # Labels that nearly all differ, or are all the same, are another column; lists are for
+        # another task type.
         rows = self.read(path, True)
         names = one_spelling({row.label for row in rows}, where)
         if len(rows) >= _FEW_ROWS and 2 * len(names) > len(rows):
@@ -133,6 +135,7 @@ class ClassificationScorer(contract.Scorer):
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)
+        # At 0.5 the more probable one, also where both have exactly that.
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
@@ -177,13 +180,9 @@ CLASSIFICATION = contract.TaskType("classification", ClassificationReader, Class
 # ---- for all types with labels
 
 def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
-    """The result of `Head.class_weights`.
-
-    Args:
-      text: "balanced" (rows / (L * rows of the label), so that labels have the same total weight),
-        or "label:weight,...", 1 for other labels.
-      counts: the frequency of each label; None: not known.
-    """
+    """The result of `Head.class_weights`: "balanced" (rows / (L * rows of the label), so that
+    labels have the same total weight), or "label:weight,...", 1 for other labels. counts: the
+    frequency of each label; None: not known."""
     names = task.class_names
     if text == "balanced":
         if counts is None:
@@ -196,18 +195,8 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
 
 def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highest: float,
                expected: str) -> list:
-    """The number of each label in "label:number,...", floats [L].
-
-    Args:
-      flag: of `text`.
-      names: of the labels.
-      default: of labels that the text does not have.
-      highest: the largest number; the smallest one is 0.
-      expected: form of the flag, for errors.
-
-    Raises:
-      UserError: an unknown label, or a number that is none or outside of the range.
-    """
+    """The number of each label in "label:number,...", floats [L] from 0 to `highest`; `default` for
+    labels that the text does not have. flag, expected: its name and form, for errors."""
     found = dict.fromkeys(names, default)
     for part in filter(None, text.split(",")):
         name, colon, number = map(str.strip, part.rpartition(":"))
@@ -239,15 +228,9 @@ def plain(name: str) -> str:
 
 
 def one_spelling(names: set, where: str) -> set:
-    """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true).
-
-    Args:
-      names: as found.
-      where: the beginning of messages.
-
-    Raises:
-      UserError: there are true and 1, or false and 0, which may be the same label or two.
-    """
+    """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true);
+    where: the beginning of messages. True and 1 in one file may be the same label or two:
+    refused."""
     by_plain: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
         by_plain.setdefault(plain(name), []).append(name)

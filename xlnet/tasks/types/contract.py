@@ -434,6 +434,9 @@ class TaskType:
     own_columns: Optional[Callable[[Any], dict]] = None
     # (task, settings) -> the task with the options of the settings.
     configured: Optional[Callable[[Task, Any], Task]] = None
+    # (task, rows) -> the task with the options that its `Scorer` otherwise takes from the rows that
+    # it scores, so that a sample of `rows` is scored by the scale of all of them.
+    fixed: Optional[Callable[[Task, Sequence[Row]], Task]] = None
     export: type[Export] = Export           # not needed in the plain case
 
 

@@ -54,22 +54,26 @@ class MultiLabelReader(contract.Reader):
     """The label of a row is a sorted tuple of names."""
 
     def from_train_file(self, path: str) -> Task:
-        return dataclasses.replace(self.task, labels=self._find_labels(path))
-
-    def _find_labels(self, path):
         """The names of the columns, or those in the one column, sorted."""
         task = self.task
         if len(task.label) > 1:
-            return task.label
+            return dataclasses.replace(task, labels=task.label)
         where = "%s: column '%s'" % (path, task.label[0])
         found = {row.label for row in self.read(path, True)}
-        if (length := _indicator_length(found)):
-            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where,
-                      _NUMBERED % 0, _NUMBERED % (length - 1))
-            return tuple(_NUMBERED % i for i in range(length))
+
+        # Lists of 0 and 1 with an item for each label. Names are sorted and not repeated.
+        lengths = set(map(len, found))
+        if len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
+                set(label) <= {"0", "1"} for label in found):
+            labels = tuple(_NUMBERED % i for i in range(lengths.pop()))
+            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where, labels[0],
+                      labels[-1])
+            return dataclasses.replace(task, labels=labels)
         if any(len(set(label)) < len(label) for label in found):
             raise UserError("%s has lists of 0 and 1 of different lengths; expected one for each "
                             "label, or the names of the labels" % where)
+
+        # Names. What would be read as others than are meant is refused.
         names = {name for label in found for name in label}
         bare = sorted(name for name in names if "[%s]" % name in names)
         if bare:
@@ -88,7 +92,7 @@ class MultiLabelReader(contract.Reader):
             note_joined(names, where)
             _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
                          where, self.options.separator)
-        return sorted_names(one_spelling(names, where))
+        return dataclasses.replace(task, labels=sorted_names(one_spelling(names, where)))
 
     def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names."""
@@ -105,23 +109,19 @@ class MultiLabelReader(contract.Reader):
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
             if values and task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
-                return self._of_indicators(values)
+                if len(values) != len(task.labels):
+                    return None, "column '%s' has a list of %d, expected %d" % (
+                        task.label[0], len(values), len(task.labels))
+                return tuple(sorted(name for name, value in zip(task.labels, values)
+                                    if value == "1")), None
             if not task.labels and len(values) > 1 and None not in values:
-                return tuple(values), None      # `_find_labels` interprets them
+                return tuple(values), None      # `from_train_file` interprets them
         else:
             texts = [text.strip() for line in to_text(cells[0]).splitlines()
                      for text in line.split(self.options.separator)]
         found = [known_label(task, text) for text in sorted({*texts} - {""})]
         errors = [error for _, error in found if error]
         return (None, errors[0]) if errors else (tuple(sorted({name for name, _ in found})), None)
-
-    def _of_indicators(self, values):
-        task = self.task
-        if len(values) != len(task.class_names):
-            return None, "column '%s' has a list of %d, expected %d" % (
-                task.label[0], len(values), len(task.class_names))
-        return tuple(sorted(name for name, value in zip(task.class_names, values)
-                            if value == "1")), None
 
     def _parse_indicators(self, cells):
         """Labels as columns of 0 and 1, in the order of the task's labels."""
@@ -288,12 +288,3 @@ def _parse_list(text):
         item, inside = found[1].strip(), inside[found.end():].lstrip()
         items.append(ast.literal_eval(item) if item[0] in "'\"" else item)
     return items
-
-
-def _indicator_length(found):
-    """The length of lists of 0 and 1 with an item for each label; 0 where the items are names of
-    labels, which are sorted and not repeated. found: the set of labels of rows."""
-    lengths = set(map(len, found))
-    are_lists = len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
-        set(label) <= {"0", "1"} for label in found)
-    return lengths.pop() if are_lists else 0

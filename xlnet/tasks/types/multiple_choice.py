@@ -43,8 +43,8 @@ class ChoiceOptions:
 # ---- RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions
 
 def _read_race(task, path):
-    folders = list(filter(os.path.isdir, (os.path.join(path, name) for name in ("middle", "high"))))
-    articles = [file for folder in folders or [path]
+    folders = [os.path.join(path, name) for name in ("middle", "high")]
+    articles = [file for folder in list(filter(os.path.isdir, folders)) or [path]
                 for file in readers.texts_in(folder, task)]
     return _race_table(task, ((file, readers.text_of(file, task)) for file in articles))
 
@@ -86,6 +86,7 @@ class ChoiceReader(ClassificationReader):
 
     def from_train_file(self, path: str) -> Task:
         task, rows = self.task, self.read(path, True)
+        # Labels are names of the answers, or else the texts of the right ones.
         count = max(len(row.pairs) for row in rows)
         names = self._find_names({row.label for row in rows}, count, path)
         if names:
@@ -113,11 +114,7 @@ class ChoiceReader(ClassificationReader):
         return None
 
     def from_model(self, stored: dict) -> Task:
-        """Models from before these options fill gaps."""
-        options = {"fills_gaps": True, **stored.get("kind_options", {})}
-        return super().from_model(stored).with_options(**{
-            field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
-            if field.name in options})
+        return super().from_model(stored).with_options(**stored.get("kind_options", {}))
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)

@@ -1,6 +1,16 @@
 """Ranking: documents sorted for queries, learned from their relevance or from pairs of documents.
 
 A row is a document of a query. Its label is the relevance: 0 is not relevant, higher is better.
+
+What is counted for which query, as by trec_eval:
+
+- A query without any judgement is left out of all means.
+- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
+  undefined.
+- The denominators of recall and MAP, and the ideal order of NDCG, have all relevant documents of
+  the judgements, also those that the run does not have or whose rows were skipped.
+- Documents of equal scores are in the order of their names, the last one first.
+
 Shape letters: n rows, Q queries, m documents of one query.
 """
 
@@ -61,20 +71,24 @@ class RankingReader(RegressionReader):
         return "pairs" if self.options.pairwise else "rows"
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
-        """Queries of a run without any judgement are left out where labels are needed, as
-        trec_eval does: their documents would count as not relevant."""
+        """As trec_eval does, metrics of a run count its judged queries alone, and all documents
+        that are relevant for one of these."""
         rows = super().read(path, need_labels, form)
-        if not need_labels or all(row.label is not None for row in rows):
+        qrels = trec_files.judgements_of(path, form)
+        if not need_labels or not qrels:
             return rows
+        # Without a judgement all documents of a query would count as not relevant.
         judged = store_rows(row for row in rows if row.label is not None)
-        runs = ", ".join(each for each in readers.each_path(path))
-        qrels = ", ".join(map(trec_files.qrels_of, readers.each_path(path)))
         if not judged:
-            raise UserError("%s: no query has a judgement in %s" % (runs, qrels))
+            raise UserError("%s: no query has a judgement in %s" % (path, ", ".join(qrels)))
         queries, left = (len({row.query for row in each}) for each in (rows, judged))
-        _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out", runs,
-                     queries - left, queries, qrels)
-        return judged
+        if left < queries:
+            _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out",
+                         path, queries - left, queries, ", ".join(qrels))
+        # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
+        # and NDCG: `Row.source` of its query's first row.
+        missing = trec_files.missing(self.task, qrels, judged)
+        return store_rows(row._replace(source=missing.pop(row.query, None)) for row in judged)
 
     def files_of(self, path: str) -> Sequence[str]:
         """With those next to judgements and runs."""
@@ -194,6 +208,7 @@ class RankingScorer(RegressionScorer):
         for query in by_query(rows):
             ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
             counts[query] = len(query)
+            # Pairs on the wrong side of each other: the better one has the lower rank.
             mine, rank = relevance[query], ranks[query]
             is_better = mine[:, None] > mine
             is_wrong = is_better & (rank[:, None] > rank)
@@ -217,16 +232,20 @@ def _configured(task: Task, settings: Any) -> Task:
         pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
 
 
+def _fixed(task: Task, rows: Sequence[Row]) -> Task:
+    """With the highest label of all rows, the scale of ERR."""
+    highest = task.options.highest_grade or _highest(task.scorer.gold_labels(rows))
+    return task.with_options(highest_grade=int(highest))
+
+
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", asked_by="query_id_column", configured=_configured,
+                   verb="rank", asked_by="query_id_column", configured=_configured, fixed=_fixed,
                    export=RegressionExport)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
     """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
-
-    scores: float32 [n], written with all their digits to keep different ones different.
-    """
+    scores: float32 [n], written with all their digits to keep different ones different."""
     scores = np.asarray(scores)
     for query in by_query(rows):
         for rank, index in enumerate(best_first(scores, query), 1):
@@ -241,7 +260,7 @@ def by_query(rows: Sequence[Row]) -> list:
     rows.
 
     A query's rows are sorted by document name in reverse. Documents of equal scores stay in this
-    order, as in trec_eval, so that measures do not depend on the order of a file.
+    order, so that measures do not depend on the order of a file.
     """
     found: dict[str, list[int]] = {}
     names = []
@@ -261,13 +280,8 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
     """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
-    first document is the better one.
-
-    Args:
-      rows: n `Row`s with their relevance.
-      most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
-      seed: of the sample.
-    """
+    first document is the better one. most: maximum number of pairs per query, sampled by `seed`
+    among those of different relevance; 0: all."""
     random = np.random.default_rng(seed)
     for query in by_query(rows):
         documents = [rows[index] for index in query]
@@ -302,19 +316,15 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # averages ties and knows no documents that a run missed.
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
-    """Returns the mean of each measure over the queries, a dict of name to float.
+    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
 
-    A query without a relevant document counts as 0.
-
-    Args:
-      names: "map", "ndcg@k" and others of `_measure_of`.
-      values: scores [n].
-      judged: relevance below 0 counts as 0.
-      highest: relevance of a perfect document, for ERR; 0: the highest that there is.
+    values: scores [n]. highest: relevance of a perfect document, for ERR; 0: the highest that there
+    is.
     """
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
-    highest = highest or np.concatenate([relevance, *judged.missing]).max()
+    highest = highest or _highest(judged)
+    # Documents that were missed are not in the order, but in what the best order would have.
     ranked = [(relevance[best_first(values, query)], missing)
               for query, missing in zip(judged.queries, judged.missing)]
     result = {}
@@ -325,6 +335,11 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
         result[name] = float(np.mean(each)) if name != "gm_map" else float(
             np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
     return result
+
+
+def _highest(judged):
+    """The highest relevance that there is, at least 0."""
+    return max(np.concatenate([judged.relevance, *judged.missing]).max(), 0)
 
 
 def _measure_of(name):

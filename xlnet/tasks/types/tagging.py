@@ -99,8 +99,11 @@ class TaggingReader(contract.Reader):
                 names if names and not names[0].isdecimal() else (column,) for names, column in (
                     (task.text_a, source.word_column), (task.label, source.tag_column)))
             task = dataclasses.replace(task, text_a=text_a, label=label)
+        # Whether there are spaces between words, as in most scripts.
+        unspaced = collections.Counter(
+            is_unspaced(word) for sentence in sentences for word in sentence.words)
         return dataclasses.replace(task, labels=schemes.all_tags(labels, schemes.learned(scheme))) \
-            .with_options(scheme=scheme, is_spaced=_is_spaced(sentences))
+            .with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
 
     def _sentences(self, path, form, need_tags):
         """The sentences; the tags of texts with entities get the files' scheme."""
@@ -143,11 +146,13 @@ class TaggingReader(contract.Reader):
                                           scheme)))
                 yield sentence
 
+        # All sentences are read before the first error is raised, so that all are listed.
         rows = store_rows(self._row(i, sentence, fault) for i, sentence in enumerate(
             checked() if need_labels else sentences))
         found.end(path, task.skips_errors and bool(rows))
         if not rows:
             raise UserError("%s: no sentences" % path)
+        # A few illegal tags are repaired; many are another scheme than that of the train file.
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
             illegal.refuse()
         illegal.note(path, "of %d tags are illegal and repaired" % count)
@@ -215,6 +220,7 @@ class TaggingHead(contract.Head):
         """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
         first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         import tensorflow.compat.v1 as tf
+        # The network leaves out tokens that are padding in all examples of a batch.
         starts, length = features["word_starts"], tf.shape(logits)[1]
         tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
@@ -222,6 +228,7 @@ class TaggingHead(contract.Head):
         probabilities = tf.gather(tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0),
                                   axis=2, batch_dims=2)                               # [B,T']
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
+        # Back to T tokens: on the left is padding.
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
         return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
                 "probabilities": probabilities}
@@ -357,13 +364,6 @@ def _checked(sentences, fault, found, skips):
             if skips:
                 continue
         yield sentence
-
-
-def _is_spaced(sentences):
-    """Whether there are spaces between words, as in most scripts."""
-    unspaced = collections.Counter(
-        is_unspaced(word) for sentence in sentences for word in sentence.words)
-    return unspaced[True] <= unspaced[False]
 
 
 def _check_lengths(values, rows):
