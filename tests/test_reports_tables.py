@@ -83,6 +83,8 @@ FORMS = {
         [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
     "quotation marks around a text that needs none": (
         "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+    "lines that end in CR, with line feeds in cells": (
+        "t.csv", 'text,label\r"a\nb",x\rc,y\r', {}, [("a\nb", "x"), ("c", "y")]),
     "a byte order mark, and the encoding": ("t.csv", "\ufefftext,label\na,x\nb,y\n",
                                             dict(encoding="UTF8"), [("a", "x"), ("b", "y")]),
     "codes with zeros before them": ("t.csv", "text,label\na,01\nb,1\nc,2\n", {},

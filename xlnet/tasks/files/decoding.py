@@ -27,6 +27,7 @@ _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LOOKED_AT = 4096        # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [characters]
+_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
 _ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
 
 
@@ -62,7 +63,8 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
 class Lines:
     """The lines of a file, without the empty ones at its end; each iteration reads it again.
 
-    Only a line feed ends a line: texts hold other characters at which `str.splitlines` would break.
+    Only a line feed ends a line, or a carriage return in a file without line feeds: texts hold
+    other characters at which `str.splitlines` would break.
 
     Args:
       opened: function that opens the file, as of `opener`; it is decoded once to check it.
@@ -85,6 +87,11 @@ class Lines:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeError:
             self._find_errors(encoding, skips)
+        start = self.start()
+        # Excel for the Mac wrote line feeds in quoted cells.
+        if "\r" in start[:-1] and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
+            note(path, "with lines that end in a carriage return")
+            self._how["newline"] = None
 
     def __iter__(self) -> Iterator[str]:
         return (line.removesuffix("\r") for line in self.with_returns())

@@ -114,7 +114,11 @@ class ChoiceReader(ClassificationReader):
         return None
 
     def from_model(self, stored: dict) -> Task:
-        return super().from_model(stored).with_options(**stored.get("kind_options", {}))
+        # Those of a converted model may be another type's.
+        options = stored.get("kind_options", {})
+        return super().from_model(stored).with_options(**{
+            field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
+            if field.name in options})
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)
