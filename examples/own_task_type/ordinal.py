@@ -12,9 +12,9 @@ from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import contract
 
 
-def closeness(task, decisions, truth, values):
+def closeness(task, decisions, gold_labels, values):
     """1 less the mean distance of the grades, as a fraction of the largest one."""
-    return 1 - np.abs(decisions - truth).mean() / (len(task.labels) - 1)
+    return 1 - np.abs(decisions - gold_labels).mean() / (len(task.labels) - 1)
 
 
 class Reader(contract.Reader):
@@ -46,7 +46,7 @@ class Head(contract.Head):
 
 class Scorer(contract.Scorer):
     """A prediction is the probability, float32 [L-1], that the grade is above each but the last
-    one; decisions and the truth are the grade's index."""
+    one; decisions and the gold_labels are the grade's index."""
     default_metrics = ("closeness", "accuracy")
     metrics = {"closeness": closeness, "accuracy": split_metrics.accuracy}
     column = "grade"
@@ -61,9 +61,9 @@ class Scorer(contract.Scorer):
     def decide(self, values, threshold=contract.THRESHOLD):
         return (np.asarray(values) >= threshold).sum(axis=1)
 
-    def baseline(self, truth):
-        above = truth[:, None] > np.arange(len(self.task.labels) - 1)
-        return contract.constant_baseline(self, above.mean(axis=0), truth)
+    def baseline(self, gold_labels):
+        above = gold_labels[:, None] > np.arange(len(self.task.labels) - 1)
+        return contract.constant_baseline(self, above.mean(axis=0), gold_labels)
 
     def texts(self, values, threshold):
         return [self.task.labels[grade] for grade in self.decide(values, threshold)]

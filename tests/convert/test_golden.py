@@ -15,8 +15,8 @@ from xlnet.convert import config_json, conversion, huggingface_task
 from xlnet.engine import checkpoint, train_step
 from xlnet.network import heads, modeling
 from xlnet.settings.network import CARRIED_NAME
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Task
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
 ALL = ("lm", "sequence_classification", "multiple_choice", "question_answering",

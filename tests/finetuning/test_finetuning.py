@@ -17,9 +17,9 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.network import heads, kernels, modeling
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
+from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

@@ -13,8 +13,8 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import DATA, FOLDERS, ROOT
 
 from xlnet.tasks.files import parsing
+from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
-from xlnet.tasks.types.task import expand_split
 
 ROWS = 40
 SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_batch_size=16,

@@ -14,9 +14,9 @@ from tensorflow.python.compiler.xla import xla
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import heads, kernels, kernels_cpu, modeling
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)

@@ -13,9 +13,9 @@ from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES
-from xlnet.tasks.types.task import Task
 
 pytestmark = pytest.mark.slow
 

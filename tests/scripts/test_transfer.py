@@ -9,7 +9,7 @@ from helpers import command
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")

@@ -25,7 +25,7 @@ from xlnet.serving import session
 from xlnet.serving.export import exporter, signatures
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.output import span_answers
-from xlnet.tasks.types.task import Asked, Row
+from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow

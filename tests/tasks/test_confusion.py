@@ -12,8 +12,8 @@ from helpers.paths import ROOT
 
 from xlnet import figure, fonts
 from xlnet.tasks.metrics import confusion
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES
-from xlnet.tasks.types.task import Task
 
 
 def test_a_table_of_few_labels(tmp_path):
@@ -60,16 +60,10 @@ def test_a_table_of_many_labels_lists_what_was_confused_most_frequent_first():
     lines = confusion.text(names, *found).splitlines()
     assert lines[0].split() == ["rows", "true", "predicted"]
     assert lines[1].split() == ["200", "label", "7", "label", "3"]
+    assert len(confusion.text(names, found[0], found[0]).splitlines()) == 1
     rows = [int(line.split()[0]) for line in lines[1:]]
     assert rows == sorted(rows, reverse=True)
     assert sum(rows) == (found[0] != found[1]).sum()
-
-
-def test_answers_without_a_single_fault(tmp_path):
-    names = ["label %d" % i for i in range(50)]
-    found = np.arange(50), np.arange(50)
-    assert confusion.text(names, *found).splitlines() == ["  rows  true      predicted"]
-    confusion.draw(tmp_path / "c.png", names, *found)
 
 
 def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
@@ -110,15 +104,14 @@ def test_labels_in_any_script_are_drawn_without_a_warning(
                                    "#0 is 财经, #1 is 体育"]
 
 
-@pytest.mark.parametrize("backend", ("module://matplotlib_inline.backend_inline", "unknown"))
-def test_the_backend_of_a_notebook_does_not_matter(tmp_path, backend):
+def test_the_backend_of_a_notebook_does_not_matter(tmp_path):
     """Jupyter sets it for every program that a cell starts; matplotlib refuses it on import."""
     program = ("import numpy as np, os, sys; from xlnet.tasks.metrics import confusion\n"
                "confusion.draw(sys.argv[1], ['a', 'b'], np.array([0, 1]), np.array([0, 1]))\n"
                "assert 'matplotlib.pyplot' not in sys.modules and os.environ['MPLBACKEND']")
     path = tmp_path / "c.png"
     subprocess.run([sys.executable, "-c", program, str(path)], check=True, cwd=ROOT,
-                   env=dict(os.environ, MPLBACKEND=backend))
+                   env=dict(os.environ, MPLBACKEND="module://matplotlib_inline.backend_inline"))
     assert path.exists()
 
 

@@ -4,8 +4,8 @@ import pytest
 from helpers.models import KINDS
 
 from xlnet.tasks.output import examples
+from xlnet.tasks.task import Row
 from xlnet.tasks.types import custom
-from xlnet.tasks.types.task import Row
 
 
 def task_of(kind, **changes):
@@ -25,10 +25,7 @@ def test_short_rows_of_different_labels():
 
 
 @pytest.mark.parametrize("kind, changes, pairs, expected", [
-    ("multi_label", {}, (("a", None),), {"text_a": "a"}),
-    ("ranking", {}, (("a", "b"),), {"text_a": "a", "text_b": "b"}),
     ("spans", {}, (("a", "b"),), {"question": "b", "context": "a"}),
-    ("tagging", {}, (("a b", None),), {"text_a": "a b"}),
     ("multiple_choice", dict(text_b_column=None), (("a", "b"), ("a", "c")),
      {"text_a": "a", "choices": ["b", "c"]}),
     ("multiple_choice", {}, (("a", "b"), ("a", "c")), None)])

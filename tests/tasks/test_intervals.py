@@ -1,11 +1,15 @@
 """Confidence intervals of metrics: Wilson's of proportions, and the bootstrap of others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from xlnet.tasks.files.squad_files import GoldAnswer
 from xlnet.tasks.metrics import intervals
+from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
+from xlnet.tasks.task import Row
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.task import Row
 
 
 @pytest.mark.parametrize("right, count, low, high", [
@@ -32,7 +36,6 @@ def test_a_dozen_right_predictions_say_little():
 
 def test_a_metric_of_ones_own_has_none_whatever_its_name_is():
     """Its numbers need not be a proportion."""
-    import dataclasses
     task = dataclasses.replace(GLUE["rte"], own_metrics={"accuracy": "mine.py:accuracy"})
     values = np.tile([.9, .1], (12, 1))
     assert intervals.interval(task, values, rows_of(["entailment"] * 12), 0.5, 85.0) is None
@@ -40,7 +43,6 @@ def test_a_metric_of_ones_own_has_none_whatever_its_name_is():
 
 def test_a_bootstrap_has_the_spread_of_new_samples():
     """Of a mean, where it is known."""
-    import dataclasses
     random = np.random.default_rng(1)
     task = dataclasses.replace(GLUE["sts-b"], metrics=("mae",))
     true = random.random(200) * 5
@@ -54,7 +56,6 @@ def test_a_bootstrap_has_the_spread_of_new_samples():
 
 def test_samples_without_a_spread_are_no_interval():
     """Of a perfect score they say that it is sure, which it is not."""
-    import dataclasses
     task = dataclasses.replace(GLUE["rte"], metrics=("macro_f1",))
     rows = rows_of(["entailment", "not_entailment"] * 3)
     values = np.tile([[.9, .1], [.2, .8]], (3, 1))
@@ -74,3 +75,24 @@ def test_the_rows_of_a_query_stay_together():
     mean = task.scorer.evaluate(values, task.scorer.gold_labels(rows))[task.metrics[0]]
     low, high = intervals.interval(task, values, rows, 0.5, mean)
     assert 0.5 <= low < mean < high <= 1
+
+
+def test_samples_are_measured_by_the_scale_of_the_complete_file():
+    """The highest label for ERR, and the rule of questions, are not those of each sample."""
+    rows = [Row("d", (("q", "t"),), label, "q%d" % label) for label in (1., 1., 1., 3.)]
+    rows = [row._replace(query="q%d" % i) for i, row in enumerate(rows)]
+    task = dataclasses.replace(TASKS["ranking"], metrics=("err@1",))
+    values = np.ones(4)
+    each = [1 / 8, 1 / 8, 1 / 8, 7 / 8]
+    assert task.scorer.evaluate(values, task.scorer.gold_labels(rows))["err@1"] == np.mean(each)
+    low, high = intervals.interval(task, values, rows, 0.5, np.mean(each))
+    assert low == 1 / 8 < high <= 7 / 8         # all documents of a sample may have label 1
+
+    # The answer "a" has no word; version 2.0 of SQuAD's script takes it for none.
+    context = "a b"
+    questions = [Row(str(i), ((context, "?"),), (GoldAnswer("a", 0),), context + str(i))
+                 for i in range(6)] + [Row("none", ((context, "?"),), (), "none")]
+    found = [BestSpans([ScoredSpan(0, 1, 0., 0.)], -9.)] * 6 + [BestSpans([], 9.)]
+    task = TASKS["squad2"].with_options(scoring=None)
+    assert task.scorer.evaluate(found, task.scorer.gold_labels(questions))["f1"] == 100
+    assert intervals.interval(task, found, questions, 0.5, 100.) is None    # no sample is below

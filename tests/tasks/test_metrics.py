@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.evaluation import Evaluation
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
-from xlnet.tasks.types.task import Row, Task
 
 
 def one_hot(task, ids):
@@ -39,18 +38,7 @@ def test_metrics_of_scores_by_hand():
     scores.scorer.check_metric("mae")
 
 
-@pytest.mark.parametrize("predictions, labels", [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]),
-                                                 ([1], [2])])
-def test_constant_scores_have_no_correlation(predictions, labels):
-    scores = [np.array(values, np.float32) for values in (predictions, labels)]
-    found = GLUE["sts-b"].scorer.evaluate(*scores)
-    assert list(found) == ["pearson", "spearman"] and np.isnan(list(found.values())).all()
-
-
-def test_constant_labels_have_no_matthews_and_nan_no_score():
-    cola, mrpc = GLUE["cola"], GLUE["mrpc"]
-    assert cola.scorer.evaluate(one_hot(cola, [1, 1, 1]), [1, 0, 1])["matthews"] == 0
-    assert mrpc.scorer.evaluate(one_hot(mrpc, [0, 0]), [0, 1])["f1"] == 0
+def test_nan_has_no_score():
     with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
         GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
@@ -77,17 +65,6 @@ def test_several_labels_by_hand():
     assert MULTI.scorer.baseline(labels)["accuracy"] == pytest.approx(2 / 3)
 
 
-def test_auc():
-    task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
-    values = one_hot(task, [0, 0, 0]) + [[0, .1], [0, .3], [0, .2]]
-    assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
-    assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
-    assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])     # no curve
-    three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
-    # Label 2 has no rows: the mean is that of labels 0 and 1.
-    assert three.scorer.evaluate([[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
-
-
 def test_collapse_is_noticed():
     cola, labels = GLUE["cola"], [0, 1, 1]
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
@@ -112,12 +89,3 @@ def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
     values = np.full([1, 2], .7, np.float32)
     assert MULTI.scorer.decide(values, .7).tolist() == [[1, 1]]
     assert GLUE["cola"].scorer.decide(values, .7).tolist() == [1]
-
-
-def test_table():
-    task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    table = split_metrics.class_table(task, predictions, labels).splitlines()
-    assert [line.split() for line in table if line][:3] == [
-        ["precision", "recall", "f1-score", "support"],
-        ["entailment", "1.0000", "0.5000", "0.6667", "2"],
-        ["not_entailment", "0.6667", "1.0000", "0.8000", "2"]]

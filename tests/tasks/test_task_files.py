@@ -13,8 +13,8 @@ from helpers.tasks import write
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.known import GLUE, TASK_TYPES, TASKS
-from xlnet.tasks.types.task import Row, Task
 
 
 def zipped(name):
@@ -38,8 +38,6 @@ FILES = [
         ("7", "She sat.", None, None)]),
     ("sst-2", "train", "train.tsv", ["sentence\tlabel", ODD + "\t1", "", ""], [
         ("0", ODD, None, "1")]),
-    ("sts-b", "dev", "dev.tsv", ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"], [
-        ("0", "a", "b", 2.5), ("1", "a", "b", 0.)]),
     ("yelp-5", "test", "test.csv", ['"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""'], [
         ("0", 'a "b", c\nd', None, "5"), ("1", 'x  y "z"', None, "1")]),
     ("ag_news", "test", "test.csv", ['"3","A title","social\\network"', '"1","","text"'], [
@@ -48,7 +46,6 @@ FILES = [
         {"label": "100", "sentence": "一", "keywords": "", "more": {"a": 1}},
         {"label": 116, "sentence": "二", "id": 7}], [
             ("0", "一", None, "100"), ("7", "二", None, "116")]),
-    ("tnews", "test", "test.json", [[{"sentence": "三", "id": 3}]], [("3", "三", None, None)]),
     ("cluewsc", "train", "train.json", [
         {"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}], [
             ("0", "t", "b a", "true")]),
@@ -86,21 +83,12 @@ def test_a_pipe_is_read_once(tmp_path):
     writer.join()
 
 
-def test_utf16_without_a_mark_is_an_error_of_the_file(tmp_path):
-    (tmp_path / "dev.tsv").write_bytes("sentence\tlabel\n".encode("utf-16-le"))
-    with pytest.raises(UserError, match="dev.tsv: not utf-16: .*BOM"):
-        parsing.read_rows(dataclasses.replace(TASKS["sst-2"], encoding="utf-16"), str(tmp_path),
-                          "dev", need_labels=True)
-
-
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
 def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     write(tmp_path, name, *(line if isinstance(line, str) else json.dumps(line) for line in lines))
     rows = rows_of(task, tmp_path, split, need_labels=expected[0][3] is not None)
     assert rows == [Row(id, ((text, other),), label) for id, text, other, label in expected]
-    if task == "sts-b":
-        assert TASKS[task].reader.label_array(rows).dtype == np.float32
 
 
 def test_both_parts_of_mnli(tmp_path):
@@ -172,19 +160,11 @@ def test_articles_with_questions(tmp_path):
         rows_of("race", tmp_path, "dev")
 
 
-def test_a_cell_of_any_size_is_read(tmp_path):
-    """Larger than the limit of Python's csv module, in the first row."""
-    text = "a word " * 30000
-    write(tmp_path, "test.csv", '"5","%s"' % text)
-    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
-
-
 # --- Errors: content of the file, message
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
 ERRORS = {
     "empty file": ("rte", b"", "dev.tsv: the file is empty"),
-    "blank lines only": ("rte", b"\n \n", "dev.tsv: the file is empty"),
     "no rows": ("rte", RTE, "dev.tsv: no rows"),
     "wrong column": ("rte", "index\tsentence_1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
                      "dev.tsv: no column 'sentence1'; did you mean 'sentence_1'? "
@@ -194,22 +174,15 @@ ERRORS = {
     "other delimiters": ("rte", "index:sentence1:sentence2:label\n", "no column 'sentence1'"),
     "two columns of one name": ("rte", "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
                                 "dev.tsv: 2 columns are called 'sentence1'; expected one"),
-    "few columns": ("rte", RTE + "0\ta\tb\tentailment\n1\ta\tb\n",
-                    "dev.tsv:3: 3 column(s), expected 4"),
     "tab in a text": ("rte", RTE + "0\ta\ta\tb\tentailment\n",
                       "dev.tsv:2: 5 column(s), expected 4"),
     "unknown label": ("rte", RTE + "0\ta\tb\tmaybe\n", "dev.tsv:2: unknown label 'maybe' "
                       "(labels: entailment, not_entailment)"),
-    "no label": ("rte", RTE + "0\ta\tb\t\n", "dev.tsv:2: column 'label' is empty"),
-    "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
                   "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
     "not UTF-8 after a byte order mark": (
         "rte", b"\xef\xbb\xbfind\xe9x\n",
         "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)"),
-    "half a character in a name": (
-        "tnews", '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
     "a row without the column that selects rows": (
         "xnli-de", "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
         "xnli.dev.tsv:2: 3 column(s), expected 4"),
@@ -224,7 +197,6 @@ ERRORS = {
                       "dev.tsv:4: not UTF-8: byte 0xc3 at column 3"),
     "half a character": ("tnews", '{"label": "100", "sentence": "a\\ud83d"}\n',
                          "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
-    "UTF-16 without rows": ("rte", RTE.encode("utf-16"), "dev.tsv: no rows"),
     "a spreadsheet": ("rte", zipped("xl/workbook.xml"), "dev.tsv: a spreadsheet (.xlsx); save "
                       "it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
     "Parquet": ("rte", b"PAR1\x15\x04", "a Parquet file"),
@@ -234,17 +206,12 @@ ERRORS = {
     "other names where there are none": (
         "cola", "source\tlabel\tmark\ttext\ngj04\t1\t\tHe ran.\n",
         "dev.tsv: no column 'sentence'"),
-    "no number": ("sts-b", "sentence1\tsentence2\tscore\na\tb\thigh\n",
-                  "dev.tsv:2: column 'score': 'high' is not a number"),
     "not finite": ("sts-b", "sentence1\tsentence2\tscore\na\tb\tnan\n",
                    "dev.tsv:2: column 'score': 'nan' is not a number"),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
-    "CSV of one column": ("yelp-5", "5 a\n", "test.csv: no column 'text' (columns: 5 a)"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json: item 1: expected a JSON object, found int"),
     "no key": ("tnews", '{"label": "100"}\n', "dev.json: no column 'sentence'"),
-    "key missing in a row": ("tnews", '{"label": "100", "sentence": "x"}\n{"label": "100"}\n',
-                             "dev.json:2: column 'sentence' is empty"),
 }
 
 
@@ -301,8 +268,7 @@ TABLE = "index%ssentence1%ssentence2%slabel\r\n7%s\"naïve; or, say, caf\xe9\"%s
 
 
 @pytest.mark.parametrize("encoding, shown", [
-    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16-LE"),
-    ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
+    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-be", "UTF-16-BE")])
 def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, encoding, shown):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / "x.csv"
@@ -325,7 +291,7 @@ def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
 
 
 @pytest.mark.parametrize("name, delimiter", [
-    ("x.csv", ";"), ("x.csv", "\t"), ("x.csv", "|"), ("x.tsv", ";"), ("x.txt", ",")])
+    ("x.csv", "\t"), ("x.tsv", ";"), ("x.txt", ",")])
 def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, delimiter):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / name
@@ -345,11 +311,6 @@ def test_a_delimiter_without_known_names_must_be_given(tmp_path):
         parsing.read_file(PAIRS, str(path), True)
     given = dataclasses.replace(PAIRS, delimiter=":")
     assert parsing.read_file(given, str(path), True)[0].id == "7"
-
-
-def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
-    write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
-    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (('"a, b', "c, d"),)
 
 
 # --- Files to be predicted
@@ -414,7 +375,7 @@ BROKEN = {
 }
 
 
-SKIPPING = dataclasses.replace(GLUE["rte"], skips_faults=True)
+SKIPPING = dataclasses.replace(GLUE["rte"], skips_errors=True)
 
 
 @pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt
@@ -439,13 +400,6 @@ def test_rows_of_several_files_have_their_own_numbers_where_some_are_skipped(tmp
     for need_labels, ids in ((True, "0234"), (False, "01234")):
         rows = parsing.read_file(SKIPPING, both, need_labels)
         assert [row.id for row in rows] == list(ids)
-
-
-def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
-    (tmp_path / "x.tsv").write_bytes(b"sentence1\tsentence2\na\tb\n\xc3(\tb\n\xc3\xa9\tb\n")
-    rows = parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))
-    assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
-    assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
 
 
 @pytest.mark.parametrize("row", (b"\xc3(\ta\tb", b"\xc3(\t\xc3(\tb"))

@@ -20,9 +20,9 @@ from xlnet.settings.finetuning import (
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import schemes
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
-from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
 # Our task types in their terms: (output layer, problem).
@@ -159,7 +159,7 @@ def _scheme(labels):
     B-PER, and its I begins entities, which is illegal here."""
     for scheme, alone in _ALONE.items():
         entities = schemes.labels_of([labels])
-        if not any(schemes.tag_fault(label, scheme) for label in labels) and all(
+        if not any(schemes.tag_error(label, scheme) for label in labels) and all(
                 schemes.join(alone, entity) in labels for entity in entities):
             return scheme
     return None

@@ -14,7 +14,7 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.records import feature_spec
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.types.task import Row, expand_split, splits_of
+from xlnet.tasks.task import Row, expand_split, splits_of
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)

@@ -16,11 +16,11 @@ from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.task_settings import home_of
 from xlnet.settings.finetuning import TASK_NAME
+from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.output import prediction_files
-from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.task import Row
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Evaluator:
         step, prefix = chosen
         found = self._data.to_predict()
         for split, rows in found.items():
-            with_text = row_store.kept(row for row in rows if row.pairs)
+            with_text = row_store.store_rows(row for row in rows if row.pairs)
             values = self._predictions(split, with_text, prefix).values
             prediction_files.write(
                 settings.predict_dir or settings.model_dir, task, split, rows, values, step=step,

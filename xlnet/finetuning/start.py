@@ -18,7 +18,7 @@ from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.files import readers, row_store
-from xlnet.tasks.types.task import expand_split
+from xlnet.tasks.task import expand_split
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     if task.dev_share or data.has("train"):
         to_read["train"] = data.to_train()
     if data.has("dev"):
-        to_read["dev"] = row_store.kept(
+        to_read["dev"] = row_store.store_rows(
             row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs)
     path = settings.named_file
     if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone

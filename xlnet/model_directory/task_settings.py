@@ -23,8 +23,8 @@ from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import (
     SPIECE_NAME,
     Tokenizer,

@@ -18,7 +18,7 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import AttentionSettings
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.task import Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 

@@ -18,7 +18,7 @@ from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.tasks.files.tagged_words import find_words
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.task import Row
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
 

@@ -40,7 +40,7 @@ from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, severa
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
-from xlnet.tasks.types.task import Asked, Row
+from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)

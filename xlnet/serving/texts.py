@@ -10,8 +10,8 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.output import results
+from xlnet.tasks.task import Asked
 from xlnet.tasks.types import ranking
-from xlnet.tasks.types.task import Asked
 from xlnet.tokenization.tokenizer import is_text
 
 

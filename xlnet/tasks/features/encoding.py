@@ -1,6 +1,6 @@
 """Fine-tuning examples as arrays, and as record files that later runs find and use again.
 
-`Seen` counts what the vocabulary and the length cost: unknown pieces and cut examples.
+`TextCounts` counts what the vocabulary and the length cost: unknown pieces and cut examples.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
 n examples, m records.
@@ -38,7 +38,7 @@ MIN_SEQ_LENGTH = 4
 Example = collections.namedtuple("Example", "choices label")
 
 # path: of the TFRecord file. count: m. windows: int [n], how many records each example has; None:
-# one each. seen: `Seen`.
+# one each. seen: `TextCounts`.
 Records = collections.namedtuple("Records", "path count windows seen")
 
 # How texts are laid out: T, of all segments together; whether only the first text is cut; the
@@ -57,7 +57,7 @@ _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
-class Seen(NamedTuple):
+class TextCounts(NamedTuple):
     """Counts over the texts of a record file."""
     pieces: int = 0         # in its records, without special ones
     unknown: int = 0        # of these, <unk>
@@ -111,15 +111,14 @@ def _lengths(length_a, length_b, budget, cut_first, least=1):
 
 
 def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
-    """Returns the windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
+    """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
     A text that is too long loses its end ("truncate") or its middle ("head_tail": a quarter of what
-    is left is the beginning, https://arxiv.org/abs/1905.05583), or has several windows ("sliding":
-    each begins in the middle of the one before, the last one ends with the text; cut_first: the
-    first text has at least a quarter of a window).
+    is left is the beginning, https://arxiv.org/abs/1905.05583), or has several windows ("sliding").
     """
     budget = layout.max_seq_length - (2 if ids_b is None else 3)
-    # Windows of a few ids would be as many as the text has ids.
+    # With `cut_first` the first text has at least a quarter of a window: windows of a few ids would
+    # be as many as the text has ids.
     least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
     length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first, least)
     parts_a = _parts(ids_a, length_a, layout.long_document)
@@ -134,6 +133,7 @@ def _parts(ids, length, long_document):
     if last > 0 and long_document == "head_tail":
         return [ids[:length // 4] + ids[last + length // 4:]]
     if last > 0 and long_document == "sliding":
+        # Each begins in the middle of the one before; the last one ends with the text.
         return [ids[start:start + length]
                 for start in (*range(0, last, max(length // 2, 1)), last)]
     return [ids[:length]]
@@ -173,19 +173,20 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
 
 
 def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
-    """Arrays of some examples, as `feature_spec.finetuning_features` lists them.
-
-    Returns:
-      A dict of arrays [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; and the number
-      of windows of each example, int [n], whose sum is m.
-    """
+    """Arrays of some examples, as `feature_spec.finetuning_features` lists them: (dict of arrays
+    [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; int [n], the windows of each
+    example, whose sum is m)."""
+    # All texts are tokenized in one call, which is faster than one for each.
     texts = [text for example in examples for pair in example.choices for text in pair]
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
     windows, counts, cut = [], [], []
     for example in examples:
         choices = [(next(ids), None if text_b is None else next(ids))
                    for _, text_b in example.choices]
-        fit = _fit_together(choices, layout)
+        # A choice with fewer windows than the others repeats its last one.
+        parts = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
+        fit = [[part[min(i, len(part) - 1)] for part in parts]
+               for i in range(max(map(len, parts)))]
         windows += fit
         counts.append(len(fit))
         cut.append(len(fit) == 1 and _length(fit[0]) < _length(choices))
@@ -197,13 +198,6 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
     return dict(arrays, label_ids=np.repeat(label, counts, axis=0),
                 is_real_example=np.ones(len(windows), np.int32),
                 **{CUT: np.repeat(cut, counts)}), np.array(counts)
-
-
-def _fit_together(choices, layout):
-    """The windows of an example, each a list of one pair per choice."""
-    fit = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
-    return [[windows[min(i, len(windows) - 1)] for windows in fit]
-            for i in range(max(map(len, fit)))]
 
 
 def _length(choices):
@@ -218,11 +212,10 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
                   label_names: Optional[tuple] = None, encode: Callable = arrays_of,
                   options: tuple = (), num_choices: int = 1, workers: int = 1,
                   overwrite: bool = False) -> Records:
-    """Writes examples as a TFRecord file named after its content, unless it is there already.
+    """Writes examples as a TFRecord file named after its content, unless it is there already:
+    `<directory>/<name>.<hash>.tfrecord`.
 
     Args:
-      directory: where to; created if necessary.
-      name: the beginning of the file's name, such as "mrpc.train".
       examples: `Example`s, or what else `encode` takes and `json` can write; read twice, with at
         most some thousands of them in memory.
       label_features: `feature_spec.Feature`s of a record in addition to the ids.
@@ -232,66 +225,52 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
       options: what else `encode` depends on: `Reader.record_options`.
       num_choices: C of each example.
       workers: processes that tokenize; 1: only this one.
-      overwrite: write the file even if it is there.
-
-    Returns:
-      `Records`; the file is `<directory>/<name>.<hash>.tfrecord`.
-
-    Raises:
-      UserError: `max_seq_length` is too small for any text; a process that tokenizes was killed.
     """
     check_max_seq_length(layout.max_seq_length)
+    # The name has a hash of everything that the content depends on.
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features, *options]
-    stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    found = None if overwrite else _found(stem, has_windows(layout), len(examples))
-    if found is None:
-        encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
-            layout.max_seq_length, label_features, num_choices))
-        path, windows_path, seen_path = _paths(stem)
-        windows, seen = _write(path, _encoded(encoder, examples, workers))
-        if has_windows(layout):
-            with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
-                np.save(f, windows)
-        files.write_json(seen_path, seen._asdict())
-        found = Records(path, int(windows.sum()), windows if has_windows(layout) else None,
-                        seen)
-    return found
-
-
-def _paths(stem):
-    """The files of `Records`: the records, their windows, what was seen."""
-    return stem + ".tfrecord", stem + ".windows.npy", stem + ".seen.json"
-
-
-def _found(stem, has_windows, count):
-    """The `Records` of `count` examples from an earlier run; None if there are none or, with a
-    note, if they are damaged."""
-    path, windows_path, seen_path = _paths(stem)
-    needed = (path, seen_path, windows_path) if has_windows else (path, seen_path)
-    if not all(map(os.path.exists, needed)):
-        return None
-    try:
-        windows = files.read_array(windows_path) if has_windows else None
-        seen = Seen(**files.read_json(seen_path, "records"))
-        found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
-        if len(tfrecord.EqualRecords(path)) == found.count:
-            return found
-    except (ValueError, TypeError):      # of a damaged array or description
-        pass
-    _log.warning("note: %s is damaged, it is written again", path)
-    return None
-
-
-def _content_hash(settings, examples):
     digest = hashlib.sha256(json.dumps(settings).encode())
     for block in _blocks(examples):
         digest.update(json.dumps(block).encode())
-    return digest.hexdigest()[:16]
+    stem = os.path.join(directory, "%s.%s" % (name, digest.hexdigest()[:16]))
+    path, windows_path, seen_path = (
+        stem + end for end in (".tfrecord", ".windows.npy", ".seen.json"))
+    is_windowed = has_windows(layout)
+
+    # An earlier run may have written them; a damaged file is written again.
+    needed = (path, seen_path, windows_path) if is_windowed else (path, seen_path)
+    if not overwrite and all(map(os.path.exists, needed)):
+        try:
+            windows = files.read_array(windows_path) if is_windowed else None
+            found = Records(path, len(examples) if windows is None else int(windows.sum()),
+                            windows, TextCounts(**files.read_json(seen_path, "records")))
+            if len(tfrecord.EqualRecords(path)) == found.count:
+                return found
+        except (ValueError, TypeError):      # of a damaged array or description
+            pass
+        _log.warning("note: %s is damaged, it is written again", path)
+
+    # Records are written as they are made; the small files last, as they say that all is there.
+    encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
+        layout.max_seq_length, label_features, num_choices))
+    counts, seen = [], []
+    with files.replacing(path) as temporary, open(temporary, "wb") as f:
+        for serialized, its_windows, more in _encoded(encoder, examples, workers):
+            counts.append(its_windows)
+            seen.append(more)
+            f.writelines(map(tfrecord.frame, serialized))
+    windows = np.concatenate(counts)
+    if is_windowed:
+        with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
+            np.save(f, windows)
+    total = TextCounts(*map(sum, zip(*seen)))
+    files.write_json(seen_path, total._asdict())
+    return Records(path, int(windows.sum()), windows if is_windowed else None, total)
 
 
 class _Encoder:
-    """Turns lists of examples into (serialized records, windows per example, `Seen`)."""
+    """Turns lists of examples into (serialized records, windows per example, `TextCounts`)."""
 
     def __init__(self, encode, tokenizer, layout, features):
         self._encode = encode
@@ -306,7 +285,7 @@ class _Encoder:
         ids = arrays["input_ids"][arrays["input_mask"] == 0]
         pieces = ids[(ids != self._tokenizer.sep_id) & (ids != self._tokenizer.cls_id)]
         unknown = np.count_nonzero(pieces == self._tokenizer.unk_id)
-        seen = Seen(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
+        seen = TextCounts(len(pieces), int(unknown), len(examples), int(is_cut.sum()))
         return self._bytes.encode(arrays), counts, seen
 
     def __reduce__(self):
@@ -324,7 +303,6 @@ def _load_encoder(encode, path, uncased, keep_accents, layout, features):
 
 
 def _encoded(encoder, examples, workers):
-    """Yields the results of `encoder` for a thousand examples at a time, in order."""
     blocks = _blocks(examples)
     pool = cores.process_pool(workers if len(examples) >= _EXAMPLES_FOR_WORKERS else 1)
     if pool is None:
@@ -343,14 +321,3 @@ def _blocks(examples):
     """Yields lists of a thousand examples."""
     rest = iter(examples)
     yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
-
-
-def _write(path, blocks):
-    """Writes all records; returns the windows of each example, int [n], and the `Seen`."""
-    counts, seen = [], []
-    with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        for serialized, windows, more in blocks:
-            counts.append(windows)
-            seen.append(more)
-            f.writelines(map(tfrecord.frame, serialized))
-    return np.concatenate(counts), Seen(*map(sum, zip(*seen)))

@@ -1,8 +1,13 @@
 """Questions on paragraphs as arrays: overlapping windows of a paragraph, each with the question.
 
-A window is `paragraph <sep> question <sep> <cls>`, padded on the right. A paragraph is tokenized
-once, however many questions it has. If the network has a memory, segments of the same form precede
-a window with the text before it; the first one is padded on the left.
+With the pieces p and q of a paragraph and a question, a window is
+
+    input_ids     p3  p4  p5  <sep>  q0  q1  <sep>  <cls>  0  0
+    segment_ids    0   0   0      0   1   1      1      2  3  3
+    input_mask     0   0   0      0   0   0      0      0  1  1
+
+If the network has a memory, segments of the same form precede a window with the text before it; the
+first one is padded on the left.
 
 Shape letters: n questions, m windows, T tokens of a window, S segments including the window, P
 pieces of a paragraph.
@@ -47,7 +52,7 @@ def window_features(length: int) -> tuple[Feature, ...]:
     )
 
 
-class Window(NamedTuple):
+class ParagraphWindow(NamedTuple):
     """Pieces `start` to before `end` of a paragraph; those from `widest_start` to before
     `widest_end` have more context in this window than in any other."""
     start: int
@@ -57,43 +62,48 @@ class Window(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def windows_of(count: int, room: int, stride: int) -> tuple[Window, ...]:
+def windows_of(count: int, room: int, stride: int) -> tuple[ParagraphWindow, ...]:
     """The windows of a paragraph of P = `count` pieces: of at most `room` pieces, each beginning
-    `stride` pieces after the one before; one, perhaps empty, if all pieces fit."""
+    `stride` pieces after the one before; one, perhaps empty, if all pieces fit.
+
+    With 10 pieces, a room of 6 and a stride of 2, and * for the widest context:
+
+        piece      0  1  2  3  4  5  6  7  8  9
+        window 0   *  *  *  *  .  .
+        window 1         .  .  *  *  .  .
+        window 2               .  .  *  *  *  *
+    """
     starts = [0]
     while starts[-1] + room < count:
         starts.append(starts[-1] + min(room, stride))
     spans = [(start, min(start + room, count)) for start in starts]
-    borders = [0, *(_border(*one, *next) for one, next in zip(spans, spans[1:])), count]
-    return tuple(Window(*span, *widest) for span, widest in zip(spans, zip(borders, borders[1:])))
 
+    def context(index, start, end):
+        # As in the original: the pieces on the shorter side, plus a hundredth of the length.
+        return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
 
-def _border(start, end, next_start, next_end):
-    """The first piece that has more context in the next window than in this one."""
-    both = np.arange(next_start, end)
-    gain = _context(both, next_start, next_end) - _context(both, start, end)
-    return next_start + int(np.argmax(gain > 0)) if (gain > 0).any() else end
-
-
-def _context(index, start, end):
-    """The pieces on the shorter side of one, plus a hundredth of the window's length."""
-    return np.minimum(index - start, end - 1 - index) + 0.01 * (end - start)
+    # The border to the next window is the first piece that has more context there.
+    borders = [0]
+    for (start, end), (next_start, next_end) in zip(spans, spans[1:]):
+        both = np.arange(next_start, end)
+        is_wider = context(both, next_start, next_end) > context(both, start, end)
+        borders.append(next_start + int(np.argmax(is_wider)) if is_wider.any() else end)
+    borders.append(count)
+    return tuple(ParagraphWindow(*span, *widest)
+                 for span, widest in zip(spans, zip(borders, borders[1:])))
 
 
 # ---- arrays
 
 def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, stride: int,
            max_query_length: int, segments: int = 1) -> tuple:
-    """Returns (dict of arrays [m, ...] by feature, int [n]: the windows of each question).
+    """(dict of arrays [m, ...] by feature, int [n]: the windows of each question).
 
     Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
-
-    Args:
-      length: T.
-      stride: pieces from one window to the next.
-      max_query_length: pieces of a question that are kept.
-      segments: S.
+    length: T; stride: pieces from one window to the next; max_query_length: pieces of a question
+    that are kept; segments: S.
     """
+    # A paragraph is tokenized once, however many questions it has.
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _aligner(tokenizer).encode(contexts)))
     laid_out, counts = [], []
@@ -104,7 +114,16 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
             len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)
         laid_out += [(paragraph, query, window, question) for window in windows]
         counts.append(len(windows))
-    arrays = _empty_arrays(len(laid_out), length, segments)
+
+    # Padding everywhere, then a window at a time.
+    count, total = len(laid_out), segments * length
+    arrays = {feature.name: np.zeros((count, *feature.shape),
+                                     np.int32 if feature.dtype == "int" else np.float32)
+              for feature in window_features(length)}
+    arrays.update(input_ids=np.zeros((count, total), np.int32),
+                  input_mask=np.ones((count, total), np.float32),
+                  segment_ids=np.full((count, total), SEG_PAD, np.int32),
+                  is_real_example=np.ones(count, np.int32))
     for i, (paragraph, query, window, question) in enumerate(laid_out):
         _fill(arrays, i, paragraph, query, window, tokenizer, length)
         _mark_answer(arrays, i, paragraph, window, question)
@@ -114,19 +133,9 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
 _aligner = functools.lru_cache(maxsize=1)(Aligner)
 
 
-def _empty_arrays(count, length, segments):
-    arrays = {feature.name: np.zeros((count, *feature.shape),
-                                     np.int32 if feature.dtype == "int" else np.float32)
-              for feature in window_features(length)}
-    total = segments * length
-    return dict(arrays, input_ids=np.zeros((count, total), np.int32),
-                input_mask=np.ones((count, total), np.float32),
-                segment_ids=np.full((count, total), SEG_PAD, np.int32),
-                is_real_example=np.ones(count, np.int32))
-
-
-def _fill(arrays, i, paragraph: Aligned, query, window: Window, tokenizer, length):
+def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokenizer, length):
     """Lays out one window and, as far as there is text, the segments before it."""
+    # The window is the last segment; all positions of the answer are relative to it.
     size = window.end - window.start
     begin, end = arrays["input_ids"].shape[1] - length, window.start
     _lay_out(arrays, i, begin, paragraph.ids[end:window.end], query, tokenizer)
@@ -135,6 +144,7 @@ def _fill(arrays, i, paragraph: Aligned, query, window: Window, tokenizer, lengt
     arrays["widest_end"][i] = window.widest_end - window.start
     arrays["char_start"][i, :size] = paragraph.starts[window.start:window.end]
     arrays["char_end"][i, :size] = paragraph.ends[window.start:window.end]
+    # Segments before it, from right to left, until the paragraph begins.
     room = length - len(query) - QUESTION_SPECIAL_TOKENS
     while begin > 0 and end > 0:
         size = min(room, end)

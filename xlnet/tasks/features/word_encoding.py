@@ -25,14 +25,14 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _CONTEXT_SHARE = 8          # of a window, on each side of its own words, is context: one in eight
 
 
-class Example(NamedTuple):
+class TaggedExample(NamedTuple):
     """A sentence of W words, as `json` can write it."""
     words: Sequence[str]
     after_space: Sequence[int]              # 1 if a word comes after a space
     tags: Optional[Sequence[int]]           # ids; None if they are not known
 
 
-class Window(NamedTuple):
+class WordWindow(NamedTuple):
     """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
     first: int
     last: int
@@ -50,81 +50,66 @@ def features(length: int) -> tuple[Feature, ...]:
     )
 
 
-def windows(sizes: Sequence[int], room: int) -> list[Window]:
-    """The windows of a sentence.
-
-    Args:
-      sizes: pieces of each word, at most `room`.
-      room: pieces that fit.
-    """
+def windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
+    """The windows of a sentence, of the pieces of each word (at most `room`) and those that fit."""
     ends = np.cumsum([0, *sizes])            # ends[i]: pieces before word i
     count, context = len(sizes), room // _CONTEXT_SHARE
     if ends[-1] <= room:
-        return [Window(0, count, 0, count)]
+        return [WordWindow(0, count, 0, count)]
     made, own = [], 0
     while own < count:
+        # Its own words: as many as fit with context on both sides; at least one, and the rest of
+        # the sentence if that fits, as no context on the right is needed.
         left = min(context, int(ends[own]))
-        is_last = ends[-1] - ends[own] <= room - left         # no context on the right is needed
-        own_end = count if is_last else _words_within(ends, own, room - left - context)
-        made.append(_with_context(ends, own, own_end, room, left))
+        own_end = count
+        if ends[-1] - ends[own] > room - left:
+            limit = ends[own] + room - left - context
+            own_end = max(int(np.searchsorted(ends, limit, "right")) - 1, own + 1)
+        # Context: up to `left` pieces before them, then words after them and, if there are none,
+        # more before them.
+        first, last = own, own_end
+        left = min(left, room - int(ends[own_end] - ends[own]))
+        while first > 0 and ends[own] - ends[first - 1] <= left:
+            first -= 1
+        while last < count and ends[last + 1] - ends[first] <= room:
+            last += 1
+        while first > 0 and ends[last] - ends[first - 1] <= room:
+            first -= 1
+        made.append(WordWindow(first, last, own, own_end))
         own = own_end
     return made
 
 
-def _with_context(ends, own, own_end, room, left):
-    """The window of words [own, own_end), which fit into `room`: with up to `left` pieces before
-    them, then words after them and, if there are none, more before them."""
-    first, last = own, own_end
-    left = min(left, room - int(ends[own_end] - ends[own]))
-    while first > 0 and ends[own] - ends[first - 1] <= left:
-        first -= 1
-    while last < len(ends) - 1 and ends[last + 1] - ends[first] <= room:
-        last += 1
-    while first > 0 and ends[last] - ends[first - 1] <= room:
-        first -= 1
-    return Window(first, last, own, own_end)
-
-
-def _words_within(ends, first, room):
-    """The word after the last one that fits into `room`, counted from `first`; one always fits."""
-    return max(int(np.searchsorted(ends, ends[first] + room, "right")) - 1, first + 1)
-
-
-def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encoding.Layout) -> tuple:
-    """Arrays of some sentences, as `feature_spec.finetuning_features` with `features` lists them.
-
-    Returns:
-      A dict of arrays [m, ...]; and the number of windows of each sentence, int [n].
-    """
+def arrays_of(examples: Sequence[TaggedExample], tokenizer: Tokenizer,
+              layout: encoding.Layout) -> tuple:
+    """(dict of arrays [m, ...], int [n], the windows of each sentence), as
+    `feature_spec.finetuning_features` with `features` lists them."""
     length = layout.max_seq_length
     room = length - 2                                       # without <sep> <cls>
     words = iter(tokenizer.encode_words(
         [word for example in examples for word in example[0]],
         [bool(after) for example in examples for after in example[1]]))
     texts, labels, starts, edges, counts = [], [], [], [], []
-    for example in map(Example._make, examples):
+    for example in map(TaggedExample._make, examples):
         pieces = [next(words)[:room] for _ in example.words]
         tags = example.tags or [-1] * len(pieces)
         parts = windows([len(ids) for ids in pieces], room)
         counts.append(len(parts))
         for part in parts:
             texts.append(([id for ids in pieces[part.first:part.last] for id in ids], None))
-            label, start = _labels(pieces, tags, part, length)
-            labels.append(label)
-            starts.append(start)
+            # A word of the window's own has its tag at each piece, and a 1 at the first; context
+            # and padding have 0.
+            label: list[int] = []
+            start: list[int] = []
+            for i in range(part.first, part.last):
+                is_own = part.own <= i < part.own_end
+                label += [tags[i] + 1 if is_own else 0] * len(pieces[i])
+                start += [int(is_own)] + [0] * (len(pieces[i]) - 1)
+            padding = [0] * (room - len(label))
+            labels.append([*padding, *label, 0, 0])
+            starts.append([*padding, *start, 0, 0])
             edges.append((part.own == 0, part.own_end == len(pieces)))
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
     return dict(arrays, label_ids=np.array(labels, np.int32),
                 word_starts=np.array(starts, np.int32), sentence_edges=np.array(edges, np.int32),
                 is_real_example=np.ones(len(texts), np.int32)), np.array(counts)
-
-
-def _labels(pieces, tags, part, length):
-    """`label_ids` and `word_starts` of a window, lists [T], aligned with its tokens."""
-    label, start = [], []
-    for i in range(part.first, part.last):
-        is_own = part.own <= i < part.own_end
-        label += [tags[i] + 1 if is_own else 0] * len(pieces[i])
-        start += [int(is_own)] + [0] * (len(pieces[i]) - 1)
-    padding = [0] * (length - 2 - len(label))
-    return padding + label + [0, 0], padding + start + [0, 0]

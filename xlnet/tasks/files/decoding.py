@@ -18,7 +18,7 @@ from typing import IO, Any, Optional
 
 from xlnet import encodings, files
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, row_store
+from xlnet.tasks.files import row_errors, row_store
 
 _log = logging.getLogger(__name__)
 
@@ -27,21 +27,13 @@ _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LOOKED_AT = 4096        # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [characters]
-_ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
 _IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
+_ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
 
 
 def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
-    """A function that opens a file for reading, unpacked, as often as it is called.
-
-    Args:
-      path: "-": the standard input; of it, and of a pipe, a copy is kept.
-      what: its role in errors.
-
-    Raises:
-      UserError: there is no such file, it is not completely compressed, or it is of a form that is
-        not read, such as a zip file.
-    """
+    """A function that opens a file for reading, unpacked, as often as it is called; path "-" is the
+    standard input, of which, as of a pipe, a copy is kept. what: its role in errors."""
     if path != "-":
         files.require_file(path, what)
     elif sys.stdin is None:
@@ -75,14 +67,10 @@ class Lines:
     other characters at which `str.splitlines` would break.
 
     Args:
-      path: the file's name in errors.
       opened: function that opens the file, as of `opener`; it is decoded once to check it.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
       skips: without a given encoding, keep bytes that are not UTF-8 in their lines, as half
         surrogates, which whoever parses the lines reports.
-
-    Raises:
-      UserError: the bytes are not of this encoding; the message says which it might be.
     """
 
     def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None,
@@ -139,7 +127,7 @@ class Lines:
 
     def _find_errors(self, encoding, skips):
         """Refuses a file that is not of its encoding, or warns of it."""
-        found, bad, good = faults.Found(), b"", 0
+        found, bad, good = row_errors.RowErrors(), b"", 0
         self._how["errors"] = "surrogateescape"
         try:
             for number, line in enumerate(self, 1):
@@ -164,18 +152,16 @@ class Lines:
 def _shown(path: str, content: bytes) -> Optional[str]:
     """The encoding that the first bytes of a file show; None where they do not."""
     found = next((name for mark, name in _MARKS if content.startswith(mark)), None)
-    if found is None:
-        # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
-        for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-            half = content[start:_LOOKED_AT:2]
-            if len(half) > 1 and half.count(0) > 0.4 * len(half):
-                found = name
-    if found is not None:
+    # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
+    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        half = content[start:_LOOKED_AT:2]
+        if not found and len(half) > 1 and half.count(0) > 0.4 * len(half):
+            found = name
+    if found:
         note(path, "as " + found.upper())
     return found
 
 
 @functools.cache      # once for each file, however often it is read
 def note(path: str, how: str) -> None:
-    """Logs how a file is read."""
     _log.info("%s is read %s", path, how)

@@ -15,10 +15,11 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, readers
+from xlnet.tasks.files import readers
 from xlnet.tasks.files.readers import to_text
-from xlnet.tasks.files.row_store import digest, kept
-from xlnet.tasks.types.task import Row, Task, expand_split
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_store import digest, store_rows
+from xlnet.tasks.task import Row, Task, expand_split
 from xlnet.tokenization.tokenizer import is_text
 
 _NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
@@ -29,53 +30,48 @@ _LEFT_OUT = Row(None, (), None)   # represents a table row that the task does no
 
 def read_rows(task: Task, data_dir: str, split: str,
               need_labels: Optional[bool] = None) -> Sequence[Row]:
-    """Reads and checks the file of a split (or files, see `expand_split`).
+    """The `Row`s of a split, of its file or files (see `expand_split`).
 
-    Args:
-      need_labels: whether a table row without a known label is an error; if not, its label is None.
-        None: except in test splits.
-
-    Returns:
-      The `Row`s, in the order of the file.
-
-    Raises:
-      UserError: names the first error with file and line, and the number of the others.
+    need_labels: whether a table row without a known label is an error; if not, its label is None.
+    None: except in test splits. An error names the first one with file and line, and the number of
+    the others.
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
     parts = [read_parts(task, data_dir, part, need_labels)[part]
              for part in expand_split(task, split)]
-    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
 def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
-    dev is held out of the train file. Arguments and errors as in `read_rows`."""
-    if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
-        return {part: _read_part(task, data_dir, part, need_labels)}
-    parts = hold_out(_read_part(task, data_dir, "train", True), task.dev_share)
+    dev is held out of the train file."""
+    is_held_out = part in ("train", "dev") and task.dev_share and "dev" not in task.files
+    file = "train" if is_held_out else part
+    path = readers.require_file(data_dir, task.files[file], file)
+    rows = read_file(task, path, need_labels or bool(is_held_out))
+    if not is_held_out:
+        return {part: rows}
+    parts = hold_out(rows, task.dev_share)
     if not all(parts):
         raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
                         " two rows (of other texts, queries) or more, or a file to evaluate on"
-                        % readers.find_file(data_dir, task.files["train"]))
+                        % path)
     return dict(zip(("train", "dev"), parts))
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
-    """Splits rows into (train, dev) by a hash of their text, so that a row stays in its part when
-    others are added, removed, sorted or labelled in another way.
+    """Splits rows into (train, dev) by a hash of their text, or query, so that a row stays in its
+    part when others are added, removed, sorted or labelled in another way.
 
-    Rows of one query are in the same part, and so are those of the same text, unless each text has
-    more rows than dev may have.
-
-    Args:
-      share: about the fraction of the texts, or of the queries, that is dev; at least one, and at
-        most all but one.
+    share: about the fraction of the texts, or of the queries, that is dev; at least one, and at
+    most all but one.
     """
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
     hashes, sizes = np.unique(units, return_counts=True)    # sorted: the smallest ones are dev
+    # Where each text has more rows than dev may have, equal texts are divided.
     if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
         before: collections.Counter[int] = collections.Counter()
         for index, unit in enumerate(units.tolist()):       # a text's first row, its second, ...
@@ -84,40 +80,28 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
         hashes = np.unique(units)
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
-    return tuple(kept(itertools.compress(rows, is_chosen))
+    return tuple(store_rows(itertools.compress(rows, is_chosen))
                  for is_chosen in (units >= first, units < first))
-
-
-def _read_part(task, data_dir, part, need_labels):
-    return read_file(task, readers.require_file(data_dir, task.files[part], part), need_labels)
 
 
 def read_file(task: Task, path: str, need_labels: bool,
               form: Optional[str] = None) -> Sequence[Row]:
-    """Reads and checks one file.
-
-    Args:
-      path: file or directory; "-": the standard input.
-      need_labels: as in `read_rows`.
-      form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension.
-
-    Returns:
-      The `Row`s; many of them are kept on disk.
-    """
+    """The `Row`s of one file or directory, many of them kept on disk; "-" is the standard input.
+    form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension."""
     return task.reader.read(path, need_labels, form)
 
 
 def read_tables(task: Task, path: str, need_labels: bool, form: Optional[str]) -> Sequence[Row]:
     """As `read_file`, of files that are tables."""
     if task.broken_rows and need_labels:
-        task = dataclasses.replace(task, skips_faults=True)
+        task = dataclasses.replace(task, skips_errors=True)
     seen: dict = {}
     numbers = itertools.count()         # of the rows, also of those that are left out
     parts = [_read_table(task, each, need_labels, form, seen, numbers)
              for each in readers.each_path(path)]
     if not any(parts):
         raise UserError("%s: task %s uses no row of it" % (path, task.name))
-    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+    return parts[0] if len(parts) == 1 else store_rows(itertools.chain.from_iterable(parts))
 
 
 def _read_table(task, path, need_labels, form, seen, numbers):
@@ -125,12 +109,14 @@ def _read_table(task, path, need_labels, form, seen, numbers):
     table = readers.read_table(task, path, form)
     columns = table.columns and [task.column_aliases.get(name, name) for name in table.columns]
     needed = _needed(task, path, columns, need_labels)
-    found, count, rejected, formulas = faults.Found(), 0, faults.Found(), faults.Found()
+    found, rejected, formulas = (RowErrors() for _ in range(3))
+    count = 0
     keys: dict = {}     # of all rows of JSON: a key that only some rows have is null in the others
 
     def checked():
         nonlocal count
         for place, values in table.rows:
+            # Empty rows, and those that are not used.
             if readers.is_blank(values):
                 if need_labels:         # spreadsheets leave them
                     continue
@@ -143,6 +129,7 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 continue
             if values == table.columns and len(values) > 1:
                 values = "the names of the columns again; are these files that were joined?"
+            # The row, or its error.
             if columns is None and not isinstance(values, str):
                 keys.update(cells)
                 cells = {**dict.fromkeys(needed), **cells}
@@ -150,26 +137,28 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 task, columns, needed, cells, index, need_labels)
             if row and row is not _LEFT_OUT and not error:
                 error = task.reader.check_row(row, seen)
-                if table.sources:
-                    row = row._replace(source=table.sources.pop(row.query, None))
             for cell in filter(_FORMULA_ERROR.fullmatch, filter(None, [
                     cells.get(name) for name in (*task.text_a, *task.text_b, *task.label)
                     if isinstance(cells.get(name), str)])):
                 formulas.add(place, cell)
             if error:
                 found.add(place, error)
-                if task.skips_faults:
-                    row = None if need_labels else _without_texts(task, cells, index)
+                # Predictions stay aligned with the file.
+                if task.skips_errors:
+                    id, query = _names(task, cells, index)
+                    row = None if need_labels else Row(
+                        id if id and is_text(id) else str(index), (), None,
+                        query if query and is_text(query) else None)
             if row is not None and row is not _LEFT_OUT:
                 yield row
 
-    rows = kept(checked())
+    rows = store_rows(checked())
     if not count:
         raise UserError("%s: no rows" % path)
     missing = next((name for name in needed if columns is None and name not in keys), None)
     if missing and keys:
         raise UserError("%s: %s" % (path, readers.no_column(missing, keys)))
-    if task.skips_faults and 0 < len(found) < count:
+    if task.skips_errors and 0 < len(found) < count:
         found.note(path, "of %d rows skipped%s" % (
             count, "" if need_labels else ", their answers are empty"))
     else:
@@ -180,8 +169,7 @@ def _read_table(task, path, need_labels, form, seen, numbers):
 
 
 def is_rejected(task: Task, cells: dict) -> bool:
-    """Whether an annotator rejected or skipped a row, as Prodigy writes it; False where the task
-    itself uses the column."""
+    """Whether an annotator rejected or skipped a row, as Prodigy writes it."""
     return cells.get("answer") in ("reject", "ignore") and "answer" not in (
         *task.label, *task.text_a, *task.text_b, *task.choices)
 
@@ -192,8 +180,8 @@ _FORMULA_ERROR = re.compile(
 
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None) -> Sequence[Row]:
-    """Reads a file to predict, labelled or not; arguments as in `read_file`. The default form of
-    the standard input and of .txt files is the reader's `plain_form`, for most a text a line."""
+    """A file to predict, labelled or not. The default form of the standard input and of .txt files
+    is the reader's `plain_form`, for most a text a line."""
     form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
@@ -251,10 +239,13 @@ def _parse_row(task, columns, needed, cells, index, need_labels):
             len(cells) - (None in cells) + len(beyond), len(columns))
     if any(cells.get(name, value) != value for name, value in task.keep_where.items()):
         return _LEFT_OUT, None
-    choices = [cells[name] for name in task.choices]
-    pairs, error = _parse_pairs(
-        task, _text(cells, task.text_a), _text(cells, task.text_b) if task.text_b else None,
-        choices)
+
+    def text(names):
+        parts = [to_text(cells[name]) for name in names]
+        return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
+
+    pairs, error = _parse_pairs(task, text(task.text_a), text(task.text_b) if task.text_b else None,
+                                [cells[name] for name in task.choices])
     id, query = _names(task, cells, index)
     if not error and not is_text(id + (query or "")):
         error = _NOT_TEXT
@@ -272,13 +263,6 @@ def _names(task, cells, index):
     query = task.query and cells.get(task.query)
     return (str(index) if id is None else to_text(id),
             None if query is None else to_text(query))
-
-
-def _without_texts(task, cells, index):
-    """The `Row` that replaces a skipped one: with its name and query, if they can be read."""
-    id, query = _names(task, cells, index)
-    return Row(id if id and is_text(id) else str(index), (), None,
-               query if query and is_text(query) else None)
 
 
 def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
@@ -303,9 +287,3 @@ def _parse_pairs(task, text_a, text_b, choices):
     if not error and not all(is_text(text) for pair in pairs for text in pair if text):
         return None, _NOT_TEXT
     return pairs, error
-
-
-def _text(cells, names):
-    """The text of one or several columns, joined by spaces."""
-    parts = [to_text(cells[name]) for name in names]
-    return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))

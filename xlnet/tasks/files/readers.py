@@ -1,7 +1,15 @@
 """Tables from files of every form: TSV, CSV, JSON lines, Parquet, plain lines, fastText's lines,
 directories. Forms of one task type are with its reader.
 
-A `Task` knows the meaning of columns; `parsing` makes rows of tables, `decoding` text of bytes.
+What a row goes through, in this order:
+
+1. `decoding` makes lines of a file's bytes: unpacked, in UTF-8 or another encoding.
+2. `read_table` chooses a function of `FORMS`, by the extension or as given.
+3. That function makes a `Table`: the columns' names, and an iterator of rows, each with the place
+   that an error names. A row that cannot be read is the error.
+4. `parsing` makes a `Row` of each: its texts, then its label by the methods of the task's `Reader`,
+   which also look at the row among the others. A `Task` knows the meaning of columns.
+5. `row_store` keeps the rows, on disk if they are many.
 """
 
 from __future__ import annotations
@@ -18,8 +26,8 @@ from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import decoding, faults
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.files import decoding, row_errors
+from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +39,8 @@ _NAMES_SHOWN = 20                           # of what a directory has
 
 # columns: names; None: each row has its own. rows: iterator of (place, values); values are a list
 # aligned with the columns, or a dict by name, of str, None or any value of JSON; or a str, the
-# error of a row that cannot be read. sources: dict of query to `Row.source` of its first row, which
-# removes it.
-Table = collections.namedtuple("Table", "columns rows sources", defaults=(None,))
+# error of a row that cannot be read.
+Table = collections.namedtuple("Table", "columns rows")
 
 
 def column(path: str, name: str, columns: Sequence[str]) -> int:
@@ -77,15 +84,8 @@ class Paths(str):
 
     @classmethod
     def of(cls, patterns: str, what: str) -> str:
-        """The files of paths and glob patterns with commas between; a plain str if it is one.
-
-        Args:
-          patterns: the value of a flag.
-          what: the flag, for errors.
-
-        Raises:
-          UserError: one of them does not exist.
-        """
+        """The files of paths and glob patterns with commas between, a plain str if it is one. what:
+        the flag, for errors."""
         found: list[str] = []
         parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
         for pattern in filter(None, map(str.strip, parts)):
@@ -116,11 +116,7 @@ def there(directory: str) -> str:
 
 
 def require_file(data_dir: str, names: Any, split: str) -> str:
-    """As `find_file`.
-
-    Raises:
-      UserError: no such file exists; the message lists the names and the files that do.
-    """
+    """As `find_file`; raises UserError with the names and the files that exist if there is none."""
     path = find_file(data_dir, names)
     if isinstance(path, Paths) or os.path.exists(path):
         return path
@@ -154,14 +150,12 @@ FOREIGN = ("xlsx", "xls", "ods")        # forms that are not read
 # --- Forms of files
 
 def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
-    """Returns the `Table` of a file, a directory, or the standard input ("-").
-
-    Args:
-      form: a key of `FORMS`; None: from the extension.
-    """
+    """The `Table` of a file, a directory, or the standard input ("-"). form: a key of `FORMS`;
+    None: from the extension."""
     if path != "-" and os.path.isdir(path) and task.directory_form:
-        return {**TREES, **task.reader.trees}[task.directory_form](task, path)
-    opened = decoding.opener(path, "task %s" % task.name)
+        return {**DIRECTORY_FORMS, **task.reader.directory_forms}[task.directory_form](task, path)
+    role = "task %s" % task.name
+    opened = decoding.opener(path, role)
     with opened() as file:
         form = "parquet" if file.read(4) == b"PAR1" else form or extension(path)
     if form in FOREIGN:
@@ -172,23 +166,13 @@ def read_table(task: Task, path: str, form: Optional[str] = None) -> Table:
             path, form, ", ".join(forms)))
     if form == "parquet":
         return forms[form](task, path, opened)
-    return forms[form](task, path, _lines(path, opened, task.encoding, task.skips_faults))
+    return forms[form](task, path, read_lines(path, role, task.encoding, task.skips_errors, opened))
 
 
-def read_lines(path: str, what: str, encoding: Optional[str] = None,
-               skips: bool = False) -> decoding.Lines:
-    """The lines of a file, or of the standard input ("-").
-
-    Args:
-      what: its role in errors.
-      encoding: of its text; None: UTF-8, or as the file shows.
-      skips: as of `Lines`.
-    """
-    return _lines(path, decoding.opener(path, what), encoding, skips)
-
-
-def _lines(path, opened, encoding=None, skips=False):
-    lines = decoding.Lines(path, opened, encoding, skips)
+def read_lines(path: str, what: str, encoding: Optional[str] = None, skips: bool = False,
+               opened: Any = None) -> decoding.Lines:
+    """The lines of a file, or of the standard input ("-"); what: its role in errors."""
+    lines = decoding.Lines(path, opened or decoding.opener(path, what), encoding, skips)
     if not lines.start():
         raise UserError("%s: the file is empty" % path)
     return lines
@@ -209,15 +193,21 @@ class _Dialect(NamedTuple):
 
 
 def _read_tsv(task, path, lines):
-    """Cells between tabs. Quotation marks are characters of the text, unless cells are quoted as
-    pandas and spreadsheet programs write them; or CSV, if the columns' names have other delimiters
-    between them."""
+    """Cells between tabs, or CSV, if the columns' names have other delimiters between them."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     dialect = _find_dialect(task, path, lines, "\t")
-    if dialect.delimiter != "\t" or dialect.quotechar != '"' \
-            or task.quoted and _is_quoted(path, lines):
+    if dialect.delimiter != "\t" or dialect.quotechar != '"':
         return _read_csv(task, path, lines, dialect)
+    # Quotation marks are characters of the text, unless cells are quoted as pandas and spreadsheet
+    # programs write them.
+    if task.quoted:
+        is_quoted, line = tables.is_quoted(lines)
+        if line is not None:
+            _log.warning("note: %s: quotation marks are read as text, as line %d has one in a cell "
+                         "without quotation marks around it", path, line)
+        if is_quoted:
+            return _read_csv(task, path, lines, dialect)
     return _table(task, path, ((number, line.split("\t")) for number, line in enumerate(lines, 1)
                                if number > dialect.skipped))
 
@@ -228,59 +218,48 @@ def _read_csv(task, path, lines, dialect=None):
     if dialect is None and _FASTTEXT_LABEL.match(lines.first(1)[0]):
         return _read_fasttext(task, path, lines)
     dialect = _refined(path, lines, dialect or _find_dialect(task, path, lines, ","))
-    return _table(task, path, _quoted_rows(task, path, lines, dialect))
+
+    def rows():
+        # The line at which a row begins, and the row, or the error if it is not CSV.
+        numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
+        for number, row in tables.rows(numbered, **dialect.options()):
+            if isinstance(row, str) and not task.skips_errors:
+                row_errors.refuse([("%s:%d" % (path, number), row)])
+            yield number, row
+    return _table(task, path, rows())
 
 
 def _refined(path, lines, dialect):
     """The dialect with which all rows of a file have the same width: without spaces after a
     delimiter, or with backslashes before quotation marks, if the file has them."""
+    def fits(candidate):
+        rows = (row for _, row in tables.rows(itertools.islice(
+            enumerate(lines), candidate.skipped, None), **candidate.options()) if any(row))
+        first: Any = next(rows, [])
+        return all(isinstance(row, list) and len(row) == len(first)
+                   for row in itertools.chain([first], rows))
+
     quote = dialect.quotechar
     has_spaced, has_escaped = (any(mark in line for line in lines)
                                for mark in (dialect.delimiter + " " + quote, "\\" + quote))
     for escapechar in (None, "\\") if has_escaped else (None,):
         for skips_space in (True, False) if has_spaced else (False,):
             candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)
-            if _fits(lines, candidate):
+            if fits(candidate):
                 if escapechar:
                     decoding.note(path, "with a backslash before quotation marks in a cell")
                 return candidate
     return dialect
 
 
-def _fits(lines, dialect):
-    """Whether all rows of a file are CSV of this dialect and as wide as the first."""
-    rows = (row for _, row in tables.rows(itertools.islice(
-        enumerate(lines), dialect.skipped, None), **dialect.options()) if any(row))
-    first: Any = next(rows, [])
-    return all(isinstance(row, list) and len(row) == len(first)
-               for row in itertools.chain([first], rows))
-
-
-def _is_quoted(path, lines):
-    found, line = tables.is_quoted(lines)
-    if line is not None:
-        _log.warning("note: %s: quotation marks are read as text, as line %d has one in a cell "
-                     "without quotation marks around it", path, line)
-    return found
-
-
-def _quoted_rows(task, path, lines, dialect):
-    """Yields the line at which each row begins, and the row, or the error if it is not CSV."""
-    numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
-    for number, row in tables.rows(numbered, **dialect.options()):
-        if isinstance(row, str) and not task.skips_faults:
-            faults.refuse([("%s:%d" % (path, number), row)])
-        yield number, row
-
-
 def _table(task, path, rows):
-    """The `Table` of rows (line, cells); the first one has the columns' names, unless the task has
-    their numbers, or it is one of a file of the task that has none: as wide, with a label or
-    none."""
+    """The `Table` of rows (line, cells)."""
     places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
-        faults.refuse([(place, cells)])
+        row_errors.refuse([(place, cells)])
+    # The first row has the columns' names, unless the task has their numbers, or it is one of an
+    # official file without names: as wide as these, with a label or none.
     if _has_numbers(task, _names(cells)):
         decoding.note(path, "with columns by number: its first line is an example")
         return Table([str(i + 1) for i in range(len(cells))],
@@ -326,9 +305,9 @@ _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 def _find_dialect(task, path, lines, usual):
     """The dialect with which the first line has the columns' names, or as many cells as the task's
-    header; if there is none, with the usual delimiter. Before it may be Excel's line `sep=;`, which
-    names the delimiter."""
+    header; if there is none, with the usual delimiter."""
     skipped, first = next(pair for pair in enumerate(lines) if pair[1].strip())
+    # Excel writes a line `sep=;` before the table.
     named = _EXCELS_LINE.fullmatch(first)
     skipped += bool(named)
     beginning = list(itertools.islice(lines, skipped, skipped + tables.LINES_OF_A_ROW))
@@ -355,7 +334,7 @@ def _find_dialect(task, path, lines, usual):
 def _read_json(task, path, lines):
     """A JSON object on each line, or a list of objects, perhaps as the `data` of an object; "a.b"
     is the key b in the object of a."""
-    values = json_values(path, lines, task.skips_faults)
+    values = json_values(path, lines, task.skips_errors)
     first = list(itertools.islice(values, 2))
     start = [value for _, value in first]
     # pandas' other forms: {"text": {"0": ...}}, {"text": [...]}, {"columns", "data": [[...]]}.
@@ -406,10 +385,8 @@ def _as_json(value):
 
 def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterator[tuple]:
     """Yields (place, value, or the ValueError of a line) of the items of a list, or of the lines.
-
-    Args:
-      skips: an empty line is an error, so that predictions for the lines are aligned with the file.
-    """
+    skips: an empty line is an error, so that predictions for the lines are aligned with the
+    file."""
     prefix = None
     if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
         prefix = "item"
@@ -425,7 +402,8 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
             for number, value in enumerate(json_stream.items(lines.chunks(), prefix, True), 1):
                 yield "%s: item %d" % (path, number), value
         except ValueError:
-            all_values = parsed("".join(lines.chunks()))    # with NaN, and integers of any size
+            # The parser of pieces knows neither NaN nor integers of any size: all at once.
+            all_values = parsed("".join(lines.chunks()))
             if isinstance(all_values, ValueError):
                 raise UserError("%s: %s" % (path, all_values)) from None
             if isinstance(all_values, dict):
@@ -509,8 +487,6 @@ def _read_plain(task, path, lines):
 
 
 def _is_fasttext(lines):
-    """Whether the first line begins with a label as fastText writes it, or one of the first lines
-    has such a label and none has columns."""
     first = lines.first(tables.LINES_OF_A_ROW)
     return bool(_FASTTEXT_LABEL.match(first[0])) or any(
         map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
@@ -543,7 +519,7 @@ def _read_folders(task, path):
     return Table([task.id, *task.label, *task.text_a], rows())
 
 
-TREES = {"folders": _read_folders}
+DIRECTORY_FORMS = {"folders": _read_folders}
 
 
 def texts_in(directory: str, task: Task) -> list[str]:

@@ -20,12 +20,7 @@ _BLOCKS_IN_MEMORY = 8           # of rows that are read by number
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file that exists as long as this object. What neighbouring rows have in
-    common, such as the text of a paragraph, is stored once.
-
-    Raises:
-      UserError: there is no room for them.
-    """
+    """Rows in a temporary file that exists as long as this object."""
 
     def __init__(self, rows: Iterable[Any]):
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
@@ -59,7 +54,7 @@ class StoredRows(Sequence):
         return self._block(number)[i]
 
 
-def kept(rows: Iterable[Any]) -> Sequence[Any]:
+def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
     """A list of few rows, `StoredRows` of many."""
     rest = iter(rows)
     first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))
@@ -67,11 +62,7 @@ def kept(rows: Iterable[Any]) -> Sequence[Any]:
 
 
 def temporary_copy(stream: Any) -> Any:
-    """The content of a stream as a temporary file, with a name while it is open.
-
-    Raises:
-      UserError: there is no room for it.
-    """
+    """The content of a stream as a temporary file, with a name while it is open."""
     copy = tempfile.NamedTemporaryFile(prefix="xlnet-stdin-")
     with _says_where():
         shutil.copyfileobj(stream, copy)

@@ -37,7 +37,7 @@ _TOUCHES = "B"                      # iob1: begins right after an entity of the 
 _BEGIN, _END = "BSU", "ELSU"        # prefixes at which an entity begins, ends in any scheme
 _ALL = "BIMESLU"
 
-Span = tuple[int, int, str]
+TagSpan = tuple[int, int, str]
 
 
 def split(tag: str) -> tuple[str, str]:
@@ -56,7 +56,7 @@ def prefixes(scheme: str) -> str:
     return "".join(dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")))
 
 
-def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
+def tag_error(tag: str, scheme: Optional[str] = None) -> Optional[str]:
     """The error of a tag in a file of the scheme, or of any scheme; None if it is right."""
     prefix, label = split(tag)
     known = prefixes(scheme) if scheme else _ALL
@@ -68,9 +68,9 @@ def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
 
 # ---- spans and tags ----
 
-def spans(tags: Sequence[str]) -> list[Span]:
+def spans(tags: Sequence[str]) -> list[TagSpan]:
     """The entities of a sequence, by the rule of the module's first lines."""
-    found: list[Span] = []
+    found: list[TagSpan] = []
     begin, open_label = 0, None             # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
@@ -87,7 +87,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return found
 
 
-def tags_of(entities: Iterable[Span], length: int, scheme: str) -> tuple[str, ...]:
+def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str, ...]:
     """The legal tags of `length` words with these entities, which do not overlap."""
     first, inside, last, only = tuple(_PREFIXES[scheme])
     tags = [OUTSIDE] * length
@@ -113,13 +113,9 @@ def illegal(tags: Sequence[str], scheme: str) -> list[int]:
 
 
 def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
-    """The legal transitions between L different `tags` of a learned scheme; in iob1 they depend on
-    more than the tag before, in ioe2 on the tags after.
-
-    Returns:
-      Three bool arrays: [L,L], whether a tag (row) may be followed by another one (column); [L],
-      whether it may be the first; [L], whether it may be the last.
-    """
+    """The legal transitions between L different `tags` of a learned scheme: bool arrays [L,L],
+    whether a tag (row) may be followed by another one (column); [L], whether it may be the first;
+    [L], whether it may be the last."""
     first, inside, last, only = tuple(_PREFIXES[scheme])
     prefixes, labels = zip(*map(split, tags))
     continues = np.isin(prefixes, (inside, last)) & ~np.isin(prefixes, (first, only))
@@ -133,11 +129,7 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
 # ---- the scheme of a file ----
 
 def detect(sequences: Collection[Sequence[str]]) -> str:
-    """The scheme in which the fewest tags are illegal; each tag is without a `tag_fault`.
-
-    Raises:
-      UserError: no scheme has all prefixes.
-    """
+    """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`."""
     found = {split(tag)[0] for tags in sequences for tag in tags if tag != OUTSIDE}
     fitting = [scheme for scheme in SCHEMES if found <= set(prefixes(scheme))]
     if not fitting:

@@ -18,13 +18,13 @@ from typing import NamedTuple, Optional
 from xlnet import json_stream
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing, readers
-from xlnet.tasks.files.faults import Found
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.task import Row, Task
 
 _OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
 
 # start: of the text in its context; None: not given.
-Answer = collections.namedtuple("Answer", "text start")
+GoldAnswer = collections.namedtuple("GoldAnswer", "text start")
 
 
 # ---- SQuAD's JSON
@@ -53,12 +53,10 @@ def _read_json(task, path, lines):
 
 def _read_rows(form, task, path, source):
     """A question in each row of a table; source: as of the function of the form in
-    `readers.FORMS`.
-
-    The answers to a row whose column `is_impossible` is true are plausible ones, which do not
-    count: KLUE-MRC keeps them there.
-    """
-    table, plausible = readers.FORMS[form](task, path, source), Found()
+    `readers.FORMS`."""
+    table = readers.FORMS[form](task, path, source)
+    # Answers of a row whose `is_impossible` is true do not count: KLUE-MRC keeps plausible ones so.
+    plausible = RowErrors()
 
     def rows():
         for place, values in table.rows:
@@ -81,8 +79,8 @@ _SAID = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0"
 
 
 def _checked_row(task, cells, place, plausible):
-    """The cells of a row whose answers agree with its `is_impossible`, or an error: [] if it is
-    true; None, no label, if it is false and there is no answer."""
+    """The cells of a row, or an error; the answers are [] where `is_impossible` is true, and None,
+    no label, where it is false and there is none."""
     said = cells.get(_IMPOSSIBLE)
     if not task.label or said is None or not readers.to_text(said).strip():
         return cells
@@ -128,23 +126,21 @@ def _questions(lines):
     for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
         place = "article %d" % a
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        if isinstance(paragraphs, list):
-            for p, paragraph in enumerate(paragraphs, 1):
-                yield from _paragraph("%s, paragraph %d" % (place, p), paragraph)
-        elif isinstance(article, dict) and isinstance(article.get("context"), str):
-            yield place, _cells(article["context"], article)
-        else:
-            yield place, "expected an object with a list of paragraphs, or with a context"
-
-
-def _paragraph(place, paragraph):
-    context, qas = (paragraph.get(name) for name in ("context", "qas")) \
-        if isinstance(paragraph, dict) else (None, None)
-    if not isinstance(context, str) or not isinstance(qas, list):
-        yield place, "expected an object with a context and a list of qas"
-        return
-    for q, question in enumerate(qas, 1):
-        yield "%s, question %d" % (place, q), _cells(context, question)
+        if not isinstance(paragraphs, list):
+            # Hugging Face's form: each item is a question with its context.
+            is_flat = isinstance(article, dict) and isinstance(article.get("context"), str)
+            yield place, _cells(article["context"], article) if is_flat else (
+                "expected an object with a list of paragraphs, or with a context")
+            continue
+        for p, paragraph in enumerate(paragraphs, 1):
+            within = "%s, paragraph %d" % (place, p)
+            context, qas = (paragraph.get(name) for name in ("context", "qas")) \
+                if isinstance(paragraph, dict) else (None, None)
+            if not isinstance(context, str) or not isinstance(qas, list):
+                yield within, "expected an object with a context and a list of qas"
+                continue
+            for q, question in enumerate(qas, 1):
+                yield "%s, question %d" % (within, q), _cells(context, question)
 
 
 def _cells(context, question):
@@ -182,7 +178,7 @@ def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
 
 
 def parse_answers(cells: list) -> tuple:
-    """(tuple of `Answer`, None) or (None, error), from the cells of an answer and of its start.
+    """(tuple of `GoldAnswer`, None) or (None, error), from the cells of an answer and of its start.
 
     An answer is a text, empty if there is none, or, in JSON, a list of texts or of objects with
     `text` and `answer_start`.
@@ -204,7 +200,7 @@ def parse_answers(cells: list) -> tuple:
         if not isinstance(text, str):
             return None, "answer %s, expected a text" % json.dumps(text, ensure_ascii=False)
         if text.strip():
-            found.append(Answer(text, start))
+            found.append(GoldAnswer(text, start))
         elif isinstance(cells[0], list):
             return None, "an answer is empty"
     return tuple(found), None
@@ -222,33 +218,34 @@ def _parse_start(value):
 
 # ---- answers in their contexts
 
-class Place(NamedTuple):
+class AnswerPosition(NamedTuple):
     """Characters `start` to before `end` of the context, without the spaces around an answer; -1
-    if there is none. `fault`: the error in the file, or None."""
+    if there is none. `error`: that in the file, or None."""
     start: int
     end: int
-    fault: Optional[str] = None
+    error: Optional[str] = None
 
     @property
     def is_known(self) -> bool:
         return self.start >= 0
 
 
-def place_of(row: Row) -> Place:
+def position_of(row: Row) -> AnswerPosition:
     """The place in its context of the answer of a row that is learned, the first one that has
     one."""
     if not row.label:
-        return Place(-1, -1)
-    first = _place_in(row.pairs[0][0], row.label[0])
+        return AnswerPosition(-1, -1)
+    first = _position_in(row.pairs[0][0], row.label[0])
     if not first.is_known:
         for answer in row.label[1:]:
-            other = _place_in(row.pairs[0][0], answer)
+            other = _position_in(row.pairs[0][0], answer)
             if other.is_known:
-                return other._replace(fault="%s, another one is learned" % first.fault)
+                return other._replace(error="%s, another one is learned" % first.error)
     return first
 
 
-def _place_in(context, answer):
+def _position_in(context, answer):
+    # Where the file says that it is, or else where it is found, the closest one.
     text, given = answer
     if given is not None and given >= 0 and context.startswith(text, given):
         start, end, error = given, given + len(text), None
@@ -257,9 +254,9 @@ def _place_in(context, answer):
         if given is not None and start != given:
             error = error or "answer_start %d, found at %d" % (given, start)
     if start < 0:
-        return Place(-1, -1, error)
+        return AnswerPosition(-1, -1, error)
     text = context[start:end]
-    return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), error)
+    return AnswerPosition(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), error)
 
 
 def as_in_context(row: Row) -> list[str]:
@@ -274,6 +271,7 @@ def as_in_context(row: Row) -> list[str]:
 
 def _search(context, text, near):
     """((start, end) of a text, the one closest to `near`, None), or ((-1, -1), error)."""
+    # As it is written, or in another Unicode form.
     spans = _occurrences(context, text) or _equivalent(context, text)
     if not spans:
         return (-1, -1), "the answer is not in the context"
@@ -299,8 +297,8 @@ def _equivalent(context, text):
 
 @functools.lru_cache(maxsize=8)
 def _decomposed(context):
-    """(the context in NFD, dict of indices in it to those in the context): of those at which a
-    character begins, with the marks that belong to it."""
+    """(the context in NFD, dict of indices in it to those in the context)."""
+    # Only of indices at which a character begins, with the marks that belong to it.
     starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
     parts, characters, size = [], {}, 0
     for start, end in zip([0, *starts], [*starts, len(context)]):
@@ -310,13 +308,13 @@ def _decomposed(context):
     return "".join(parts), {**characters, size: len(context)}
 
 
-def note_places(path: str, rows: Iterable[Row]) -> None:
+def note_positions(path: str, rows: Iterable[Row]) -> None:
     """Warns of questions that are empty, or whose first answer is not at its `answer_start`."""
-    found = Found()
+    found = RowErrors()
     for row in rows:
-        place = place_of(row)
-        if place.fault:
-            found.add("question '%s'" % row.id, place.fault + (
+        place = position_of(row)
+        if place.error:
+            found.add("question '%s'" % row.id, place.error + (
                 "" if place.is_known else ", so it is not trained on"))
         if row.pairs and not row.pairs[0][1].strip():
             found.add("question '%s'" % row.id, "the question is empty")

@@ -11,8 +11,8 @@ from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import decoding, readers, schemes
-from xlnet.tasks.files.faults import Found
-from xlnet.tasks.files.tagged_words import ADDED, NOT_TEXT, Lines, Sentence
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.tagged_words import ADDED, NOT_TEXT, ColumnLines, TaggedSentence
 from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _COMMAS = "; between columns with commas give --delimiter=, with --word_column a
     "and an empty line between sentences instead of a column of their numbers"
 
 
-class Columns:
+class ColumnReader:
     """Reads the lines of one file; arguments as in `tagged_files.read`."""
 
     def __init__(self, path: str, lines: decoding.Lines, word_column: str,
@@ -71,6 +71,7 @@ class Columns:
                           if self._is_row(number, line)), None)
         if first_row is None:
             raise UserError("%s: no words" % path)
+        # Which columns have the words and the tags.
         self._model = first_row if self._header is None else self._header
         line = next(itertools.islice(lines, self._model, None))
         self._columns = self._cells(line)
@@ -78,6 +79,7 @@ class Columns:
         self._word = self._position(word_column)
         self._tag = self._width - 1 if tag_column is None else self._position(
             tag_column, required=need_tags)
+        # CoNLL-U and GermEval count the words in their first column.
         self._counts = self._counts_words()
         if self._counts and self._word == 0:
             if self._width == 1 or need_tags and self._tag == 1:
@@ -127,9 +129,9 @@ class Columns:
                     before, count = int(cell), count + 1
         return count > 1
 
-    def read(self, skips: bool) -> Iterator[Sentence]:
+    def read(self, skips: bool) -> Iterator[TaggedSentence]:
         """Yields the sentences, in order."""
-        errors, has_words, last = Found(), False, None
+        errors, has_words, last = RowErrors(), False, None
         known = 0                   # errors of the sentences before
         before: list[str] = []      # lines without a word, as they are written again
         lines: list[str] = []       # all lines of a sentence, as in the file
@@ -138,12 +140,13 @@ class Columns:
         for i, line in enumerate(itertools.chain(self._lines, [""])):     # the end is a border
             is_blank = not line.strip(" \t")
             place = "%s:%d" % (self._path, i + 1)
+            # A border: the sentence before it is complete, or was skipped.
             if is_blank or i == self._header or line.startswith(DOCUMENT):
                 sentence = None
                 if len(errors) == known and rows:
                     sentence, has_words = self._sentence(before, rows), True
                 elif len(errors) > known and skips and not self._need_tags:
-                    sentence = Sentence((), None, None, (place,), Lines(
+                    sentence = TaggedSentence((), None, None, (place,), ColumnLines(
                         tuple(before), tuple(lines), (), self._separator))
                     ranges.clear()
                 if sentence:
@@ -155,6 +158,7 @@ class Columns:
                     ADDED if i == self._header else schemes.OUTSIDE))
                 known, lines, rows, ranges = len(errors), [], [], []
                 continue
+            # A comment before a sentence, a range of CoNLL-U, a word, or an error.
             cells = self._cells(line)
             is_complete = len(cells) == self._width and bool(cells[self._word])
             if not lines and line.startswith("#") and (
@@ -183,10 +187,10 @@ class Columns:
     def _sentence(self, before, rows):
         """The sentence of rows without errors."""
         places, lines, cells = zip(*rows)
-        return Sentence(
+        return TaggedSentence(
             words=tuple(row[self._word] for row in cells), after_space=None,
             tags=None if self._tag is None else tuple(row[self._tag] for row in cells),
-            places=places, source=Lines(
+            places=places, source=ColumnLines(
                 tuple(before), lines, (), self._separator, str(self._word + 1),
                 "" if self._tag is None else str(self._tag + 1)))
 
@@ -214,7 +218,8 @@ def _is_quoted(lines, delimiter):
     return is_needed or all_are
 
 
-def conll_lines(sources: Iterable[Lines], tags: Iterable[Optional[Sequence[str]]]) -> Iterator[str]:
+def conll_lines(sources: Iterable[ColumnLines],
+                tags: Iterable[Optional[Sequence[str]]]) -> Iterator[str]:
     """Yields the lines of a file with one column more: the tags of each sentence, "_" on each line
     where they are None, those of a skipped one."""
     for source, column in zip(sources, tags):

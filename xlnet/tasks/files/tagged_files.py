@@ -23,15 +23,15 @@ from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, schemes, tagged_columns, tagged_json
-from xlnet.tasks.files.faults import Found
-from xlnet.tasks.files.tagged_words import Sentence, of_text
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.tagged_words import TaggedSentence, of_text
 
 _log = logging.getLogger(__name__)
 
 
 def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
          need_tags: bool, *, encoding: Optional[str] = None,
-         delimiter: Optional[str] = None, skips: bool = False) -> Iterator[Sentence]:
+         delimiter: Optional[str] = None, skips: bool = False) -> Iterator[TaggedSentence]:
     """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
     Args:
@@ -63,19 +63,19 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
                 pair for pair in enumerate(lines, 1) if keeps or pair[1].strip())), of_text, skips,
                 keeps)
         elif its_form == "jsonl":
-            objects = tagged_json.Objects(word_column, tag_column, need_tags)
+            objects = tagged_json.ObjectReader(word_column, tag_column, need_tags)
             yield from _sentences(each, readers.json_values(each, lines, keeps), objects.sentence,
                                   skips, keeps)
             objects.notes.note(each, "entities or examples are not used as they are")
         else:
-            yield from tagged_columns.Columns(each, lines, word_column, tag_column, need_tags,
-                                              delimiter).read(skips)
+            yield from tagged_columns.ColumnReader(each, lines, word_column, tag_column, need_tags,
+                                                   delimiter).read(skips)
 
 
 def _sentences(path, values, sentence, skips, keeps):
     """Yields `sentence(value, place)` of (place, value) pairs, unless it is None; its ValueErrors
     are the errors of the file. keeps: whether something represents a skipped one."""
-    errors, has_words = Found(), False
+    errors, has_words = RowErrors(), False
     for place, value in values:
         try:
             made = sentence(value, place)
@@ -100,17 +100,15 @@ _LONGEST_WORD, _LONGEST_CHINESE_WORD = 15, 3
 
 
 def _form_of(path, lines, need_tags, delimiter):
-    """The form of a file by its complete content, and a line that says what was assumed.
-
-    A file that must have tags is not raw text, and neither is one with tabs or tags. Sentences have
-    different numbers of words, end with a full stop, or are longer than words; words are on lines
-    of their own, and so are the signs between them.
-    """
+    """The form of a file by its complete content, and a line that says what was assumed."""
     if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
         return "jsonl"
+    # A file that must have tags is not raw text, and neither is one with tabs or tags.
     if need_tags or delimiter or lines.start().startswith(tagged_columns.CONLL_2012) \
             or tagged_columns.separator(lines) == "\t":
         return "conll"
+    # Sentences have different numbers of words, end with a full stop, or are longer than words;
+    # words are on lines of their own, and so are the signs between them.
     widths: collections.Counter[int] = collections.Counter()
     rows = tagged = ends = signs = size = chinese = 0
     is_after_blank = has_blank = False
@@ -125,7 +123,7 @@ def _form_of(path, lines, need_tags, delimiter):
         cells = text.split()
         rows += 1
         widths[len(cells)] += 1
-        tagged += cells[-1] != cells[0] and schemes.tag_fault(cells[-1]) is None
+        tagged += cells[-1] != cells[0] and schemes.tag_error(cells[-1]) is None
         is_sign = all(unicodedata.category(char)[0] in "PS" for char in text)
         signs += is_sign
         ends += not is_sign and len(cells[-1]) > 1 and (

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet.tasks.files import schemes
-from xlnet.tasks.files.faults import Found
+from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.files.tagged_words import (
     ADDED,
     TEXT_KEY,
     JsonLine,
-    Sentence,
+    TaggedSentence,
     checked_words,
     find_words,
     of_text,
@@ -31,7 +31,7 @@ _PARTS = (("start", "start_offset"), ("end", "end_offset"),
           ("label", "type", "labels"))       # of an entity; Label Studio: a list of one label
 
 
-class Objects:
+class ObjectReader:
     """Makes sentences of objects; arguments as in `tagged_files.read`.
 
     notes: examples and entities that are not used as they are.
@@ -41,9 +41,9 @@ class Objects:
         self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
         self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
         self._need_tags = need_tags
-        self.notes = Found()
+        self.notes = RowErrors()
 
-    def sentence(self, value: Any, place: str) -> Optional[Sentence]:
+    def sentence(self, value: Any, place: str) -> Optional[TaggedSentence]:
         """None for an example that an annotator rejected; raises ValueError for an error."""
         if isinstance(value, ValueError):
             raise value
@@ -68,7 +68,8 @@ class Objects:
             tag_key = self._tag_key(value, _TAGS)
             words = checked_words(value[key], "'%s' has" % key)
             tags = None if tag_key is None else self._checked_tags(words, value[tag_key], tag_key)
-            return Sentence(words, None, tags, (place,) * len(words), JsonLine(line, "", (), ()))
+            return TaggedSentence(words, None, tags, (place,) * len(words),
+                                  JsonLine(line, "", (), ()))
         text = value[key]
         if not isinstance(text, str) or not text.strip():
             raise ValueError("'%s' is %s, expected a text" % (
@@ -145,14 +146,14 @@ def _checked_entities(text, entities, key):
     return tuple(found)
 
 
-def skipped(value: Any, place: str) -> Sentence:
+def skipped(value: Any, place: str) -> TaggedSentence:
     """What represents an object with an error: its keys, if it has some, and no words."""
     line = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
-    return Sentence((), None, None, (place,), JsonLine(
+    return TaggedSentence((), None, None, (place,), JsonLine(
         line if is_text(line) else "{}", "", (), ()))
 
 
-def json_lines(sources: Iterable[JsonLine], spans: Iterable[Optional[Sequence[schemes.Span]]],
+def json_lines(sources: Iterable[JsonLine], spans: Iterable[Optional[Sequence[schemes.TagSpan]]],
                tags: Iterable[Optional[Sequence[str]]]) -> Iterator[str]:
     """Yields JSON lines with one key more: the entities of each text, [start, end, label], or the
     tags of its tokens; null where they are None, those of a skipped sentence."""

@@ -19,7 +19,7 @@ ADDED = "predicted"                 # the column, or key, of predictions
 TEXT_KEY = "text"                   # of the object in JSON that raw text becomes
 
 
-class Lines(NamedTuple):
+class ColumnLines(NamedTuple):
     """A sentence's lines in a file with columns."""
     before: tuple[str, ...]         # lines without a word, as they are written again
     rows: tuple[str, ...]           # lines of its words, to which a column is added
@@ -37,13 +37,13 @@ class JsonLine(NamedTuple):
     ends: tuple[int, ...]
 
 
-class Sentence(NamedTuple):
+class TaggedSentence(NamedTuple):
     """A sentence of W words; W is 0 for one that was skipped and has no prediction."""
     words: tuple[str, ...]
     after_space: Optional[tuple[bool, ...]]     # or at the beginning; None: not known
     tags: Optional[tuple[str, ...]]             # as in the file; None: it has none
     places: tuple[str, ...]                     # of the words in the file, for errors
-    source: Union[Lines, JsonLine]
+    source: Union[ColumnLines, JsonLine]
     # (start, end, label) in characters, as in the file; None: it has tags, or nothing.
     entities: Optional[tuple[tuple[int, int, str], ...]] = None
 
@@ -103,37 +103,31 @@ def kind_of(char: str) -> str:
 
 # ---- sentences of a text, or of words
 
-def of_text(text: str, place: str = "", line: str = "", key: str = TEXT_KEY) -> Sentence:
-    """The sentence of a text, with the same words as in JSON.
-
-    Args:
-      place: of the text, for errors.
-      line: its object in JSON; "": one that has only the text.
-      key: that of the text.
-
-    Raises:
-      ValueError: a text without words.
-    """
+def of_text(text: str, place: str = "", line: str = "", key: str = TEXT_KEY) -> TaggedSentence:
+    """The sentence of a text, with the same words as in JSON. line: its object in JSON; "": one
+    that has only the text. key: that of the text. Raises ValueError for a text without words."""
     words = list(find_words(text))
     if not words:
         raise ValueError("'%s' has no word" % key)
     if not is_text(text):
         raise ValueError(NOT_TEXT)
-    return Sentence(
+    return TaggedSentence(
         words=tuple(text[start:end] for start, end in words),
         after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),
         tags=None, places=(place,) * len(words),
         source=JsonLine(line or shown({key: text}), text, *zip(*words)))
 
 
-def of_words(words: Sequence[str]) -> Sentence:
+def of_words(words: Sequence[str]) -> TaggedSentence:
     """The sentence of given words, as in a CoNLL-style file. Raises ValueError unless each is a
     word."""
     checked = checked_words(words, "there are")
-    return Sentence(checked, None, None, ("",) * len(checked), Lines((), checked, (), "\t"))
+    return TaggedSentence(checked, None, None, ("",) * len(checked),
+                          ColumnLines((), checked, (), "\t"))
 
 
-def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int, int, str]]:
+def located(sentence: TaggedSentence,
+            spans: Iterable[schemes.TagSpan]) -> list[tuple[int, int, str]]:
     """Entities in the characters of the sentence's text or, if it has none, in its words."""
     source = sentence.source
     if isinstance(source, JsonLine) and source.text:
@@ -142,7 +136,7 @@ def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int
     return list(spans)
 
 
-def entities(sentence: Sentence, located: Iterable[schemes.Span],
+def entities(sentence: TaggedSentence, located: Iterable[schemes.TagSpan],
              scores: Optional[Sequence[float]] = None) -> tuple[Entity, ...]:
     """Entities in characters or words, as `located` returns them, with their texts."""
     source, words = sentence.source, sentence.words
@@ -152,14 +146,10 @@ def entities(sentence: Sentence, located: Iterable[schemes.Span],
         for (start, end, label), score in zip(located, scores or itertools.repeat(None)))
 
 
-def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str,
+def tagged(sentence: TaggedSentence, spans: Sequence[schemes.TagSpan], scheme: str,
            probabilities: Sequence[float]) -> Tagged:
-    """A sentence with predicted entities and their tags in a scheme.
-
-    Args:
-      spans: of the entities, in words.
-      probabilities: float [W], of the words' tags; an entity has their mean.
-    """
+    """A sentence with predicted entities and their tags in a scheme; probabilities: float [W], of
+    the words' tags; an entity has their mean."""
     return Tagged(
         sentence.words, tuple(schemes.tags_of(spans, len(sentence.words), scheme)),
         entities(sentence, located(sentence, spans), [

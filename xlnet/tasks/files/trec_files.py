@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks.files import faults, readers
+from xlnet.tasks.files import readers, row_errors
+from xlnet.tasks.task import Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
@@ -17,7 +20,7 @@ UNJUDGED = object()
 
 def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
-    return _join_texts(task, path, _split(path, lines, _JUDGEMENT), lambda cells: cells[3], {})
+    return _join_texts(task, path, _split(path, lines, _JUDGEMENT), lambda cells: cells[3])
 
 
 def _read_run(task, path, lines):
@@ -25,37 +28,46 @@ def _read_run(task, path, lines):
 
     Their relevance is in a file of judgements with the same name and .qrels: 0 for a document that
     it does not have, `UNJUDGED` for a query that it does not have. Without the file there is none.
-    As metrics count them, the relevance of relevant documents that are not in the run is
-    `Row.source` of their query's first row.
     """
     rows = _split(path, lines, _RANKED)
-    qrels = qrels_of(path)
-    if path == "-" or not os.path.exists(qrels):
-        return _join_texts(task, path, rows, lambda cells: None, {})
-    judged = _judgements(task, qrels)
+    qrels = judgements_of(path, "run")
+    if not qrels:
+        return _join_texts(task, path, rows, lambda cells: None)
+    judged = _judgements(task, qrels[0])
     queries = {query for query, _ in judged}
-    retrieved = {(cells[0], cells[2]) for _, cells in rows if isinstance(cells, list)}
-    missing: dict[str, list[float]] = {}
-    for (query, document), degree in judged.items():
-        if degree > 0 and (query, document) not in retrieved:
-            missing.setdefault(query, []).append(degree)
 
     def relevance(cells):
         if cells[0] not in queries:
             return UNJUDGED
         return "%d" % judged.get((cells[0], cells[2]), 0)
-    return _join_texts(task, path, rows, relevance, missing)
+    return _join_texts(task, path, rows, relevance)
 
 
-def qrels_of(path: str) -> str:
-    """The file of judgements that belongs to a run."""
-    return readers.stem(path) + ".qrels"
+def judgements_of(path: str, form: Optional[str] = None) -> list[str]:
+    """The files of judgements that belong to a run, or to several; [] for other files."""
+    found = [readers.stem(each) + ".qrels" for each in readers.each_path(path)
+             if each != "-" and (form or readers.extension(each)) == "run"]
+    return list(filter(os.path.exists, found))
+
+
+def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, list[float]]:
+    """The relevance of the relevant documents that are not among rows, by query."""
+    judged: dict[tuple[str, str], float] = {}
+    for path in qrels:
+        judged.update(_judgements(task, path))
+    for row in rows:
+        judged.pop((row.query, row.id), None)
+    found: dict[str, list[float]] = {}
+    for (query, _), relevance in judged.items():
+        if relevance > 0:
+            found.setdefault(query, []).append(relevance)
+    return found
 
 
 def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
-    return [each for each in (*_paths_of_texts(path), qrels_of(path))
-            if each != path and os.path.exists(each)]
+    return [each for each in (*_paths_of_texts(path), *judgements_of(path))
+            if os.path.exists(each)]
 
 
 def _paths_of_texts(path):
@@ -70,7 +82,7 @@ def _paths_of_texts(path):
 def _judgements(task, path):
     """Dict of (query, document) to relevance; refuses a file with errors."""
     found: dict[tuple[str, str], float] = {}
-    errors = faults.Found()
+    errors = row_errors.RowErrors()
     lines = readers.read_lines(path, "judgements", task.encoding)
     for number, cells in _split(path, lines, _JUDGEMENT):
         if isinstance(cells, str):
@@ -98,7 +110,7 @@ def _split(path, lines, expected):
         len(cells), count, expected)) for number, cells in rows]
 
 
-def _join_texts(task, path, rows, relevance, sources):
+def _join_texts(task, path, rows, relevance):
     """The `Table` of a ranking, of `_split` lines that name query and document.
 
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, next to the file NAME.
@@ -123,14 +135,14 @@ def _join_texts(task, path, rows, relevance, sources):
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
     return readers.Table(columns, readers.by_line(path, (
-        (number, join(cells)) for number, cells in rows)), sources)
+        (number, join(cells)) for number, cells in rows)))
 
 
 def _read_texts(task, path, wanted):
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     texts: dict[str, str] = {}
-    found = faults.Found()
+    found = row_errors.RowErrors()
     lines = readers.read_lines(path, "ranking", task.encoding, skips=True)
     for number, line in enumerate(lines, 1):
         name, tab, text = line.partition("\t")

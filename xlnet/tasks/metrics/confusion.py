@@ -19,13 +19,7 @@ _COUNTED = 30      # maximum number of labels of a plot with numbers
 
 def text(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> str:
     """The matrix with a line for each true label; of too many labels, a line for each pair that was
-    confused, the most frequent first.
-
-    Args:
-      names: of the L labels.
-      labels: int [n], the true ids.
-      predictions: int [n], the predicted ids.
-    """
+    confused, the most frequent first. labels, predictions: int [n], true and predicted ids."""
     if len(names) > SHOWN:
         return _pairs_text(names, labels, predictions)
     from sklearn.metrics import confusion_matrix

@@ -36,8 +36,8 @@ class Counts(NamedTuple):
         return 2 * self.right / both if both else math.nan
 
 
-def by_label(found: Sequence[Sequence[schemes.Span]],
-             true: Sequence[Sequence[schemes.Span]]) -> dict[str, Counts]:
+def by_label(found: Sequence[Sequence[schemes.TagSpan]],
+             true: Sequence[Sequence[schemes.TagSpan]]) -> dict[str, Counts]:
     """The `Counts` of each label in alphabetical order; found, true: spans of n sentences."""
     right, all_found, all_true = (collections.Counter(
         span[2] for spans in sentences for span in spans) for sentences in (

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.task import Row, Task
 
 SMALL = 200                     # rows up to which there is a bootstrap
 _SMALL_PROPORTION = 1000        # the same for a proportion, whose interval costs nothing
@@ -18,11 +18,7 @@ _SAMPLES = 200                  # of the bootstrap
 
 
 def wilson(right: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a proportion (https://doi.org/10.1080/01621459.1927.10502953).
-
-    Args:
-      right: how many of `count` are right.
-    """
+    """The 95 % interval of a proportion (https://doi.org/10.1080/01621459.1927.10502953)."""
     from scipy import stats
     found = stats.binomtest(right, count).proportion_ci(method="wilson")
     return float(found.low), float(found.high)
@@ -30,17 +26,14 @@ def wilson(right: int, count: int) -> tuple[float, float]:
 
 def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
              value: float) -> Optional[tuple[float, float]]:
-    """The 95 % interval of the task's main metric; None for many rows, for a user's own metric,
-    if it is undefined, or if all samples have one value, as of one query or of a perfect score.
+    """The 95 % interval of the task's main metric, which has `value`; None for many rows, for a
+    user's own metric, if it is undefined, or if all samples have one value, as of one query or of a
+    perfect score.
 
     Accuracy has Wilson's. Others have the percentiles of a bootstrap over rows, or over queries
     where a task has some, as the rows of a query are not independent.
-
-    Args:
-      values: of the rows, as in `contract.Predictions`.
-      threshold: as in `Scorer.decide`.
-      value: of the metric.
     """
+    # Without an interval, or with one that costs nothing.
     name = task.metrics[0]
     if not math.isfinite(value) or name in task.own_metrics:
         return None
@@ -48,7 +41,10 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
         return wilson(round(value * len(rows)), len(rows))
     if not 1 < len(rows) <= SMALL:
         return None
+    # Samples are scored by the scale of the complete split.
+    task = task.type.fixed(task, rows) if task.type.fixed else task
     scorer = dataclasses.replace(task, metrics=(name,)).scorer
+    # What is sampled: rows, or queries with all of their rows.
     units: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
         units.setdefault(index if row.query is None else row.query, []).append(index)

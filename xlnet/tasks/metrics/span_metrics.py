@@ -130,13 +130,8 @@ def score(rule_name: str, predictions: Sequence[str], answers: Sequence[Sequence
 
 
 def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Scores:
-    """The scores if no answer is predicted where the null score is above `threshold`.
-
-    Args:
-      scores: without a threshold.
-      null_scores: float [n], the higher the less likely an answer.
-      threshold: of null scores.
-    """
+    """The scores if no answer is predicted where the null score, float [n], is above
+    `threshold`."""
     says_none = np.asarray(null_scores) > threshold
     return scores._replace(**{
         name: np.where(says_none, (~scores.has_answer).astype(float), getattr(scores, name))
@@ -165,14 +160,8 @@ class Best(NamedTuple):
 
 def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: Scores,
                    null_scores: Numbers) -> Best:
-    """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`.
-
-    Args:
-      values: float [n].
-      has_prediction: bool [n], whether the predicted text is not empty.
-      scores: without a threshold.
-      null_scores: as for `with_threshold`.
-    """
+    """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`, float
+    [n]. has_prediction: bool [n], whether the predicted text is not empty."""
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
     nothing = float((~scores.has_answer).sum())         # right if no answer is predicted at all

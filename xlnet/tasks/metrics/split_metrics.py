@@ -20,7 +20,7 @@ import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.task import Task
 
 # A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
 # ids [n], 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
@@ -194,11 +194,7 @@ def digest_of(name: str) -> str:
 @functools.cache
 def own(name: str) -> Metric:
     """The metric of a user's function of (labels, decisions), as in scikit-learn, or of (labels,
-    decisions, values) if it has three parameters without default.
-
-    Raises:
-      UserError: there is no such file, module or function.
-    """
+    decisions, values) if it has three parameters without default."""
     place, function_name = _parts(name)
     if place.endswith(".py") and not os.path.exists(place):
         raise UserError("metric: no such file %s; if it was moved, give --metric=%s with its new "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.task import Row, Task
 
 _MOST = 3
 _LOOKED_AT = 500            # rows

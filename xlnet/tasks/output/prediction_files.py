@@ -12,11 +12,12 @@ import itertools
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +62,11 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             _log.warning("note: %s is not written: the %s server expects all %d rows, and %d were "
                          "skipped", path, server, len(rows), skipped)
             return
-        files.write_lines(path, _submission(task, rows, values, threshold))
+        texts = task.scorer.texts(values, threshold)
+        files.write_lines(path, json_lines(
+            {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
+            for row, text in zip(rows, texts)) if server == "CLUE" else tsv(
+                [("index", (row.id for row in rows)), ("prediction", texts)], rows))
         _log.info("for the %s server: %s", server, path)
 
 
@@ -73,11 +78,11 @@ def has_query_names(task: Task) -> bool:
 def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
                  threshold: float) -> int:
     """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
-    number. Arguments as of `write`; no row was skipped."""
+    number; no row was skipped."""
     wrong = [(number, case) for number, case in enumerate(
         task.scorer.compare(rows, values, threshold)) if case.error]
     wrong.sort(key=lambda one: -one[1].error)
-    # Functions of a row's number, the row and its `Case`, by column.
+    # Functions of a row's number, the row and its `Comparison`, by column.
     columns: dict[str, Callable[[int, Row, Any], str]] = {
         "row": lambda number, row, case: str(number + 1),
         "id": lambda number, row, case: row.id}
@@ -99,27 +104,13 @@ def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
     return len(wrong)
 
 
-def _submission(task, rows, values, threshold):
-    """The lines for the task's server: the columns `index` and `prediction` for GLUE, JSON for
-    CLUE."""
-    texts = task.scorer.texts(values, threshold)
-    if task.submission_form == "json":
-        return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
-                          for row, text in zip(rows, texts))
-    return tsv([("index", (row.id for row in rows)), ("prediction", texts)], rows)
-
-
 def _say_predicted(task, split, step, rows, path):
     _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows), path)
 
 
 def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the lines of a table, the columns' names first.
-
-    Args:
-      columns: (name, texts) of each; texts of the rows that were not skipped.
-      rows: all rows; a skipped one only has its name and query in the table.
-    """
+    """Yields the lines of a table, the columns' names first, of (name, texts) of each column. A
+    skipped row has no texts, and only its name and query in the table."""
     yield _line(name for name, _ in columns)
     answered = zip(*(texts for _, texts in columns))
     for row in rows:
@@ -142,9 +133,6 @@ def json_lines(values: Iterable[dict]) -> Iterator[str]:
 
 
 def _line(cells):
-    return "\t".join(map(_cell, cells)) + "\n"
-
-
-def _cell(text):
-    """Text without the characters that end a cell or a line."""
-    return " ".join(text.split()) if "\t" in text or "\n" in text or "\r" in text else text
+    # Without the characters that end a cell or a line.
+    return "\t".join(" ".join(text.split()) if re.search("[\t\n\r]", text) else text
+                     for text in cells) + "\n"

@@ -80,11 +80,8 @@ class Tagged(NamedTuple):
 
 
 def served(result: Any, names: Any) -> dict[str, Any]:
-    """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model.
-
-    Args:
-      names: of all labels.
-    """
+    """A result of `Scorer.results` by the names of `Export.outputs`, as of an exported model;
+    names: of all labels."""
     if isinstance(result, Label):
         return {"label": result.label, "probabilities": list(result.probabilities.values())}
     if isinstance(result, Choice):

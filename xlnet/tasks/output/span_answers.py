@@ -16,11 +16,11 @@ from scipy import special
 
 from xlnet.tasks.output import results
 from xlnet.tasks.output.results import Answer
-from xlnet.tasks.types.task import Row
+from xlnet.tasks.task import Row
 from xlnet.tokenization.tokenizer import HAN_OR_KANA
 
 
-class Span(NamedTuple):
+class ScoredSpan(NamedTuple):
     """Characters `start` to before `end` of the context, and log probabilities."""
     start: int
     end: int
@@ -32,20 +32,16 @@ class Span(NamedTuple):
         return self.start_log_prob + self.end_log_prob
 
 
-class Found(NamedTuple):
+class BestSpans(NamedTuple):
     """The predictions for a question."""
-    spans: list[Span]           # best first
+    spans: list[ScoredSpan]           # best first
     null_score: float           # lowest logit of "no answer" over its windows
 
 
-def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[Found]:
-    """The spans of n questions from the network's outputs for their m windows.
-
-    Args:
-      outputs: `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed`
-        [m,S,E], `null_score` [m].
-      windows: int [n], how many each question has, in order.
-    """
+def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]:
+    """The spans of n questions from the network's outputs for their m windows, a dict of
+    `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed` [m,S,E],
+    `null_score` [m]. windows: int [n], how many each question has, in order."""
     shape = outputs["is_allowed"].shape
     starts, start_scores = (np.broadcast_to(outputs[name][:, :, None], shape)
                             for name in ("char_start", "start_log_prob"))
@@ -53,19 +49,19 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[Found]:
     for count in windows.tolist():
         part = slice(first, first + count)
         chosen = outputs["is_allowed"][part]
-        spans = [Span(int(start), int(end), float(start_score), float(end_score))
+        spans = [ScoredSpan(int(start), int(end), float(start_score), float(end_score))
                  for start, end, start_score, end_score in zip(
                      starts[part][chosen], outputs["char_end"][part][chosen],
                      start_scores[part][chosen], outputs["end_log_prob"][part][chosen])]
-        found.append(Found(sorted(spans, key=lambda span: -span.score),
-                           float(outputs["null_score"][part].min())))
+        found.append(BestSpans(sorted(spans, key=lambda span: -span.score),
+                               float(outputs["null_score"][part].min())))
         first += count
     return found
 
 
-def distinct(context: str, spans: Sequence[Span], most: int) -> list[tuple[str, Span]]:
+def distinct(context: str, spans: Sequence[ScoredSpan], most: int) -> list[tuple[str, ScoredSpan]]:
     """The best (text, span) pairs, `most` of them, each text once and none empty."""
-    texts: dict[str, Span] = {}
+    texts: dict[str, ScoredSpan] = {}
     for span in spans:
         text = context[span.start:span.end].strip()
         if text and text not in texts:
@@ -75,19 +71,19 @@ def distinct(context: str, spans: Sequence[Span], most: int) -> list[tuple[str, 
     return list(texts.items())
 
 
-def texts(rows: Sequence[Row], values: Sequence[Found]) -> list[str]:
+def texts(rows: Sequence[Row], values: Sequence[BestSpans]) -> list[str]:
     """The best span of each question as text, whether there is an answer or not; "" if no span is
     allowed."""
     best = [distinct(row.pairs[0][0], found.spans, 1) for row, found in zip(rows, values)]
     return [pairs[0][0] if pairs else "" for pairs in best]
 
 
-def null_probabilities(values: Sequence[Found]) -> np.ndarray:
+def null_probabilities(values: Sequence[BestSpans]) -> np.ndarray:
     """The probability that a question has no answer, float64 [n]."""
     return special.expit(np.array([found.null_score for found in values], np.float64))
 
 
-def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
+def official(rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int,
              threshold: float) -> tuple[dict, dict, dict]:
     """Dicts by question: the answer, "" for none; the n best answers with probabilities whose sum
     is 1, whether there is an answer or not; the probability of no answer."""
@@ -101,7 +97,7 @@ def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
     return answers, n_best, null
 
 
-def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
+def answers(rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int,
             threshold: float) -> list[Answer]:
     """As `official`, an object for each question."""
     made = []
@@ -137,7 +133,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _UNIT = regex.compile("[%s]|\\w+" % HAN_OR_KANA)
 
 
-def closest_sentence(context: str, question: str) -> Found:
+def closest_sentence(context: str, question: str) -> BestSpans:
     """The first of the sentences with the most words of the question."""
     wanted = set(_UNIT.findall(question.lower()))
     ends = [match.start() for match in _SENTENCE_END.finditer(context)] + [len(context)]
@@ -147,4 +143,4 @@ def closest_sentence(context: str, question: str) -> Found:
         if shared > best[0]:
             best = (shared, start, end)
         start = end
-    return Found([Span(best[1], best[2], 0.0, 0.0)], _SURELY_ANSWERED)
+    return BestSpans([ScoredSpan(best[1], best[2], 0.0, 0.0)], _SURELY_ANSWERED)

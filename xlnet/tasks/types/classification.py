@@ -18,9 +18,9 @@ from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ class ClassificationReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
         where = "%s: column '%s'" % (path, self.task.label[0])
+        # Labels that nearly all differ, or are all the same, are another column; lists are for
+        # another task type.
         rows = self.read(path, True)
         names = one_spelling({row.label for row in rows}, where)
         if len(rows) >= _FEW_ROWS and 2 * len(names) > len(rows):
@@ -133,30 +135,32 @@ class ClassificationScorer(contract.Scorer):
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)
+        # At 0.5 the more probable one, also where both have exactly that.
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def baseline(self, truth: np.ndarray) -> dict:
+    def baseline(self, gold_labels: np.ndarray) -> dict:
         """The most frequent label."""
-        is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
-        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), truth)
+        most_frequent = np.bincount(gold_labels).argmax()
+        is_most_frequent = np.arange(len(self.task.class_names)) == most_frequent
+        return contract.constant_baseline(self, is_most_frequent.astype(np.float64), gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
-        if not differ(truth) or differ(decisions):
+        if not differ(gold_labels) or differ(decisions):
             return None
         return "every row is '%s'" % self.task.class_names[int(decisions[0])]
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
         decisions, names = self.decide(values, threshold), self.task.class_names
         if plot_path:
-            confusion.draw(plot_path, names, truth, decisions)
-        return "\n\n".join([split_metrics.class_table(self.task, decisions, truth),
-                            confusion.text(names, truth, decisions)])
+            confusion.draw(plot_path, names, gold_labels, decisions)
+        return "\n\n".join([split_metrics.class_table(self.task, decisions, gold_labels),
+                            confusion.text(names, gold_labels, decisions)])
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
@@ -176,13 +180,9 @@ CLASSIFICATION = contract.TaskType("classification", ClassificationReader, Class
 # ---- for all types with labels
 
 def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
-    """The result of `Head.class_weights`.
-
-    Args:
-      text: "balanced" (rows / (L * rows of the label), so that labels have the same total weight),
-        or "label:weight,...", 1 for other labels.
-      counts: the frequency of each label; None: not known.
-    """
+    """The result of `Head.class_weights`: "balanced" (rows / (L * rows of the label), so that
+    labels have the same total weight), or "label:weight,...", 1 for other labels. counts: the
+    frequency of each label; None: not known."""
     names = task.class_names
     if text == "balanced":
         if counts is None:
@@ -195,18 +195,8 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
 
 def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highest: float,
                expected: str) -> list:
-    """The number of each label in "label:number,...", floats [L].
-
-    Args:
-      flag: of `text`.
-      names: of the labels.
-      default: of labels that the text does not have.
-      highest: the largest number; the smallest one is 0.
-      expected: form of the flag, for errors.
-
-    Raises:
-      UserError: an unknown label, or a number that is none or outside of the range.
-    """
+    """The number of each label in "label:number,...", floats [L] from 0 to `highest`; `default` for
+    labels that the text does not have. flag, expected: its name and form, for errors."""
     found = dict.fromkeys(names, default)
     for part in filter(None, text.split(",")):
         name, colon, number = map(str.strip, part.rpartition(":"))
@@ -238,15 +228,9 @@ def plain(name: str) -> str:
 
 
 def one_spelling(names: set, where: str) -> set:
-    """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true).
-
-    Args:
-      names: as found.
-      where: the beginning of messages.
-
-    Raises:
-      UserError: there are true and 1, or false and 0, which may be the same label or two.
-    """
+    """The names of labels with the shortest spelling of each (1 of 1 and 1.0, True of True, true);
+    where: the beginning of messages. True and 1 in one file may be the same label or two:
+    refused."""
     by_plain: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
         by_plain.setdefault(plain(name), []).append(name)

@@ -25,10 +25,10 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
-from xlnet.tasks.files.row_store import Mapped, kept
+from xlnet.tasks.files.row_store import Mapped, store_rows
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
-from xlnet.tasks.types.task import Asked, Row, Task
+from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 _LEAST_ERROR = 1e-9
@@ -47,7 +47,7 @@ Predictions = collections.namedtuple("Predictions", "values loss")
 # A prediction next to its gold label, both as text, of one row. probability: of the prediction;
 # None: the type has none. error: 0 if it is right, else above 0, the higher the worse. gold and
 # error of a row without a label are "" and 0.
-Case = collections.namedtuple("Case", "gold predicted probability error")
+Comparison = collections.namedtuple("Comparison", "gold predicted probability error")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Reader(_Part):
         "tsv", "csv", "jsonl", "json", "ndjson", "parquet")
     plain_form: ClassVar[str] = "text"      # form of files to predict with an unknown extension
     forms: ClassVar[Mapping[str, Callable]] = {}        # added to `readers.FORMS`, or replace some
-    trees: ClassVar[Mapping[str, Callable]] = {}        # the same for directories: `readers.TREES`
+    directory_forms: ClassVar[Mapping[str, Callable]] = {}    # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False          # otherwise that is an error of the row
     pads: ClassVar[str] = "left"            # the side of the padding in a record
 
@@ -285,33 +285,33 @@ class Scorer(_Part):
         """
         return np.asarray(values)
 
-    def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
+    def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records.
 
         Raises:
           UserError: a prediction is not a finite number.
         """
-        truth = np.asarray(truth)
-        values = checked(self, values, len(truth))
+        gold_labels = np.asarray(gold_labels)
+        values = checked(self, values, len(gold_labels))
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
         own = self.task.own_metrics
         return {name: float((split_metrics.own(own[name]) if name in own else self.metrics[name])(
-            self.task, decisions, truth, values)) for name in self.task.metrics}
+            self.task, decisions, gold_labels, values)) for name in self.task.metrics}
 
-    def baseline(self, truth: Any) -> dict:
+    def baseline(self, gold_labels: Any) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
         of the best constant one."""
         raise NotImplementedError
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """Describes predictions that do not depend on the text although the gold labels differ;
         None for others. threshold: as for `decide`."""
         return None
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> Optional[str]:
         """A table of the errors, such as a confusion matrix, as text; None for a type without one.
         Writes a plot of it to `plot_path` if the type has one."""
@@ -336,9 +336,9 @@ class Scorer(_Part):
         raise NotImplementedError
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[Case]:
-        """Yields the `Case` of each row. By default a prediction is wrong if its text is not that
-        of the label, and worse the less probable the label was."""
+                threshold: float = THRESHOLD) -> Iterator[Comparison]:
+        """Yields the `Comparison` of each row. By default a prediction is wrong if its text is not
+        that of the label, and worse the less probable the label was."""
         places = {name: place for place, name in enumerate(self.probabilities)}
         for row, predicted, found in zip(rows, self.texts(values, threshold), values):
             gold = "" if row.label is None else str(row.label)
@@ -346,7 +346,7 @@ class Scorer(_Part):
             error = float(row.label is not None and predicted != gold)
             if error and gold in places:
                 error = max(1 - float(found[places[gold]]), _LEAST_ERROR)
-            yield Case(gold, predicted, probability, error)
+            yield Comparison(gold, predicted, probability, error)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
@@ -356,7 +356,7 @@ class Scorer(_Part):
         Args:
           rows: n and those without texts, which were skipped and have no values.
         """
-        answered = kept(row for row in rows if row.pairs)
+        answered = store_rows(row for row in rows if row.pairs)
         values = checked(self, values, len(answered))
         # Texts are made one at a time to save memory.
         columns = [("id", (row.id for row in answered)),
@@ -434,6 +434,9 @@ class TaskType:
     own_columns: Optional[Callable[[Any], dict]] = None
     # (task, settings) -> the task with the options of the settings.
     configured: Optional[Callable[[Task, Any], Task]] = None
+    # (task, rows) -> the task with the options that its `Scorer` otherwise takes from the rows that
+    # it scores, so that a sample of `rows` is scored by the scale of all of them.
+    fixed: Optional[Callable[[Task, Sequence[Row]], Task]] = None
     export: type[Export] = Export           # not needed in the plain case
 
 
@@ -461,9 +464,10 @@ def refuse_nan(task: Task, values: np.ndarray) -> None:
                         % (task.name, bad, values.size))
 
 
-def constant_baseline(scorer: Scorer, value: Any, truth: Any) -> dict:
+def constant_baseline(scorer: Scorer, value: Any, gold_labels: Any) -> dict:
     """The metrics of the same prediction for each row."""
-    return scorer.evaluate(np.broadcast_to(value, (len(truth), *np.shape(value))), truth)
+    values = np.broadcast_to(value, (len(gold_labels), *np.shape(value)))
+    return scorer.evaluate(values, gold_labels)
 
 
 def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:

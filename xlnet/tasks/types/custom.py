@@ -12,25 +12,19 @@ from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.task import Task
 from xlnet.tasks.types import known
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
-from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
 
 
 def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
-    """Returns the `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
+    """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
 
-    Args:
-      settings: those of the run.
-      stored: the `task.json` of a model: without training it has what otherwise the train file
-        determines, such as the labels of own files; also the fraction that is held out.
-
-    Raises:
-      UserError: an unknown task, one of another program, `is_regression` with a task that has
-        labels, or a bad train file.
+    stored: the `task.json` of a model: without training it has what otherwise the train file
+    determines, such as the labels of own files; also the fraction that is held out.
     """
     stored = stored or {}
     if known.plain(settings.task_name) == CUSTOM:
@@ -43,10 +37,19 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
-    task = _as_written(task, settings)
+    # How its files are written.
+    if settings.encoding is not None:
+        encodings.check(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
+    task = dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
+                               skips_errors=settings.on_error == "skip")
+    # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
+    # The rows that a model held out stay held out.
     dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
     if dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
@@ -56,17 +59,6 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         for name in task.own_metrics.values():
             split_metrics.own(name)       # raises its errors before anything is read
     return task
-
-
-def _as_written(task, settings):
-    """The task with the settings of how files are read."""
-    if settings.encoding is not None:
-        encodings.check(settings.encoding)
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
-    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
-                               skips_faults=settings.on_error == "skip")
 
 
 def complete(task: Task, data_dir: str) -> Task:
@@ -82,13 +74,19 @@ def complete(task: Task, data_dir: str) -> Task:
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    names, scorer = _listed(name), task.scorer       # made here as it checks its options
-    for each in names:
+    scorer = task.scorer                # made here as it checks its options
+    given: dict[str, str] = {}          # name, as results have it -> as the flag has it
+    for each in _listed(name):
         scorer.check_metric(each)
-    own = {split_metrics.name_of(each): each for each in names if split_metrics.is_own(each)}
-    names = tuple(map(split_metrics.name_of, names))
-    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)),
-                               own_metrics=own)
+        its_name = split_metrics.name_of(each)
+        other = given.setdefault(its_name, each)
+        if other != each:
+            raise UserError("metric: %s and %s have one name, '%s'; rename one of them" % (
+                other, each, its_name))
+    return dataclasses.replace(
+        task, metrics=tuple(dict.fromkeys((*given, *task.metrics))),
+        own_metrics={its_name: each for its_name, each in given.items()
+                     if split_metrics.is_own(each)})
 
 
 def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
@@ -119,18 +117,7 @@ def _configured(task, settings):
 
 
 def _table_columns(settings):
-    _check_flags(settings)
-    columns = {name: _listed(getattr(settings, name + "_column")) for name in
-               ("text_a", "text_b", "label")}
-    if len(columns["label"]) > 1 and not settings.multi_label:
-        raise UserError("label_column names %d columns; several are for --multi_label=True"
-                        % len(columns["label"]))
-    return dict(columns, query=settings.query_id_column, id=settings.id_column, id_required=True,
-                choices=_listed(settings.choice_columns), cut_first=bool(settings.choice_columns))
-
-
-def _check_flags(settings):
-    """Raises UserError where flags ask for two task types at once, or for an incomplete one."""
+    # Names that are missing, and flags that ask for two task types at once.
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
@@ -144,6 +131,13 @@ def _check_flags(settings):
     if settings.query_id_column and not _listed(settings.text_b_column):
         raise UserError("query_id_column makes a ranking of documents for the queries in "
                         "text_a_column; give --text_b_column, the column of the documents")
+    columns = {name: _listed(getattr(settings, name + "_column")) for name in
+               ("text_a", "text_b", "label")}
+    if len(columns["label"]) > 1 and not settings.multi_label:
+        raise UserError("label_column names %d columns; several are for --multi_label=True"
+                        % len(columns["label"]))
+    return dict(columns, query=settings.query_id_column, id=settings.id_column, id_required=True,
+                choices=_listed(settings.choice_columns), cut_first=bool(settings.choice_columns))
 
 
 def _listed(names):
@@ -165,6 +159,7 @@ def _own_files(settings, reader):
     like, or is one file. Without training, all splits are all rows of that file, unless `dev_share`
     says that a part of it is dev.
     """
+    # One file: in training a part of it is held out.
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
         found = dict.fromkeys(_SPLIT_NAMES, os.path.abspath(data_dir))
@@ -173,6 +168,7 @@ def _own_files(settings, reader):
         if settings.dev_share:
             del found["dev"]
         return found, settings.dev_share or 0.0
+    # A directory: a file of each split, by its name.
     there = sorted(name for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
                    if not name.endswith(_OF_RECORDS))
     found = {}
@@ -187,6 +183,7 @@ def _own_files(settings, reader):
                 for form in reader.own_forms or ("txt", "jsonl"))
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
+    # Part of the train file will be dev: was one of the other files meant?
     unread = [name for name in there if name not in found.values() and readers.extension(name) in (
         *readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))]
     if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \

@@ -16,6 +16,7 @@ from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.task import Task
 from xlnet.tasks.types.classification import CLASSIFICATION
 from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.multi_label import MULTI_LABEL
@@ -24,7 +25,6 @@ from xlnet.tasks.types.ranking import RANKING
 from xlnet.tasks.types.regression import REGRESSION
 from xlnet.tasks.types.spans import SPANS
 from xlnet.tasks.types.tagging import TAGGING
-from xlnet.tasks.types.task import Task
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.
@@ -245,11 +245,7 @@ def register(part: Any) -> Any:
 @functools.cache
 def load(module: Optional[str]) -> tuple[TaskType, ...]:
     """Imports `module`, FILE.py or the name of an installed one, which registers own task types;
-    returns those that it has. None: imports nothing.
-
-    Raises:
-      UserError: it does not exist, cannot be imported, or registers neither a type nor a task.
-    """
+    returns those that it has. None: imports nothing."""
     if not module:
         return ()
     name, before = module, (dict(TASK_TYPES), dict(TASKS))
@@ -287,11 +283,7 @@ def _load_packages():
 
 def type_of(stored: dict, path: str) -> TaskType:
     """The type of a model's `task.json`. What that file names is never imported: a model may come
-    from a stranger.
-
-    Raises:
-      UserError: it is not registered.
-    """
+    from a stranger."""
     kind = str(stored.get("kind"))
     if kind not in TASK_TYPES:
         _load_packages()
@@ -313,13 +305,8 @@ def module_of(its_type: TaskType) -> Optional[str]:
 # --- Which task
 
 def find_task(name: str) -> Task:
-    """Returns the known task of that name; case, hyphens and underscores do not matter.
-
-    `mnli_matched` and `mnli_mismatched` are MNLI with this half of its dev and test files.
-
-    Raises:
-      UserError: there is no such task.
-    """
+    """The known task of that name; case, hyphens and underscores do not matter. `mnli_matched` and
+    `mnli_mismatched` are MNLI with this half of its dev and test files."""
     if not any(plain(name) == plain(each) for each in TASKS):
         _load_packages()
     by_name = {plain(task.name): task for task in TASKS.values()}

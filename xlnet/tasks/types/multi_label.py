@@ -19,6 +19,7 @@ from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Labels
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
@@ -31,7 +32,6 @@ from xlnet.tasks.types.classification import (
     sorted_names,
 )
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -54,22 +54,26 @@ class MultiLabelReader(contract.Reader):
     """The label of a row is a sorted tuple of names."""
 
     def from_train_file(self, path: str) -> Task:
-        return dataclasses.replace(self.task, labels=self._find_labels(path))
-
-    def _find_labels(self, path):
         """The names of the columns, or those in the one column, sorted."""
         task = self.task
         if len(task.label) > 1:
-            return task.label
+            return dataclasses.replace(task, labels=task.label)
         where = "%s: column '%s'" % (path, task.label[0])
         found = {row.label for row in self.read(path, True)}
-        if (length := _indicator_length(found)):
-            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where,
-                      _NUMBERED % 0, _NUMBERED % (length - 1))
-            return tuple(_NUMBERED % i for i in range(length))
+
+        # Lists of 0 and 1 with an item for each label. Names are sorted and not repeated.
+        lengths = set(map(len, found))
+        if len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
+                set(label) <= {"0", "1"} for label in found):
+            labels = tuple(_NUMBERED % i for i in range(lengths.pop()))
+            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where, labels[0],
+                      labels[-1])
+            return dataclasses.replace(task, labels=labels)
         if any(len(set(label)) < len(label) for label in found):
             raise UserError("%s has lists of 0 and 1 of different lengths; expected one for each "
                             "label, or the names of the labels" % where)
+
+        # Names. What would be read as others than are meant is refused.
         names = {name for label in found for name in label}
         bare = sorted(name for name in names if "[%s]" % name in names)
         if bare:
@@ -88,7 +92,7 @@ class MultiLabelReader(contract.Reader):
             note_joined(names, where)
             _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
                          where, self.options.separator)
-        return sorted_names(one_spelling(names, where))
+        return dataclasses.replace(task, labels=sorted_names(one_spelling(names, where)))
 
     def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names."""
@@ -105,23 +109,19 @@ class MultiLabelReader(contract.Reader):
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
             if values and task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
-                return self._of_indicators(values)
+                if len(values) != len(task.labels):
+                    return None, "column '%s' has a list of %d, expected %d" % (
+                        task.label[0], len(values), len(task.labels))
+                return tuple(sorted(name for name, value in zip(task.labels, values)
+                                    if value == "1")), None
             if not task.labels and len(values) > 1 and None not in values:
-                return tuple(values), None      # `_find_labels` interprets them
+                return tuple(values), None      # `from_train_file` interprets them
         else:
             texts = [text.strip() for line in to_text(cells[0]).splitlines()
                      for text in line.split(self.options.separator)]
         found = [known_label(task, text) for text in sorted({*texts} - {""})]
         errors = [error for _, error in found if error]
         return (None, errors[0]) if errors else (tuple(sorted({name for name, _ in found})), None)
-
-    def _of_indicators(self, values):
-        task = self.task
-        if len(values) != len(task.class_names):
-            return None, "column '%s' has a list of %d, expected %d" % (
-                task.label[0], len(values), len(task.class_names))
-        return tuple(sorted(name for name, value in zip(task.class_names, values)
-                            if value == "1")), None
 
     def _parse_indicators(self, cells):
         """Labels as columns of 0 and 1, in the order of the task's labels."""
@@ -197,21 +197,21 @@ class MultiLabelScorer(contract.Scorer):
         thresholds = np.array(_thresholds(self.task, threshold), np.float32)
         return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
-    def baseline(self, truth: Any) -> dict:
+    def baseline(self, gold_labels: Any) -> dict:
         """The frequency of each label as its probability."""
-        return contract.constant_baseline(self, np.mean(truth, axis=0), truth)
+        return contract.constant_baseline(self, np.mean(gold_labels, axis=0), gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """One set of labels for all rows."""
-        if not differ(truth) or differ(self.decide(values, threshold)):
+        if not differ(gold_labels) or differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
             ", ".join(self._names(values, threshold)[0]) or "(none)")
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
-        return split_metrics.class_table(self.task, self.decide(values, threshold), truth)
+        return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
 
     def _names(self, values, threshold):
         """The labels of each row, a list of n tuples."""
@@ -227,22 +227,23 @@ class MultiLabelScorer(contract.Scorer):
                 for names in self._names(values, threshold)]
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """Probability and error are those of one label, the one with the worst decision, or else
         the least sure one. The error is the distance of its probability from 0 or 1."""
-        truth = np.asarray(self.gold_labels(rows))
+        gold_labels = np.asarray(self.gold_labels(rows))
         certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
-                rows, certain.texts(truth, THRESHOLD), truth, self.texts(values, threshold),
-                self.decide(values, threshold), np.asarray(values)):
+                rows, certain.texts(gold_labels, THRESHOLD), gold_labels,
+                self.texts(values, threshold), self.decide(values, threshold),
+                np.asarray(values)):
             if row.label is None:
-                yield contract.Case("", predicted, None, 0.0)
+                yield contract.Comparison("", predicted, None, 0.0)
                 continue
             is_wrong = labels != decision
             of_decision = np.where(decision > 0, found, 1 - found)
             worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1)) if is_wrong.any() \
                 else np.argmin(of_decision)
-            yield contract.Case(gold, predicted, float(of_decision[worst]), float(
+            yield contract.Comparison(gold, predicted, float(of_decision[worst]), float(
                 max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
@@ -287,12 +288,3 @@ def _parse_list(text):
         item, inside = found[1].strip(), inside[found.end():].lstrip()
         items.append(ast.literal_eval(item) if item[0] in "'\"" else item)
     return items
-
-
-def _indicator_length(found):
-    """The length of lists of 0 and 1 with an item for each label; 0 where the items are names of
-    labels, which are sorted and not repeated. found: the set of labels of rows."""
-    lengths = set(map(len, found))
-    are_lists = len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
-        set(label) <= {"0", "1"} for label in found)
-    return lengths.pop() if are_lists else 0

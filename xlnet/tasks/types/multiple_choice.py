@@ -18,6 +18,7 @@ from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.classification import (
     ClassificationExport,
     ClassificationHead,
@@ -26,7 +27,6 @@ from xlnet.tasks.types.classification import (
     plain,
 )
 from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, checked
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class ChoiceOptions:
 # ---- RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions
 
 def _read_race(task, path):
-    folders = list(filter(os.path.isdir, (os.path.join(path, name) for name in ("middle", "high"))))
-    articles = [file for folder in folders or [path]
+    folders = [os.path.join(path, name) for name in ("middle", "high")]
+    articles = [file for folder in list(filter(os.path.isdir, folders)) or [path]
                 for file in readers.texts_in(folder, task)]
     return _race_table(task, ((file, readers.text_of(file, task)) for file in articles))
 
@@ -82,10 +82,11 @@ class ChoiceReader(ClassificationReader):
     """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
     the train file; where a row has fewer the others are padding and have probability 0."""
     forms: ClassVar = {"text": _read_race_text}
-    trees: ClassVar = {"race": _read_race}
+    directory_forms: ClassVar = {"race": _read_race}
 
     def from_train_file(self, path: str) -> Task:
         task, rows = self.task, self.read(path, True)
+        # Labels are names of the answers, or else the texts of the right ones.
         count = max(len(row.pairs) for row in rows)
         names = self._find_names({row.label for row in rows}, count, path)
         if names:
@@ -113,8 +114,8 @@ class ChoiceReader(ClassificationReader):
         return None
 
     def from_model(self, stored: dict) -> Task:
-        """Models from before these options fill gaps."""
-        options = {"fills_gaps": True, **stored.get("kind_options", {})}
+        # Those of a converted model may be another type's.
+        options = stored.get("kind_options", {})
         return super().from_model(stored).with_options(**{
             field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
             if field.name in options})

@@ -1,6 +1,16 @@
 """Ranking: documents sorted for queries, learned from their relevance or from pairs of documents.
 
 A row is a document of a query. Its label is the relevance: 0 is not relevant, higher is better.
+
+What is counted for which query, as by trec_eval:
+
+- A query without any judgement is left out of all means.
+- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
+  undefined.
+- The denominators of recall and MAP, and the ideal order of NDCG, have all relevant documents of
+  the judgements, also those that the run does not have or whose rows were skipped.
+- Documents of equal scores are in the order of their names, the last one first.
+
 Shape letters: n rows, Q queries, m documents of one query.
 """
 
@@ -17,16 +27,23 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, trec_files
-from xlnet.tasks.files.row_store import digest, kept
+from xlnet.tasks.files.row_store import digest, store_rows
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.contract import THRESHOLD, Case, LossOptions, TaskType, checked, refuse_nan
+from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Comparison,
+    LossOptions,
+    TaskType,
+    checked,
+    refuse_nan,
+)
 from xlnet.tasks.types.regression import (
     RegressionExport,
     RegressionHead,
     RegressionReader,
     RegressionScorer,
 )
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -54,20 +71,24 @@ class RankingReader(RegressionReader):
         return "pairs" if self.options.pairwise else "rows"
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
-        """Queries of a run without any judgement are left out where labels are needed, as
-        trec_eval does: their documents would count as not relevant."""
+        """As trec_eval does, metrics of a run count its judged queries alone, and all documents
+        that are relevant for one of these."""
         rows = super().read(path, need_labels, form)
-        if not need_labels or all(row.label is not None for row in rows):
+        qrels = trec_files.judgements_of(path, form)
+        if not need_labels or not qrels:
             return rows
-        judged = kept(row for row in rows if row.label is not None)
-        runs = ", ".join(each for each in readers.each_path(path))
-        qrels = ", ".join(map(trec_files.qrels_of, readers.each_path(path)))
+        # Without a judgement all documents of a query would count as not relevant.
+        judged = store_rows(row for row in rows if row.label is not None)
         if not judged:
-            raise UserError("%s: no query has a judgement in %s" % (runs, qrels))
+            raise UserError("%s: no query has a judgement in %s" % (path, ", ".join(qrels)))
         queries, left = (len({row.query for row in each}) for each in (rows, judged))
-        _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out", runs,
-                     queries - left, queries, qrels)
-        return judged
+        if left < queries:
+            _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out",
+                         path, queries - left, queries, ", ".join(qrels))
+        # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
+        # and NDCG: `Row.source` of its query's first row.
+        missing = trec_files.missing(self.task, qrels, judged)
+        return store_rows(row._replace(source=missing.pop(row.query, None)) for row in judged)
 
     def files_of(self, path: str) -> Sequence[str]:
         """With those next to judgements and runs."""
@@ -105,7 +126,7 @@ class RankingReader(RegressionReader):
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         if not self.options.pairwise:
             return rows
-        pairs = kept(pair_rows(rows, PAIRS_PER_QUERY, seed))
+        pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "relevance, which ranking_loss pairwise compares" % data_dir)
@@ -157,29 +178,29 @@ class RankingScorer(RegressionScorer):
         return Judged(super().gold_labels(rows), queries, [
             np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
-    def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
-        values = checked(self, values, len(truth.relevance))
+    def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
+        values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, truth, self.options.highest_grade)
-        if not (np.concatenate([truth.relevance, *truth.missing]) > 0).any():
+        result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
+        if not (np.concatenate([gold_labels.relevance, *gold_labels.missing]) > 0).any():
             result.update(dict.fromkeys(self.task.metrics, np.nan))
         if self.options.pairwise:
-            result["loss"] = pair_loss(values, truth)
+            result["loss"] = pair_loss(values, gold_labels)
         return result
 
-    def baseline(self, truth: Judged) -> dict:
+    def baseline(self, gold_labels: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
-        results = [evaluate(names, random.random(len(truth.relevance)), truth,
+        results = [evaluate(names, random.random(len(gold_labels.relevance)), gold_labels,
                             self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
-    def constant_prediction(self, values: Any, truth: Judged,
+    def constant_prediction(self, values: Any, gold_labels: Judged,
                             threshold: float = THRESHOLD) -> Optional[str]:
-        return super().constant_prediction(values, truth.relevance)
+        return super().constant_prediction(values, gold_labels.relevance)
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[Case]:
+                threshold: float = THRESHOLD) -> Iterator[Comparison]:
         """The prediction is the rank; the error, the fraction of the query's documents of another
         relevance that are on the wrong side of the document."""
         relevance = super().gold_labels(rows)
@@ -187,6 +208,7 @@ class RankingScorer(RegressionScorer):
         for query in by_query(rows):
             ranks[best_first(np.asarray(values), query)] = np.arange(1, len(query) + 1)
             counts[query] = len(query)
+            # Pairs on the wrong side of each other: the better one has the lower rank.
             mine, rank = relevance[query], ranks[query]
             is_better = mine[:, None] > mine
             is_wrong = is_better & (rank[:, None] > rank)
@@ -194,15 +216,15 @@ class RankingScorer(RegressionScorer):
                 (is_better | is_better.T).sum(axis=1), 1)
         for row, rank, count, error in zip(rows, ranks, counts, errors):
             has_label = row.label is not None
-            yield Case("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count), None,
-                       float(error) if has_label else 0.0)
+            yield Comparison("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count),
+                             None, float(error) if has_label else 0.0)
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """A table, and the ranking as trec_eval takes it."""
         return [*super().prediction_files(rows, values, threshold),
                 PredictionFile("run", "as a TREC run", run_lines(
-                    kept(row for row in rows if row.pairs), values))]
+                    store_rows(row for row in rows if row.pairs), values))]
 
 
 def _configured(task: Task, settings: Any) -> Task:
@@ -210,16 +232,20 @@ def _configured(task: Task, settings: Any) -> Task:
         pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
 
 
+def _fixed(task: Task, rows: Sequence[Row]) -> Task:
+    """With the highest label of all rows, the scale of ERR."""
+    highest = task.options.highest_grade or _highest(task.scorer.gold_labels(rows))
+    return task.with_options(highest_grade=int(highest))
+
+
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", asked_by="query_id_column", configured=_configured,
+                   verb="rank", asked_by="query_id_column", configured=_configured, fixed=_fixed,
                    export=RegressionExport)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
     """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
-
-    scores: float32 [n], written with all their digits to keep different ones different.
-    """
+    scores: float32 [n], written with all their digits to keep different ones different."""
     scores = np.asarray(scores)
     for query in by_query(rows):
         for rank, index in enumerate(best_first(scores, query), 1):
@@ -234,7 +260,7 @@ def by_query(rows: Sequence[Row]) -> list:
     rows.
 
     A query's rows are sorted by document name in reverse. Documents of equal scores stay in this
-    order, as in trec_eval, so that measures do not depend on the order of a file.
+    order, so that measures do not depend on the order of a file.
     """
     found: dict[str, list[int]] = {}
     names = []
@@ -254,13 +280,8 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
     """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
-    first document is the better one.
-
-    Args:
-      rows: n `Row`s with their relevance.
-      most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
-      seed: of the sample.
-    """
+    first document is the better one. most: maximum number of pairs per query, sampled by `seed`
+    among those of different relevance; 0: all."""
     random = np.random.default_rng(seed)
     for query in by_query(rows):
         documents = [rows[index] for index in query]
@@ -295,19 +316,15 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # averages ties and knows no documents that a run missed.
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
-    """Returns the mean of each measure over the queries, a dict of name to float.
+    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
 
-    A query without a relevant document counts as 0.
-
-    Args:
-      names: "map", "ndcg@k" and others of `_measure_of`.
-      values: scores [n].
-      judged: relevance below 0 counts as 0.
-      highest: relevance of a perfect document, for ERR; 0: the highest that there is.
+    values: scores [n]. highest: relevance of a perfect document, for ERR; 0: the highest that there
+    is.
     """
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
-    highest = highest or np.concatenate([relevance, *judged.missing]).max()
+    highest = highest or _highest(judged)
+    # Documents that were missed are not in the order, but in what the best order would have.
     ranked = [(relevance[best_first(values, query)], missing)
               for query, missing in zip(judged.queries, judged.missing)]
     result = {}
@@ -318,6 +335,11 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
         result[name] = float(np.mean(each)) if name != "gm_map" else float(
             np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
     return result
+
+
+def _highest(judged):
+    """The highest relevance that there is, at least 0."""
+    return max(np.concatenate([judged.relevance, *judged.missing]).max(), 0)
 
 
 def _measure_of(name):

@@ -11,10 +11,10 @@ import numpy as np
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Row
 
 _NARROW = 0.01       # scores with a spread below this fraction of the labels' are degenerate
 
@@ -72,14 +72,14 @@ class RegressionScorer(contract.Scorer):
     baseline_words = "mean score"
     column = "score"
 
-    def baseline(self, truth: Any) -> dict:
+    def baseline(self, gold_labels: Any) -> dict:
         """The mean score."""
-        return contract.constant_baseline(self, np.mean(truth), truth)
+        return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """Scores of almost no spread."""
-        if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
+        if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(gold_labels):
             return None
         return "all scores are about %.2f" % np.mean(values)
 
@@ -91,12 +91,12 @@ class RegressionScorer(contract.Scorer):
         return ["%.6f" % value for value in values]
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """The error is the absolute difference."""
         for row, predicted, value in zip(rows, self.texts(values, threshold), values):
             error = 0.0 if row.label is None else abs(float(value) - row.label)
-            yield contract.Case("" if row.label is None else "%.15g" % row.label, predicted, None,
-                                error)
+            gold = "" if row.label is None else "%.15g" % row.label
+            yield contract.Comparison(gold, predicted, None, error)
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """Floats."""

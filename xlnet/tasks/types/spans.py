@@ -1,7 +1,15 @@
 """Questions with a span of a text as their answer, or without answer, as in SQuAD and CMRC.
 
-`squad_files` reads questions, `question_windows` makes records of them, `span_answers` finds the
-best spans over all windows, `span_metrics` compares them with the answers.
+How an answer's start and end become positions, and positions an answer:
+
+1. `squad_files` reads questions and finds the characters of an answer in its context.
+2. `question_windows` makes records: windows of the context's tokens, each token with its first and
+   last character. The answer's positions are those of the tokens that have its characters; where a
+   window does not have all of them, both are that of <cls>.
+3. The head predicts S starts and E ends for each, with the characters of these tokens. A span
+   counts in the window in which it has the most context.
+4. `span_answers` sorts the spans of all windows of a question, and cuts texts out of the context.
+5. `span_metrics` compares the best text with the answers, by the rule of the official script.
 
 Shape letters: n rows (questions), m records (windows), B records of a batch, T tokens, S starts and
 E ends for each start in the beam, D width.
@@ -23,20 +31,20 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
-from xlnet.tasks.files.row_store import Mapped, digest, kept
+from xlnet.tasks.files.row_store import Mapped, digest, store_rows
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Asked, Row, Task
 
 _log = logging.getLogger(__name__)
 
 _HIDDEN = -1e30          # the logit of a position without answer
 
 # Questions, answered and scored together. rule: a key of `span_metrics.RULES`.
-Truth = collections.namedtuple("Truth", "rows rule")
+GoldAnswers = collections.namedtuple("GoldAnswers", "rows rule")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +62,8 @@ class SpanOptions:
 
 
 class SpanReader(contract.Reader):
-    """A row's pair is (context, question), its label the answers, `squad_files.Answer`s, () where
-    there is none."""
+    """A row's pair is (context, question), its label the answers, `GoldAnswer`s, () where there is
+    none."""
     unit = "questions"
     plain_form = "json"
     forms = squad_files.FORMS
@@ -69,7 +77,7 @@ class SpanReader(contract.Reader):
 
     def read(self, path: str, *args: Any, **how: Any) -> Sequence[Row]:
         rows = super().read(path, *args, **how)
-        squad_files.note_places(path, rows)
+        squad_files.note_positions(path, rows)
         return rows
 
     def parse_label(self, cells: list) -> tuple:
@@ -94,15 +102,18 @@ class SpanReader(contract.Reader):
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no position; `read` has named them."""
-        has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        has_place = [not row.label or squad_files.position_of(row).is_known for row in rows]
         if not any(has_place):
             raise UserError("data_dir: no answer of the train file in %s has a known position in "
                             "its context, expected some to train on" % data_dir)
-        return rows if all(has_place) else kept(itertools.compress(rows, has_place))
+        return rows if all(has_place) else store_rows(itertools.compress(rows, has_place))
 
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
-        """The first answer of a row is the one to be learned."""
-        return Mapped(_example, rows)
+        """The first answer of a row that has a position is the one to be learned."""
+        def example(row):
+            (context, question), position = row.pairs[0], squad_files.position_of(row)
+            return question_windows.Question(context, question, position.start, position.end)
+        return Mapped(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         stride, max_query_length, segments = self.record_options
@@ -147,20 +158,17 @@ class SpanHead(contract.Head):
 
     def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
               true_start: Any) -> dict:
-        """The output layer on `nn.sequence` [B,T,D].
+        """The output layer on `nn.sequence` [B,T,D]: a dict of `start_log_probs` [B,T];
+        `end_log_probs` [B,T], given the true start; and `cls_logits` [B], the higher the less
+        likely an answer. With a beam also `start_top_log_probs`, `start_top_index` [B,S], best
+        first, and for each of these starts `end_top_log_probs`, `end_top_index` [B,S,E]. The
+        separate head has `cls_logits` only with a beam.
 
         Args:
           is_hidden: float32 [B,T], 1 where no answer can be.
           cls_index: int [B], the position of <cls>.
           num_starts: S; None: no beam, only the true start.
           true_start: int [B].
-
-        Returns:
-          A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
-          `cls_logits` [B], the higher the less likely an answer. With a beam also
-          `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
-          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` only
-          with a beam.
         """
         if self.options.span_head == "separate":
             return self._separate_head(nn, is_hidden, cls_index, num_starts)
@@ -171,10 +179,12 @@ class SpanHead(contract.Head):
         """The beam has ends within `max_answer_length` of the start. `cls_logits` is the logarithm
         of the ratio of the probabilities of no answer and of the best one."""
         import tensorflow.compat.v1 as tf
+        # Start and end do not know of each other; positions that cannot be are hidden.
         both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
         start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
         outputs = {"start_log_probs": start, "end_log_probs": end}
         if num_starts:
+            # The beam: S starts in the paragraph, and for each the best ends within reach.
             size = tf.shape(nn.sequence)[1]
             no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
             best = _top(_hide(start, no_text), num_starts)
@@ -191,6 +201,9 @@ class SpanHead(contract.Head):
     def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
         import tensorflow.compat.v1 as tf
         sequence = nn.sequence
+        width = sequence.shape.as_list()[-1]
+
+        # The start: one score for each token.
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
         outputs = {"start_log_probs": tf.nn.log_softmax(start)}
@@ -199,35 +212,26 @@ class SpanHead(contract.Head):
             best = _top(outputs["start_log_probs"], num_starts)
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             starts = tf.concat([best.indices, starts], axis=1)                        # [B,S+1]
-        ends = tf.nn.log_softmax(_hide(self._end_logits(nn, starts), is_hidden[:, None]))
+
+        # The end, given each start of the beam and, last, the true one, which the loss needs.
+        last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
+        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,S+1,D]
+        with tf.variable_scope("end_logits"):
+            hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
+            end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]  # [B,S+1,T]
+        ends = tf.nn.log_softmax(_hide(end, is_hidden[:, None]))
         outputs["end_log_probs"] = ends[:, -1]
         if num_starts:
             outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
                 ends[:, :-1], self.options.end_n_top)
-        outputs["cls_logits"] = self._answerability(nn, tf.nn.softmax(start), cls_index)
-        return outputs
 
-    def _end_logits(self, nn, starts):
-        """The logits of all ends given each start: int [B,k] -> [B,k,T]."""
-        import tensorflow.compat.v1 as tf
-        sequence = nn.sequence
-        width = sequence.shape.as_list()[-1]
-        last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
-        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,k,D]
-        with tf.variable_scope("end_logits"):
-            hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
-            return nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
-
-    def _answerability(self, nn, start_probs, cls_index):
-        """start_probs [B,T], cls_index int [B] -> logits [B] that there is no answer."""
-        import tensorflow.compat.v1 as tf
-        sequence = nn.sequence
-        of_start = tf.einsum("btd,bt->bd", sequence, start_probs)
+        # Whether there is an answer at all, from <cls> and what the starts look at.
+        of_start = tf.einsum("btd,bt->bd", sequence, tf.nn.softmax(start))
         of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
         with tf.variable_scope("answer_class"):
-            hidden = tf.tanh(nn.dense(tf.concat([of_start, of_cls], axis=1),
-                                      sequence.shape.as_list()[-1], "dense_0"))
-            return nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
+            hidden = tf.tanh(nn.dense(tf.concat([of_start, of_cls], axis=1), width, "dense_0"))
+            outputs["cls_logits"] = nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
+        return outputs
 
     def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean of the losses of start and end; with the joint head, as in the original, plus
@@ -245,25 +249,24 @@ class SpanHead(contract.Head):
         import tensorflow.compat.v1 as tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
+        # A span may be the answer if it is in the paragraph, not too long, and starts where this
+        # window has more context than any other.
+        size, low, high = (features[name][:, None, None] for name in
+                           ("paragraph_len", "widest_start", "widest_end"))
+        first = starts[:, :, None]                                                    # [B,S,1]
+        is_allowed = ((first >= low) & (first < high) & (ends >= first) & (ends < size)
+                      & (ends - first < self.options.max_answer_length))              # [B,S,E]
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
             "char_start": tf.gather(features["char_start"], tf.minimum(starts, last), batch_dims=1),
             "char_end": tf.gather(features["char_end"], tf.minimum(ends, last), batch_dims=1),
-            "is_allowed": self._is_allowed(features, starts[:, :, None], ends),
+            "is_allowed": is_allowed,
             "null_score": logits["cls_logits"],
         }
 
-    def _is_allowed(self, features, starts, ends):
-        """Whether spans may be answers: in the paragraph, not too long, and with the most context
-        in this window; starts int32 [B,S,1], ends [B,S,E] -> bool [B,S,E]."""
-        size, low, high = (features[name][:, None, None] for name in
-                           ("paragraph_len", "widest_start", "widest_end"))
-        return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
-                & (ends - starts < self.options.max_answer_length))
-
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
-        """values: n `span_answers.Found`, over all windows of each question."""
+        """values: n `span_answers.BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
         return contract.Predictions(span_answers.join(outputs, windows),
                                     contract.mean_over_windows(outputs["loss"], windows))
@@ -280,18 +283,19 @@ class SpanScorer(contract.Scorer):
     baseline_words = "sentence that shares most words"
     has_threshold = True
 
-    def gold_labels(self, rows: Sequence[Row]) -> Truth:
+    def gold_labels(self, rows: Sequence[Row]) -> GoldAnswers:
         has_none = any(row.label == () for row in rows)
-        return Truth(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
+        return GoldAnswers(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
 
-    def evaluate(self, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
+    def evaluate(self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
+        # Texts are scored as if each question had an answer; the threshold then replaces some.
         null = span_answers.null_probabilities(values)
         contract.refuse_nan(self.task, null)
-        texts = span_answers.texts(truth.rows, values)
-        scores = span_metrics.score(truth.rule, texts,
-                                    list(map(squad_files.as_in_context, truth.rows)))
+        texts = span_answers.texts(gold_labels.rows, values)
+        scores = span_metrics.score(gold_labels.rule, texts,
+                                    list(map(squad_files.as_in_context, gold_labels.rows)))
         found = span_metrics.summary(span_metrics.with_threshold(scores, null, threshold))
         best = {}
         for name in ("exact", "f1"):
@@ -301,10 +305,10 @@ class SpanScorer(contract.Scorer):
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
-    def baseline(self, truth: Truth) -> dict:
+    def baseline(self, gold_labels: GoldAnswers) -> dict:
         """The sentence most like the question, without the numbers over thresholds."""
         result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
-                                for row in truth.rows], truth)
+                                for row in gold_labels.rows], gold_labels)
         return {name: value for name, value in result.items()
                 if name in self.task.metrics or not name.startswith("best_")}
 
@@ -318,12 +322,12 @@ class SpanScorer(contract.Scorer):
         """The official forms: answers, n best answers, and probabilities of no answer."""
         names = (("json", None), ("nbest.json", "n best answers"),
                  ("na_prob.json", "probabilities of no answer"))
-        rows = kept(row for row in rows if row.pairs)
+        rows = store_rows(row for row in rows if row.pairs)
         return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
             names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
         rule = self.gold_labels(rows).rule
         for row, answer in zip(rows, self.results(rows, values, threshold)):
@@ -333,8 +337,8 @@ class SpanScorer(contract.Scorer):
             error = 1 - (scores.exact[0] + scores.f1[0]) / 2
             probability = answer.best[0].probability * (1 - answer.null_probability) \
                 if answer.text else answer.null_probability
-            yield contract.Case(" | ".join(dict.fromkeys(golds)), answer.text, probability,
-                                0.0 if row.label is None else float(error))
+            yield contract.Comparison(" | ".join(dict.fromkeys(golds)), answer.text, probability,
+                                      0.0 if row.label is None else float(error))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)
@@ -351,10 +355,18 @@ def _own_columns(settings: SpanSettings) -> dict:
 
 
 def _configured(task: Task, settings: SpanSettings) -> Task:
+    # Without a directory nothing but what is named is read.
     files = dict(task.files) if settings.data_dir or settings.named_files else {}
-    evaluated = _evaluated_file(task, settings)
-    if evaluated and "dev" not in settings.named_files:
-        files["dev"] = os.path.abspath(evaluated)
+    # The file to predict is evaluated, too, if it has answers. Where there is nothing else to
+    # evaluate, reading it reports missing ones.
+    path = settings.named_file
+    is_looked_at = (settings.do_train or settings.do_eval or settings.do_prepro) and (
+        not settings.do_eval or settings.data_dir or settings.train_file)
+    if path and is_looked_at and not squad_files.has_answers(task, path, settings.predict_form):
+        _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+        path = None
+    if path and "dev" not in settings.named_files:
+        files["dev"] = os.path.abspath(path)
     options = {field.name: getattr(settings, field.name)
                for field in dataclasses.fields(SpanOptions)}
     if settings.long_document != "memory":
@@ -365,27 +377,14 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
         .with_options(**options)
 
 
-def _evaluated_file(task, settings):
-    """`predict_file`, or None if it has no answers, where that matters."""
-    path = settings.named_file
-    if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
-        return path
-    if settings.do_eval and not (settings.data_dir or settings.train_file):
-        return path         # there is nothing else: reading it reports missing answers
-    if squad_files.has_answers(task, path, settings.predict_form):
-        return path
-    _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
-    return None
+def _fixed(task: Task, rows: Sequence[Row]) -> Task:
+    """With the rule of all rows: whether one of them has no answer chooses it."""
+    return task.with_options(scoring=task.scorer.gold_labels(rows).rule)
 
 
 SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
                           program="xlnet squad", asked_by="task_name", own_columns=_own_columns,
-                          configured=_configured)
-
-
-def _example(row):
-    (context, question), place = row.pairs[0], squad_files.place_of(row)
-    return question_windows.Question(context, question, place.start, place.end)
+                          configured=_configured, fixed=_fixed)
 
 
 def _hide(logits, is_hidden):

@@ -13,21 +13,15 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
-from xlnet.tasks.files import (
-    faults,
-    schemes,
-    tagged_columns,
-    tagged_files,
-    tagged_json,
-    tagged_words,
-)
-from xlnet.tasks.files.row_store import Mapped, kept
+from xlnet.tasks.files import schemes, tagged_columns, tagged_files, tagged_json, tagged_words
+from xlnet.tasks.files.row_errors import RowErrors
+from xlnet.tasks.files.row_store import Mapped, store_rows
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.task import Asked, Row, Task
 from xlnet.tokenization.tokenizer import is_unspaced
 
 # Maximum fraction of illegal tags among those that are not O; with more, a file has another scheme.
@@ -36,8 +30,8 @@ _MOST_ILLEGAL = 0.01
 
 def _entity_metric(name):
     """Precision, recall or F1 of entities; tags are legal, so both modes of seqeval agree."""
-    def metric(task, decisions, truth, values):
-        return getattr(entity_metrics.total(_counts(decisions, truth)), name)
+    def metric(task, decisions, gold_labels, values):
+        return getattr(entity_metrics.total(_counts(decisions, gold_labels)), name)
     return metric
 
 
@@ -51,8 +45,8 @@ def _counts(decisions, rows):
          for row in rows])
 
 
-def _accuracy(task, decisions, truth, values):
-    return entity_metrics.accuracy(decisions, [row.label for row in truth])
+def _accuracy(task, decisions, gold_labels, values):
+    return entity_metrics.accuracy(decisions, [row.label for row in gold_labels])
 
 
 class Tags(NamedTuple):
@@ -85,11 +79,11 @@ class TaggingReader(contract.Reader):
         """With the tags, their scheme and column, and whether there are spaces between words."""
         task = self.task
         given = self.options.scheme if self.options.is_scheme_given else None
-        found = faults.Found()
-        sentences = kept(_checked(self._sentences(path, None, need_tags=True),
-                                  functools.cache(lambda tag: schemes.tag_fault(tag, given)),
-                                  found, task.skips_faults))
-        found.end(path, task.skips_faults and bool(sentences))
+        found = RowErrors()
+        sentences = store_rows(_checked(self._sentences(path, None, need_tags=True),
+                                        functools.cache(lambda tag: schemes.tag_error(tag, given)),
+                                        found, task.skips_errors))
+        found.end(path, task.skips_errors and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
@@ -99,21 +93,24 @@ class TaggingReader(contract.Reader):
         except UserError as e:
             raise UserError("%s: %s" % (path, e)) from None
         source = sentences[0].source
-        if isinstance(source, tagged_words.Lines):
+        if isinstance(source, tagged_words.ColumnLines):
             # As found in the file; names stay.
             text_a, label = (
                 names if names and not names[0].isdecimal() else (column,) for names, column in (
                     (task.text_a, source.word_column), (task.label, source.tag_column)))
             task = dataclasses.replace(task, text_a=text_a, label=label)
+        # Whether there are spaces between words, as in most scripts.
+        unspaced = collections.Counter(
+            is_unspaced(word) for sentence in sentences for word in sentence.words)
         return dataclasses.replace(task, labels=schemes.all_tags(labels, schemes.learned(scheme))) \
-            .with_options(scheme=scheme, is_spaced=_is_spaced(sentences))
+            .with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
 
     def _sentences(self, path, form, need_tags):
         """The sentences; the tags of texts with entities get the files' scheme."""
         task, scheme = self.task, self.options.scheme
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
-                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
+                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_errors):
             if sentence.tags and sentence.entities is not None and scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, scheme))
             yield sentence
@@ -132,13 +129,14 @@ class TaggingReader(contract.Reader):
 
         @functools.cache
         def fault(tag):
-            return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
+            return schemes.tag_error(tag, scheme) or schemes.unknown_label(tag, labels)
 
-        found, illegal, count = faults.Found(), faults.Found(), 0       # count: of tags but O
+        found, illegal = RowErrors(), RowErrors()
+        count = 0                   # of tags but O
 
         def checked():
             nonlocal count
-            for sentence in _checked(sentences, fault, found, task.skips_faults):
+            for sentence in _checked(sentences, fault, found, task.skips_errors):
                 tags = sentence.tags
                 count += sum(tag != schemes.OUTSIDE for tag in tags)
                 for i in schemes.illegal(tags, scheme):
@@ -148,11 +146,13 @@ class TaggingReader(contract.Reader):
                                           scheme)))
                 yield sentence
 
-        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(
+        # All sentences are read before the first error is raised, so that all are listed.
+        rows = store_rows(self._row(i, sentence, fault) for i, sentence in enumerate(
             checked() if need_labels else sentences))
-        found.end(path, task.skips_faults and bool(rows))
+        found.end(path, task.skips_errors and bool(rows))
         if not rows:
             raise UserError("%s: no sentences" % path)
+        # A few illegal tags are repaired; many are another scheme than that of the train file.
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
             illegal.refuse()
         illegal.note(path, "of %d tags are illegal and repaired" % count)
@@ -173,7 +173,7 @@ class TaggingReader(contract.Reader):
 
         def example(row):
             words, after_space = row.source.words, row.source.after_space
-            return word_encoding.Example(
+            return word_encoding.TaggedExample(
                 words, list(map(int, after_space or [self.options.is_spaced] * len(words))),
                 None if row.label is None else [position[tag] for tag in row.label])
         return Mapped(example, rows)
@@ -220,6 +220,7 @@ class TaggingHead(contract.Head):
         """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
         first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         import tensorflow.compat.v1 as tf
+        # The network leaves out tokens that are padding in all examples of a batch.
         starts, length = features["word_starts"], tf.shape(logits)[1]
         tags = nn.best_path(
             logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
@@ -227,6 +228,7 @@ class TaggingHead(contract.Head):
         probabilities = tf.gather(tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0),
                                   axis=2, batch_dims=2)                               # [B,T']
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
+        # Back to T tokens: on the left is padding.
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
         return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
                 "probabilities": probabilities}
@@ -274,32 +276,32 @@ class TaggingScorer(contract.Scorer):
         return [schemes.repaired([self.task.class_names[id] for id in ids],
                                  self.options.learned_scheme) for ids, _ in values]
 
-    def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
-        _check_lengths(values, truth)
+    def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
+        _check_lengths(values, gold_labels)
         decisions = self.decide(values)
-        return {name: float(self.metrics[name](self.task, decisions, truth, values))
+        return {name: float(self.metrics[name](self.task, decisions, gold_labels, values))
                 for name in self.task.metrics}
 
-    def baseline(self, truth: Any) -> dict:
+    def baseline(self, gold_labels: Any) -> dict:
         """The most frequent tag."""
-        counts = collections.Counter(tag for row in truth for tag in row.label)
+        counts = collections.Counter(tag for row in gold_labels for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
         return self.evaluate([Tags(np.full(len(row.label), id), np.ones(len(row.label)))
-                              for row in truth], truth)
+                              for row in gold_labels], gold_labels)
 
-    def constant_prediction(self, values: Any, truth: Any,
+    def constant_prediction(self, values: Any, gold_labels: Any,
                             threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words."""
         found, true = (set().union(*tags) for tags in (
-            self.decide(values), [row.label for row in truth]))
+            self.decide(values), [row.label for row in gold_labels]))
         return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
 
-    def table(self, values: Any, truth: Any, threshold: float,
+    def table(self, values: Any, gold_labels: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:
-        return entity_metrics.table(_counts(self.decide(values), truth))
+        return entity_metrics.table(_counts(self.decide(values), gold_labels))
 
     def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Case]:
+                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
         """The entities of a sentence; the probability is that of the least probable tag, the error
         how many entities are missed or predicted wrongly."""
         for row, tags, found in zip(rows, self.decide(values), values):
@@ -312,8 +314,8 @@ class TaggingScorer(contract.Scorer):
             texts = ["; ".join("%s: %s" % (each.label, each.text)
                                for each in tagged_words.entities(sentence, spans))
                      for spans in (gold, predicted)]
-            yield contract.Case(texts[0], texts[1], float(np.min(found.probabilities)),
-                                float(error))
+            yield contract.Comparison(texts[0], texts[1], float(np.min(found.probabilities)),
+                                      float(error))
 
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
@@ -362,13 +364,6 @@ def _checked(sentences, fault, found, skips):
             if skips:
                 continue
         yield sentence
-
-
-def _is_spaced(sentences):
-    """Whether there are spaces between words, as in most scripts."""
-    unspaced = collections.Counter(
-        is_unspaced(word) for sentence in sentences for word in sentence.words)
-    return unspaced[True] <= unspaced[False]
 
 
 def _check_lengths(values, rows):

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _LISTED = 20      # different errors that are shown
 
 
-class Found:
+class RowErrors:
     """The errors of a file; memory does not grow with their number."""
 
     def __init__(self, errors: Iterable[tuple] = ()):
@@ -71,4 +71,4 @@ class Found:
 
 def refuse(errors: Iterable[tuple]) -> None:
     """Raises UserError for errors (place, text), if there are any."""
-    Found(errors).refuse()
+    RowErrors(errors).refuse()

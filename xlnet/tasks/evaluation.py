@@ -13,19 +13,15 @@ import numpy as np
 from xlnet import files
 from xlnet.tasks.metrics import intervals, split_metrics
 from xlnet.tasks.output import prediction_files
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
-from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
 
 class Evaluation:
-    """Evaluates predictions for examples of a task.
-
-    Args:
-      directory: of the files with results; None: none are written.
-      threshold: as in `Scorer.decide`.
-    """
+    """Evaluates predictions for examples of a task. directory: of the files with results; None:
+    none are written."""
 
     def __init__(self, task: Task, directory: Optional[str], threshold: float):
         self._task = task
@@ -42,21 +38,19 @@ class Evaluation:
         return result
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for a split, a dict of floats.
-
-        Also `interval`, the 95 % interval of the main metric, if there are few rows; and
-        `collapsed`, a message, if the predictions are degenerate, always the same.
-        """
+        """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
+        also `interval`, the 95 % interval of the main metric, if there are few rows, and
+        `collapsed`, a message, if all predictions are the same."""
         scorer, values = self._task.scorer, predictions.values
-        truth = scorer.gold_labels(rows)
-        result = scorer.evaluate(values, truth, self._threshold)
+        gold_labels = scorer.gold_labels(rows)
+        result = scorer.evaluate(values, gold_labels, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
         interval = intervals.interval(self._task, values, rows, self._threshold,
                                       result[self._task.metrics[0]])
         if interval:
             result["interval"] = list(interval)
-        collapsed = scorer.constant_prediction(values, truth, self._threshold)
-        return dict(result, collapsed=collapsed) if collapsed else result
+        constant = scorer.constant_prediction(values, gold_labels, self._threshold)
+        return dict(result, collapsed=constant) if constant else result
 
     def mean(self, results: Sequence[dict]) -> dict:
         """The result of a split of several files: the mean; degenerate if all of them are."""
@@ -88,12 +82,8 @@ class Evaluation:
 
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict], best: Optional[dict]) -> None:
-        """Writes `eval_results_<split>.json`.
-
-        Args:
-          results: of the checkpoints: dicts as `score` returns them, with their step.
-          best: one of them; None: none is better than others.
-        """
+        """Writes `eval_results_<split>.json`. results: of the checkpoints: dicts as `score` returns
+        them, with their step; best: one of them, None: none is better than others."""
         main_metric = self._task.metrics[0]
         if len(results) > 1 and best:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError, did_you_mean
 
+# For annotations alone: a task makes the objects of its type, and they know their task.
 if TYPE_CHECKING:
     from xlnet.tasks.types.contract import Export, Head, Reader, Scorer, TaskType
 
@@ -69,7 +70,7 @@ class Task:
     dev_share: float = 0.0           # fraction of the training rows held out as dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
-    skips_faults: bool = False       # rows that cannot be read are left out and counted; if no
+    skips_errors: bool = False       # rows that cannot be read are left out and counted; if no
     # labels are needed they stay, without texts, so that predictions are aligned with the file
     own_metrics: dict = dataclasses.field(default_factory=dict)   # a user's: name -> --metric
     quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
