@@ -61,22 +61,20 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What `make_records` did; `seconds` is None if the records had been made before."""
+    """What `make_records` did."""
     manifest: Manifest
     directory: str
-    seconds: Optional[float] = None
+    seconds: Optional[float] = None     # None: the records had been made before
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The input of one task, and where its records go.
-
-    `description`: what the records depend on, as JSON, except for the text, and then
-    with its checksum: see `describe`, `describe_forms`, `with_content`.
-    """
+    """The input of one task, and where its records go."""
     settings: CorpusSettings
     directory: str
     chunks: tuple[reading.Chunk, ...]
+    # What the records depend on, as JSON: of settings and file names (`describe`), of the forms of
+    # the files (`describe_forms`), at last with the checksum of the text (`with_content`).
     description: dict[str, Any]
 
     @property
@@ -95,19 +93,20 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
     was killed resumes; a finished one changes nothing, unless `overwrite` is true.
-
-    Raises:
-      UserError: settings that do not fit together, unreadable or too little text, a directory that
-        has records of other settings or input or cannot be written to, a killed worker process.
     """
     began = time.time()
     job = plan_job(settings)
-    if is_finished(job, lambda: _content_of_all(job, progress)):
+
+    # Records of these settings may be there: then only the text is compared.
+    if is_finished(job, lambda: token_store.content_of_all(
+            _of_chunks(_content_of, job, "comparing", progress))):
         left = unfinished_folder(job.directory)
         if os.path.isdir(left):         # killed between manifest and end; or another run works here
             with contextlib.suppress(UserError), alone(job):
                 shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
+
+    # Text to tokens, tokens to streams; then both get their final names.
     with alone(job):
         _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
@@ -206,15 +205,9 @@ def with_content(job: Job, made: Sequence[Made]) -> Job:
 # Records that exist already.
 
 def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has exactly these records; False if `overwrite` is true.
+    """Whether the directory has exactly these records; a UserError if it has others.
 
-    Streams are compared by size, not by checksum.
-
-    Args:
-      content: reads the text and returns its checksum; None: compare the files' names and sizes.
-
-    Raises:
-      UserError: it has others.
+    content: reads the text and returns its checksum; None: compare the files' names and sizes.
     """
     path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
@@ -223,6 +216,7 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
     check_same(manifest, job.description)
     if content:
         check_same(manifest, {_CONTENT: content()})
+    # Streams are compared by size: `data verify` reads them.
     found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
     sizes = {os.path.basename(path): size for path, size in found.items()}
     return all(sizes.get(stream["file"]) == stream["bytes"]
@@ -237,11 +231,6 @@ def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
     if different:
         raise UserError("save_dir: it has records of other settings or input: %s; give another "
                         "directory or --overwrite=True" % different)
-
-
-def _content_of_all(job, progress):
-    """The checksum of the text; reads all of it."""
-    return token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
 
 
 def _content_of(job, index):
@@ -276,7 +265,7 @@ def _naming(path):
 
 
 def _clear_partial(directory, age=0.):
-    """Removes partial files of killed processes."""
+    """Removes partial files of killed processes, whose names do not have their numbers."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.path.getmtime(partial) >= age:
@@ -342,11 +331,8 @@ def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.Layout
 
 
 def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") -> dict[str, Any]:
-    """Writes one stream unless it exists; returns its entry in the manifest.
-
-    Args:
-      folder: where it is written; "": to the unfinished work, from where it is published.
-    """
+    """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
+    in the manifest."""
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
     path, published = os.path.join(folder or job.unfinished, name), os.path.join(
@@ -399,8 +385,7 @@ def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
 
 
 def vouching(job: Job) -> list[str]:
-    """The manifests that list streams of the job's directory, to be removed before these: its own
-    and that of merged tasks."""
+    """The manifests that list streams of the job's directory, to be removed before these."""
     own, merged = (os.path.join(folder, MANIFEST_NAME)
                    for folder in (job.directory, job.settings.save_dir))
     is_merged = own != merged and lists(merged, os.path.basename(job.directory) + "/")
@@ -417,10 +402,9 @@ def lists(path: str, start: str) -> bool:
 
 
 def _publish(job, manifest):
-    """Replaces the records that are there by the streams and their manifest.
-
-    A job that is killed meanwhile leaves no manifest, but each stream here or there: it resumes.
-    """
+    """Replaces the records that are there by the streams and their manifest."""
+    # The manifest goes first and comes last. A job that is killed meanwhile leaves each stream here
+    # or there, and resumes.
     with _naming(job.directory):
         for path in vouching(job):
             with contextlib.suppress(FileNotFoundError):     # tasks may end at the same time
@@ -432,7 +416,8 @@ def _publish(job, manifest):
                 os.remove(path)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                files.put(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
+                files.sync_and_rename(os.path.join(job.unfinished, name),
+                                      os.path.join(job.directory, name))
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
     # The tokens of a task are kept until all tasks are merged: their number may still change.

@@ -51,16 +51,11 @@ class Chunk(NamedTuple):
 # Files and chunks.
 
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
-    """Returns the files that comma-separated names, glob patterns and directories name.
+    """Returns the files that comma-separated names, glob patterns and directories name, sorted,
+    each file once; `what`: the flag, for errors.
 
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
-    but hidden ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
-
-    Args:
-      what: the flag's name, for errors.
-
-    Raises:
-      UserError: a name, pattern or directory without files.
+    but hidden ones; remote files (`gs://...`) have names and patterns only.
     """
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
@@ -78,32 +73,23 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
 
 
 def _local_files(pattern):
-    return [path for name in files.matching(pattern) for path in (
-        [name] if os.path.isfile(name) else _files_below(name))]
-
-
-def _files_below(top):
     paths = []
-    for directory, below, names in os.walk(top):    # does not follow links, which may be circles
-        below[:] = [each for each in below if each[0] != "."]
-        paths += [os.path.join(directory, each) for each in names
-                  if each[0] != "." and each.lower().endswith(
-                      (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
+    for name in files.matching(pattern):
+        # A link to nowhere is kept, for an error when it is read rather than silence.
+        if os.path.isfile(name) or not os.path.exists(name):
+            paths.append(name)
+        for directory, below, found in os.walk(name):   # follows no links, which may be circles
+            below[:] = [each for each in below if each[0] != "."]
+            paths += [os.path.join(directory, each) for each in found
+                      if each[0] != "." and each.lower().endswith(
+                          (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
     return paths
 
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
         json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
-    """Returns the chunks of files, in order; an empty file has none.
-
-    Args:
-      chunk_bytes: size of a chunk; None: the more, the larger all files are together.
-      json_field: the key that holds the text.
-      encoding: of the text; None: UTF-8.
-
-    Raises:
-      UserError: a file cannot be read, or has a form that is not supported.
-    """
+    """Returns the chunks of files, in order, of `chunk_bytes` or `chunk_size`; an empty file has
+    none, and a form that is not supported is a UserError."""
     sizes = []
     for path in paths:
         with naming(path):
@@ -138,12 +124,10 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def chunk_size(total: int) -> int:
-    """The bytes of a chunk of text of `total` bytes: a 32nd of all, of much text 32 times the
-    square root of its size: enough chunks for many machines to get about as much each, few enough
-    to keep a file of each.
-
-    `SMALLEST_CHUNK` times a power of four, so that most edits keep it.
-    """
+    """The bytes of a chunk of text of `total` bytes."""
+    # A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
+    # machines to get about as much each, few enough to keep a file of each. A power of four, so
+    # that most edits keep it.
     step = SMALLEST_CHUNK
     while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total ** 0.5):
         step *= 4
@@ -174,17 +158,10 @@ def form_is_in_name(chunk: Chunk) -> bool:
 
 
 class _File:
-    """The (unpacked) bytes of a file.
-
-    Args:
-      seen: takes note of what is read, unless the file is packed.
-
-    Attributes:
-      damage: why the bytes of a .gz end too early; None: they do not.
-    """
+    """The (unpacked) bytes of a file; `seen` takes note of what is read, unless it is packed."""
 
     def __init__(self, path, form, seen=None):
-        self.path, self.damage = path, None
+        self.path, self.damage = path, None     # damage: why the bytes of a .gz end too early
         self._seen, self._place = None if form.is_packed else seen, 0
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
@@ -256,13 +233,9 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
                seen: Optional[Seen] = None) -> Iterator[Sentence]:
     """Yields the sentences of a chunk.
 
-    Args:
-      skipped: counts what is left out by its reason: documents of the other part and, with
-        on_error "skip", bad text.
-      seen: takes note of the bytes that the lines depend on.
-
-    Raises:
-      UserError: bad text with on_error "fail", named by file and line; an unreadable file.
+    skipped: counts what is left out by its reason: documents of the other part and, with on_error
+      "skip", bad text, which is a UserError otherwise.
+    seen: takes note of the bytes that the lines depend on.
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_packed else (chunk.begin, chunk.end)
@@ -281,10 +254,7 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
 
 
 class _BadText:
-    """Bad text of a chunk: an error, or counted and left out.
-
-    It belongs to the chunk in which its line begins; others that meet it ignore it.
-    """
+    """Bad text of a chunk: an error, or counted and left out."""
 
     def __init__(self, chunk, begin, end, settings, skipped):
         self.chunk, self.begin, self.end = chunk, begin, end
@@ -293,6 +263,7 @@ class _BadText:
         self._skipped = skipped
 
     def add(self, offset, reason, detail):
+        # It belongs to the chunk in which its line begins; others meet it, too.
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
@@ -302,15 +273,14 @@ class _BadText:
 
 def _texts(f, longest, bad, stand_alone):
     """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
-    of the chunk's, and of those behind it to the file's end.
-
-    stand_alone: lines do not depend on others: yield only the chunk's.
-    """
+    of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
+    `stand_alone`."""
     begin = 0
+    # The line before tells whether a document goes on; one too long to be read is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
         begin = bad.begin - 1 if before is None else before
-        if before is None:                   # or so long that it is bad
+        if before is None:
             yield begin, None
             f.seek(begin)
             begin += _skip_line(f, bad.end - begin)
@@ -432,11 +402,9 @@ def _owned(events, begin, end):
 
 
 def _whole_documents(events, begin, end):
-    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each.
-
-    A document begins where the one before it ends, the first one with the file. So each belongs to
-    one chunk, which need not be held back until its end is known.
-    """
+    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each."""
+    # A document begins where the one before it ends, the first one with the file. So each belongs
+    # to one chunk, which need not be held back until its end is known.
     is_owned = begin == 0
     for event in events:
         if isinstance(event, End):
@@ -452,10 +420,8 @@ def _whole_documents(events, begin, end):
 
 
 def _select(events, settings, skipped):
-    """Yields the documents of one part, and counts the others.
-
-    The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
-    """
+    """Yields the documents of one part, and counts the others."""
+    # The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
     head, size, is_wanted = [], 0, None
     for event in events:
         is_end = isinstance(event, End)
