@@ -62,12 +62,8 @@ def other_than_utf8(name: Optional[str]) -> Optional[str]:
 
 
 def foreign(path: str, file: IO[bytes]) -> Optional[str]:
-    """What a file is that is not text, JSON, a table or Parquet, and what to do; None for others.
-
-    Args:
-      path: its name, for the command that converts it.
-      file: open at its beginning, unpacked; is read.
-    """
+    """What a file, open at its beginning, is that is not text, JSON, a table or Parquet, and what
+    to do; None for others."""
     start: Any = file.read(_START)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         start = start.decode("utf-16", "ignore").encode()
@@ -96,19 +92,14 @@ def spreadsheet(path: str, what: str) -> str:
 
 
 def hint(content: bytes) -> str:
-    """"; it looks like cp1252 (schön) or ...", to be added to an error; "" if none is likely.
-
-    In brackets is the same part of the text in each encoding.
-
-    Args:
-      content: lines that are not UTF-8.
-    """
+    """"; it looks like cp1252 (schön) or ...", to be added to an error about lines that are not
+    UTF-8; "" if no encoding is likely."""
     content = content[:_LOOKED_AT]
     names = likely(content)
     if not names:
         return ""
     words = list(dict.fromkeys(_WORD.findall(content)))
-    # Words that differ in all encodings.
+    # The same part of the text in each encoding: words that differ in all of them.
     telling = [word for word in words
                if len({word.decode(name, "replace") for name in names}) == len(names)]
     sample = b" ".join((telling or words)[:3])

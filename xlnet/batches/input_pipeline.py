@@ -27,11 +27,8 @@ _as_written = tf.autograph.experimental.do_not_convert
 
 
 def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
-    """Steps in which every window is seen once.
-
-    Raises:
-      UserError: the batch size does not divide the number of streams.
-    """
+    """Steps in which every window is seen once; a UserError if the batch size does not divide the
+    number of streams."""
     if manifest.num_streams % batch_size:
         even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
@@ -69,6 +66,8 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
     source = _Source(directory, manifest, batch_size, rows)
+    # An epoch is some rounds of `windows_per_stream` steps. NumPy samples the targets of several
+    # steps at once, as its calls have a fixed cost.
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
@@ -125,7 +124,7 @@ def _ahead(dataset, count):
 
 
 def _by_step(features, num_rows):
-    """Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names."""
+    # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
     names = {"input": "input_ids", "seg_id": "seg_ids"}
     return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
             for name, value in features.items() if name != "word_start"}
@@ -134,16 +133,18 @@ def _by_step(features, num_rows):
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
-    Streams follow the order of the text, so a round takes them at equal distances: every step sees
-    all parts of the text, whose files may differ. With both `directions`, half of an even batch is
-    backward in every round.
-
     Eight streams of both directions, forward (even) and backward (odd) of four parts of the text,
-    in batches of four:
+    in batches of four; of three windows each the steps are
 
-        round 0:  0 1 | 6 7         batch elements 0 and 1 read the first half of the text,
-        round 1:  2 3 | 4 5         2 and 3 the second, which begins at another of its parts
+        round 0, streams 0 1 | 6 7:   step 0: window 0 of each,  step 1: window 1,  step 2: window 2
+        round 1, streams 2 3 | 4 5:   step 3: window 0,          step 4: window 1,  step 5: window 2
+
+    Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
+    continues element b of the step before; where a round begins its memory is zeroed.
     """
+    # Streams follow the order of the text, so a round takes them at equal distances: every step
+    # sees all parts of the text, whose files may differ. With both `directions`, half of an even
+    # batch is backward in every round.
     together = directions if batch_size % directions == 0 else 1
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
     # In an odd batch, neighbours are read in different directions.
@@ -152,20 +153,15 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
 
 
 class _Source:
-    """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
-
-    Attributes:
-      num_rows: R.
-      sampled_from: features that `targets` needs.
-    """
-    sampled_from = ("input", "word_start", "direction")
+    """Our records: an epoch is `groups` rounds, in each of which B streams are side by side."""
+    sampled_from = ("input", "word_start", "direction")         # features that `targets` needs
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
         self._paths = manifest.stream_paths(directory)
         self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
-        self.groups, self.num_rows = self._streams.shape
+        self.groups, self.num_rows = self._streams.shape        # rounds, R
 
     def streams(self, group):
         """int [R]: the streams of a round."""
@@ -192,10 +188,8 @@ class _Source:
 
 
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
-    """Cuts batches into those of a host's replicas, which take them in turn.
-
-    So each row of the batch always has the same position in the same replica.
-    """
+    """Cuts batches into those of a host's replicas, which take them in turn: each row of the batch
+    always has the same position in the same replica."""
     if replicas == 1:
         return dataset
 
@@ -230,6 +224,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
     Returns:
       A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
+    # Pools: examples that are sorted by length together, so that batches need little padding.
     is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
     # Not larger than the file, so that no batch has an example twice: see `_shuffled_pools`.
     if is_training and num_examples is not None:
@@ -254,6 +249,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
             for name, values in pool.items()})
 
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
+    # Batches as long as their longest example.
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
         dataset = dataset.map(_as_written(functools.partial(
@@ -263,12 +259,9 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
 
 def _shuffled_pools(path, size, seed, first_pool):
-    """An endless dataset of pools, (index int64 [size], serialized string [size]).
-
-    Each epoch has a random order, a function of (seed, epoch). Records with which the epoch before
-    has begun a pool come after that pool: no pool has a record twice, unless it is larger than the
-    file. Only the order is in memory, 8 bytes a record, not the records.
-    """
+    """An endless dataset of pools, (index int64 [size], serialized string [size])."""
+    # Each epoch has a random order, a function of (seed, epoch). Only the order is in memory,
+    # 8 bytes a record, not the records.
     records = tfrecord.EqualRecords(path)
 
     @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
@@ -277,6 +270,7 @@ def _shuffled_pools(path, size, seed, first_pool):
         begun = epoch * len(records) % size     # records that the epoch before gave to this pool
         if not begun or size > len(records):
             return numbers
+        # These come after that pool: no pool has a record twice.
         others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[:size - begun]
         return np.concatenate([numbers[others], np.delete(numbers, others)])
 

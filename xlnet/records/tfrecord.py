@@ -79,11 +79,8 @@ def first_damaged(path: str) -> Optional[int]:
 
 
 def read_record(path: str, size: int, number: int) -> bytes:
-    """The data of the record `number` of a file whose records all have `size` bytes.
-
-    Raises:
-      UserError: the file cannot be read, or the record is damaged.
-    """
+    """The data of the record `number` of a file whose records all have `size` bytes; a UserError if
+    it is damaged."""
     try:
         begin, end = number * size, (number + 1) * size
         if files.is_remote(path):
@@ -112,11 +109,7 @@ def _remote_block(path, block):
 
 
 class EqualRecords:
-    """Random access to the records of a file that all have one size, as ours have.
-
-    Raises:
-      UserError: the file is empty or was cut off.
-    """
+    """Random access to the records of a file that all have one size, as ours have."""
 
     def __init__(self, path: str):
         self._path = path

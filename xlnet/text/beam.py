@@ -46,21 +46,16 @@ _RESUME = "finished work is kept: run the same command again to resume"
 def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` describe; waits for the pipeline's end.
 
-    This process lists the files and reads none of them. Records to be replaced (`overwrite`) are
-    removed once all text is read, their manifest first.
-
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
 
     Returns:
-      False if the records had been made before; the text is read to compare its checksum.
-
-    Raises:
-      UserError: as `preparation.make_records`, or the reason why the pipeline failed.
+      False if the records had been made before.
     """
     if settings.num_task > 1:
         raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
                         % settings.num_task)
+    # This process lists the files and reads none of them.
     paths, sizes = preparation.list_input(settings)
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % reading.some_of(paths))
@@ -79,7 +74,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
                          | "text" >> beam.Create(_ranges(sum(sizes), most))
                          | "read" >> beam.Map(_read, source, is_finished)
                          | "gather chunks" >> beam.GroupByKey())
-                if is_finished:
+                if is_finished:         # the text may be another one of the same size
                     _ = found | "compare" >> beam.Map(_compare, source)
                 else:
                     _ = (found
@@ -91,6 +86,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
         except Exception as e:
             files.remove([source])
             raise _in_one_line(e) from e
+
         # A runner that lost its cluster may end without an error (Dask's does).
         is_done = files.exists(source + _DONE)
         files.remove([source, source + _DONE])
@@ -106,7 +102,6 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
 
 
 def _ranges(size, most):
-    """Cuts [0, size) into at most `most` ranges."""
     edges = sorted({size * index // most for index in range(most + 1)})
     return list(zip(edges[:-1], edges[1:]))
 
@@ -156,11 +151,8 @@ def _load_plan(path):
 # The steps.
 
 def _read(text, source, is_compared):
-    """Makes the tokens of a range of the text, unless they exist or are only compared.
-
-    Returns:
-      Key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all).
-    """
+    """Makes the tokens of a range of the text, unless they exist or are only compared; returns
+    key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all)."""
     job_of = _load(source)
     settings = CorpusSettings(**job_of["settings"])
     low, high = text
@@ -168,6 +160,7 @@ def _read(text, source, is_compared):
     counts: Counter[str] = collections.Counter()
     job = Job(settings, settings.save_dir, (), job_of["description"])
     for path, size in job_of["files"]:
+        # The chunks that begin in the range; the files lie one behind the other.
         if file_begin < high and low < file_begin + max(size, 1):
             for chunk in reading.cut([path], job_of["chunk_bytes"], settings.json_field,
                                      settings.encoding):
@@ -204,8 +197,7 @@ def _compare(keyed, source):
 
 
 def _plan(keyed, source):
-    """Writes the plan, and makes room for the streams: removes the manifest, and streams that they
-    do not replace. Yields ranges of streams, each with a key of its own."""
+    """Writes the plan; yields ranges of streams, each with a key of its own."""
     job, sizes, counts = _gathered(keyed[1], source)
     plan = preparation.make_layout(job.settings, sizes).plan
     paths = list(dict.fromkeys(chunk.path for chunk in job.chunks))
@@ -217,6 +209,7 @@ def _plan(keyed, source):
         "counts": counts, "source": source, "paths": paths, "forms": forms, "chunks": [
             (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
             for chunk, tokens in zip(job.chunks, sizes)]})
+    # Room for the streams: the manifest goes first, then streams that they do not replace.
     names = {preparation.stream_name(stream, plan.num_streams)
              for stream in range(plan.num_streams)}
     others = files.match(os.path.join(glob.escape(job.directory), preparation.STREAMS))

@@ -15,15 +15,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 
 def merge(save_dir: str) -> Manifest:
-    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
-
-    All streams become as long as the shortest one: tasks have about equally much text. What is cut
-    off counts as dropped. The tokens that were kept for another number of tasks are removed.
-
-    Raises:
-      UserError: a task is missing, or was made with other settings or input; or `save_dir` has
-        other records.
-    """
+    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest."""
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
         raise UserError("input: no task-...-of-... in %s; make them with xlnet data make --task=K "
@@ -35,6 +27,8 @@ def merge(save_dir: str) -> Manifest:
     manifests = [Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
     first = manifests[0]
+    # All streams become as long as the shortest one: tasks have about equally much text. What is
+    # cut off counts as dropped.
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
     windows = min(manifest.windows_per_stream for manifest in manifests)
@@ -53,6 +47,7 @@ def merge(save_dir: str) -> Manifest:
         **counts)
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
+    # Tokens were kept for another number of tasks.
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)
     return merged
 

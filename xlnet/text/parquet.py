@@ -31,13 +31,9 @@ class _Rows:
 def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
     """Yields the events of the documents in a chunk's row groups; see `text_forms`.
 
-    Args:
-      field: the column of the text.
-      bad: collects bad text.
-      seen: takes note of the bytes that the events depend on, but for the footer; see `footer`.
-
-    Raises:
-      UserError: the file is damaged or lacks the column, or pyarrow is not installed.
+    field: the column of the text.
+    bad: collects bad text.
+    seen: takes note of the bytes that the events depend on, but for the `footer`.
     """
     try:
         import pyarrow
@@ -58,6 +54,7 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                 columns = [group.column(i) for i in range(group.num_columns)]
                 begin = min(column.dictionary_page_offset or column.data_page_offset
                             for column in columns)
+                # A group of another chunk: its rows are counted, for the numbers in errors.
                 if not chunk.begin <= begin < chunk.end:
                     rows.number += group.num_rows
                     continue

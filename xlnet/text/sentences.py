@@ -76,6 +76,7 @@ def _bounds(text):
     for match in _STOP.finditer(text):
         more, following = match.groups()
         stop, end = match.start(), match.end()
+        # An odd number of straight quotes: the text is inside of a quotation.
         if '"' in text[end:end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
@@ -91,10 +92,8 @@ def _bounds(text):
 
 
 def _behind_quote(text, end):
-    """Where a sentence ends inside a quotation: behind the straight quote, if one follows.
-
-    That is `."` or, in tokenized text such as WikiText, `. " `, which opens a quotation as often.
-    """
+    """Where a sentence ends inside a quotation: behind the straight quote, if one follows."""
+    # That is `."` or, in tokenized text such as WikiText, `. " `, which opens a quotation as often.
     if text.startswith('"', end):
         return end + 1
     return end + 2 if text[end:end + 3] in (' " ', ' "') else end
@@ -108,10 +107,8 @@ def _ends_wide(text, begin, end):
 
 
 def _ends(text, first, begin, end, stops, following):
-    """Whether `stops`, in [begin, end), end the sentence from `first` on.
-
-    following: the first character behind the spaces that follow; None if no space does.
-    """
+    """Whether `stops`, in [begin, end), end the sentence from `first` on; `following`: the first
+    character behind the spaces that follow, None if no space does."""
     if following is None:
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
     if following.islower() or following in _NEVER_FIRST:

@@ -69,7 +69,7 @@ def _from_records(texts, field, bad):
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
-            continue
+            continue        # of another chunk, whose records are not parsed twice
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as e:

@@ -35,14 +35,9 @@ _BLOCK = 1 << 20             # [bytes]
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A chunk whose tokens have been made.
-
-    Attributes:
-      counts: `corpus.COUNTS`, and the lines that were left out by their reasons.
-      content: checksum of the chunk's bytes.
-    """
-    counts: dict[str, int]
-    content: str
+    """A chunk whose tokens have been made."""
+    counts: dict[str, int]      # `corpus.COUNTS`, and the lines that were left out by their reasons
+    content: str                # checksum of the chunk's bytes
 
     @property
     def tokens(self) -> int:
@@ -71,9 +66,10 @@ class TokenStore:
             return None
         try:
             found = files.read_json(path + ".json", "tokens")
+            # The text of the chunk; what its reader saw around it; the tokens on the disk.
             same = (content_of(chunk) == found["content"]
                     and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
-                    and _checksum_of_all(path) == found["tokens"])
+                    and _checksum(path, [(0, files.size(path))]) == found["tokens"])
             return Made(found["counts"], found["content"]) if same else None
         except (UserError, OSError, KeyError, TypeError):
             return None
@@ -124,10 +120,6 @@ def _around(chunk, seen):
     """The checksum of what a reader has seen around the chunk, including the file's end."""
     size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
-
-
-def _checksum_of_all(path):
-    return _checksum(path, [(0, files.size(path))])
 
 
 def _checksum(path, ranges, more=""):
