@@ -123,12 +123,6 @@ def test_shuffling_keeps_documents_whole():
         sorted(beginless)
 
 
-def text_of(block, chunks):
-    """[begin, end) of a block in the text of the chunks."""
-    begin = block * corpus.BLOCK_TOKENS
-    return begin, min(begin + corpus.BLOCK_TOKENS, sum(map(len, chunks)))
-
-
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_pass_reads_every_token_once(monkeypatch, number):
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
@@ -141,11 +135,6 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
     assert (number == 0) == np.array_equal(whole, np.concatenate(chunks))
     for low, high in ((0, 1), (5, 30), (15, 17), (16, 32), (plan.part_len - 3, plan.part_len)):
         assert np.array_equal(read(low, high), whole[low:high])
-    for block, begin in enumerate(layout.order(number)[1]):
-        tokens = np.concatenate([chunks[chunk][low:high]
-                                 for chunk, low, high in layout.pieces(*text_of(block, chunks))])
-        arranged = layout.arrange(number, block, tokens)
-        assert np.array_equal(whole[begin:begin + len(arranged)], arranged)
 
 
 def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
