@@ -128,7 +128,7 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
     chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
     plan = windows.StreamPlan(1, False, sum(map(len, chunks)), 1)
-    layout = corpus.Layout(plan, [len(c) for c in chunks], seed=3)
+    layout = corpus.TokenLayout(plan, [len(c) for c in chunks], seed=3)
     read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, number)
     whole = read(0, plan.part_len)
     assert np.array_equal(np.sort(whole), np.sort(np.concatenate(chunks)))
@@ -144,7 +144,7 @@ def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
     seen = []
     for edges in ([], [3, 3, 50], [16, 32], range(1, len(text))):
         chunks = np.split(text, list(edges))
-        layout = corpus.Layout(plan, [len(chunk) for chunk in chunks], seed=3)
+        layout = corpus.TokenLayout(plan, [len(chunk) for chunk in chunks], seed=3)
         read = layout.part_reader(lambda chunk, begin, end: chunks[chunk][begin:end], 0, 1)
         seen.append(read(0, len(text)).tolist())
     assert seen[0] != text.tolist() and seen == seen[:1] * 4
@@ -155,7 +155,7 @@ def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
     """Else each of many streams would read whole blocks for a small part of one."""
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
     text, read = np.arange(40, dtype=np.uint32), []
-    layout = corpus.Layout(windows.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
+    layout = corpus.TokenLayout(windows.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
 
     def read_chunk(chunk, begin, end):
         read.append(end - begin)

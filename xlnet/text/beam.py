@@ -32,7 +32,7 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import preparation, reading
-from xlnet.text.preparation import Job
+from xlnet.text.preparation import RecordsJob
 from xlnet.text.recognition import Form
 from xlnet.text.token_store import Made, content_of
 from xlnet.tokenization.tokenizer import SPIECE_NAME
@@ -59,7 +59,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
     paths, sizes = preparation.list_input(settings)
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % reading.some_of(paths))
-    job = Job(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
+    job = RecordsJob(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
     is_finished = preparation.is_finished(job)
     # Object stores have no locks.
     with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.alone(job):
@@ -144,7 +144,7 @@ def _load_plan(path):
     chunks = tuple(reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
                    for path, form, begin, end, _ in plan["chunks"])
     layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]])
-    job = Job(settings, settings.save_dir, chunks, plan["description"])
+    job = RecordsJob(settings, settings.save_dir, chunks, plan["description"])
     return job, layout, collections.Counter(plan["counts"])
 
 
@@ -158,7 +158,7 @@ def _read(text, source, is_compared):
     low, high = text
     chunks, file_begin = [], 0
     counts: Counter[str] = collections.Counter()
-    job = Job(settings, settings.save_dir, (), job_of["description"])
+    job = RecordsJob(settings, settings.save_dir, (), job_of["description"])
     for path, size in job_of["files"]:
         # The chunks that begin in the range; the files lie one behind the other.
         if file_begin < high and low < file_begin + max(size, 1):
@@ -182,8 +182,8 @@ def _gathered(values, source):
         rows += chunks
         counts.update(found)
     settings, chunks = CorpusSettings(**job_of["settings"]), tuple(row[0] for row in rows)
-    job = Job(settings, settings.save_dir, chunks, job_of["description"]
-              | preparation.describe_forms(settings, chunks))
+    job = RecordsJob(settings, settings.save_dir, chunks, job_of["description"]
+                     | preparation.describe_forms(settings, chunks))
     return preparation.with_content(job, [Made({}, row[2]) for row in rows]), [
         row[1] for row in rows], counts
 

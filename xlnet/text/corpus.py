@@ -7,7 +7,6 @@ cut into chunks. Memory is bounded by blocks, too.
 
 from __future__ import annotations
 
-import collections
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,8 +29,8 @@ _BATCH_LINES = 8192
 
 # Lines to tokens.
 
-def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
-             counts: Counter[str], seen: Optional[reading.Seen] = None) -> Iterator[np.ndarray]:
+def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, counts: Counter[str],
+             seen: Optional[reading.SeenBytes] = None) -> Iterator[np.ndarray]:
     """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
 
     counts: gets `COUNTS` and the lines left out by their reasons added.
@@ -127,10 +126,7 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
 
 # Blocks and passes.
 
-Piece = collections.namedtuple("Piece", "chunk begin end")      # tokens [begin, end) of a chunk
-
-
-class Layout:
+class TokenLayout:
     """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
 
     Pass 0 keeps the order of the text; later ones shuffle the blocks, and the documents within each
@@ -146,30 +142,6 @@ class Layout:
         self._block_sizes = np.diff(self._block_begins, append=total)
         self._seed = seed
 
-    def pieces(self, begin: int, end: int) -> list[Piece]:
-        """The parts of chunks that are the tokens [begin, end) of the text, in order."""
-        first = np.searchsorted(self._chunk_ends, begin, "right")
-        last = np.searchsorted(self._chunk_ends, end, "left")
-        return [Piece(chunk, max(begin - low, 0), min(end - low, high - low))
-                for chunk, low, high in zip(range(first, last + 1),
-                                            self._chunk_begins[first:last + 1].tolist(),
-                                            self._chunk_ends[first:last + 1].tolist())
-                if high > low]
-
-    def order(self, pass_index: int) -> tuple[np.ndarray, np.ndarray]:
-        """The blocks in the order of a pass, and where each block begins in it: int64 [blocks]."""
-        count = len(self._block_sizes)
-        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count) \
-            if pass_index else np.arange(count)
-        begins = np.empty(count, np.int64)
-        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
-        return order, begins
-
-    def arrange(self, pass_index: int, block: int, tokens: np.ndarray) -> np.ndarray:
-        """The tokens of a block as a pass reads them."""
-        return tokens if not pass_index else shuffle_documents(
-            tokens, np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)]))
-
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
         """Returns a function that reads tokens [low, high) of a stream's part in a pass.
@@ -177,14 +149,26 @@ class Layout:
         read_chunk: function of (chunk, begin, end) that gives the tokens [begin, end) of a chunk.
         """
         first = self.plan.part(stream) * self.plan.part_len
-        order, begins = self.order(pass_index)
+        # The blocks in the order of a later pass, and where each begins in it: int64 [blocks].
+        count = len(self._block_sizes)
+        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count)
+        begins = np.empty(count, np.int64)
+        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
 
         def load(begin, end):
-            return np.concatenate([read_chunk(*piece) for piece in self.pieces(begin, end)])
+            """Tokens [begin, end) of the text, from the chunks that have some of them."""
+            chunks = range(np.searchsorted(self._chunk_ends, begin, "right"),
+                           np.searchsorted(self._chunk_ends, end, "left") + 1)
+            parts = ((chunk, int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk]))
+                     for chunk in chunks)
+            return np.concatenate([
+                read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
+                for chunk, low, high in parts if high > low])
 
         def load_block(block):
             begin = self._block_begins[block]
-            return self.arrange(pass_index, block, load(begin, begin + self._block_sizes[block]))
+            rng = np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)])
+            return shuffle_documents(load(begin, begin + self._block_sizes[block]), rng)
 
         def read(low, high):
             low, high = first + low, first + high

@@ -68,7 +68,7 @@ class Summary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class RecordsJob:
     """The input of one task, and where its records go."""
     settings: CorpusSettings
     directory: str
@@ -118,7 +118,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
 # The job.
 
-def plan_job(settings: CorpusSettings) -> Job:
+def plan_job(settings: CorpusSettings) -> RecordsJob:
     """Checks the settings and finds the input of this task; writes nothing."""
     paths, sizes = list_input(settings)
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
@@ -127,8 +127,8 @@ def plan_job(settings: CorpusSettings) -> Job:
         raise UserError("input_glob: no text in %s" % reading.some_of(paths) + (
             " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
     _log.info(reading.in_words(chunks, settings))
-    return Job(settings, task_directory(settings), own,
-               describe(settings, paths, sizes) | describe_forms(settings, chunks))
+    return RecordsJob(settings, task_directory(settings), own,
+                      describe(settings, paths, sizes) | describe_forms(settings, chunks))
 
 
 def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
@@ -146,6 +146,7 @@ def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
+    # A chunk belongs to the run in which its middle is.
     total = sum(chunk.end - chunk.begin for chunk in chunks)
     done = 0
     tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
@@ -196,7 +197,7 @@ def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) ->
     return found
 
 
-def with_content(job: Job, made: Sequence[Made]) -> Job:
+def with_content(job: RecordsJob, made: Sequence[Made]) -> RecordsJob:
     """The job whose description includes the text."""
     return dataclasses.replace(job, description=dict(job.description, **{
         _CONTENT: token_store.content_of_all(each.content for each in made)}))
@@ -204,7 +205,7 @@ def with_content(job: Job, made: Sequence[Made]) -> Job:
 
 # Records that exist already.
 
-def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
+def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) -> bool:
     """Whether the directory has exactly these records; a UserError if it has others.
 
     content: reads the text and returns its checksum; None: compare the files' names and sizes.
@@ -240,7 +241,7 @@ def _content_of(job, index):
 # Folders.
 
 @contextlib.contextmanager
-def alone(job: Job) -> Iterator[None]:
+def alone(job: RecordsJob) -> Iterator[None]:
     """Locks the directory; a job that fails leaves no empty folder."""
     folder = unfinished_folder(job.directory)
     try:
@@ -294,7 +295,7 @@ def _of_chunks(function, job, description, progress):
     return results
 
 
-def tokenize_chunk(job: Job, index: int) -> Made:
+def tokenize_chunk(job: RecordsJob, index: int) -> Made:
     """Makes the tokens of one chunk unless they exist."""
     with _naming(token_directory(job.settings)):
         return job.token_store().tokenize(job.chunks[index])
@@ -321,18 +322,20 @@ def _write_all(job, made, progress):
     return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.Layout:
-    """The `corpus.Layout` of a text whose chunks have these numbers of tokens."""
+def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.TokenLayout:
+    """The `corpus.TokenLayout` of a text whose chunks have these numbers of tokens."""
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
                                 settings.num_streams, settings.bi_data)
-    return corpus.Layout(plan, sizes, settings.seed)
+    return corpus.TokenLayout(plan, sizes, settings.seed)
 
 
-def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") -> dict[str, Any]:
+def write_stream(job: RecordsJob, layout: corpus.TokenLayout, index: int,
+                 folder: str = "") -> dict[str, Any]:
     """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
     in the manifest."""
+    # It may be complete, here or among the records.
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
     path, published = os.path.join(folder or job.unfinished, name), os.path.join(
@@ -344,6 +347,8 @@ def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") 
         if path != published and files.exists(path) or files.exists(
                 published) and files.sha256(published) == entry["sha256"]:
             return entry
+
+    # Its windows of all passes, and then the entry that says that it is complete.
     store = job.token_store()
     batches = record_writer.stream_records(
         settings, windows.Vocabulary.of(tokenizer_of(settings)), plan, index,
@@ -367,7 +372,7 @@ def stream_name(stream: int, num_streams: int) -> str:
     return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
 
 
-def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
+def make_manifest(job: RecordsJob, plan: windows.StreamPlan, counts: Counter[str],
                   streams: Sequence[dict[str, Any]]) -> Manifest:
     """Returns the manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
@@ -384,7 +389,7 @@ def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
         made_from=job.description, **found)
 
 
-def vouching(job: Job) -> list[str]:
+def vouching(job: RecordsJob) -> list[str]:
     """The manifests that list streams of the job's directory, to be removed before these."""
     own, merged = (os.path.join(folder, MANIFEST_NAME)
                    for folder in (job.directory, job.settings.save_dir))

@@ -1,8 +1,8 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
 Files are plain text or JSON lines, each with or without `.gz`; `recognition` finds out which,
-`text_forms` has the layouts. Readers get `Sentence`s of all of them, in order, the last one of each
-document marked.
+`text_forms` has the layouts. Readers get `CorpusSentence`s of all of them, in order, the
+last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines that begin in its byte range; where
 documents are selected (`split`), the documents that do. Its reader looks one line back, and ahead
@@ -30,7 +30,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import parquet, recognition
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of
+from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
@@ -135,7 +135,7 @@ def chunk_size(total: int) -> int:
 
 
 @dataclasses.dataclass
-class Seen:
+class SeenBytes:
     """The bytes [low, high) of a file that a reader has looked at, and whether it met the end.
 
     Of a .gz file these are all of its packed bytes.
@@ -205,13 +205,13 @@ class _File:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Turns a failure to read a file of the input into a `UserError` that names it."""
+    """Turns a failure to read the input into a `UserError` that names the file, or `path`."""
     try:
         yield
     except gzip.BadGzipFile:
         raise
     except OSError as e:
-        raise UserError("cannot read %s: %s" % (path, e.strerror or e)) from None
+        raise UserError("cannot read %s: %s" % (e.filename or path, e.strerror or e)) from None
 
 
 def place(chunk: Chunk, offset: int) -> str:
@@ -230,7 +230,7 @@ def place(chunk: Chunk, offset: int) -> str:
 # A chunk's lines.
 
 def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
-               seen: Optional[Seen] = None) -> Iterator[Sentence]:
+               seen: Optional[SeenBytes] = None) -> Iterator[CorpusSentence]:
     """Yields the sentences of a chunk.
 
     skipped: counts what is left out by its reason: documents of the other part and, with on_error
@@ -261,13 +261,15 @@ class _BadText:
         self.encoding = encodings.other_than_utf8(settings.encoding)
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
+        self.row: Optional[int] = None          # of a table
 
     def add(self, offset, reason, detail):
         # It belongs to the chunk in which its line begins; others meet it, too.
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (place(self.chunk, offset), detail)) from None
+            row = "" if self.row is None else "row %d: " % self.row
+            raise UserError("%s: %s%s" % (place(self.chunk, offset), row, detail)) from None
         self._skipped[reason] += 1
 
 
@@ -458,7 +460,7 @@ def _mark_ends(events):
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Sentence(held.offset, held.text, held.is_joined, is_end, held_begins)
+            yield CorpusSentence(held.offset, held.text, held.is_joined, is_end, held_begins)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

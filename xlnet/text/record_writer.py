@@ -66,6 +66,7 @@ class WindowEncoder:
             part = slice(low, low + _BATCH_WINDOWS)
             begins, a_len, b_begin, label = (
                 column[part] for column in (cell.begins, *cell.segments))
+            # Where segments end in the text of the cell.
             a_end = begins + self._reuse_len + a_len
             b_end = b_begin + self._seq_len - self._reuse_len - 3 - a_len
             batch = bytearray(self._empty * len(begins))

@@ -68,7 +68,7 @@ class TokenStore:
             found = files.read_json(path + ".json", "tokens")
             # The text of the chunk; what its reader saw around it; the tokens on the disk.
             same = (content_of(chunk) == found["content"]
-                    and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
+                    and _around(chunk, reading.SeenBytes(**found["seen"])) == found["around"]
                     and _checksum(path, [(0, files.size(path))]) == found["tokens"])
             return Made(found["counts"], found["content"]) if same else None
         except (UserError, OSError, KeyError, TypeError):
@@ -76,9 +76,10 @@ class TokenStore:
 
     def _make(self, chunk):
         counts: Counter[str] = collections.Counter()
-        seen = reading.Seen(chunk.begin, chunk.end)
+        seen = reading.SeenBytes(chunk.begin, chunk.end)
         path = self._path(chunk)
-        files.remove([path + ".json"])                  # it describes other tokens
+        # The description goes first and comes last: it is never one of other tokens.
+        files.remove([path + ".json"])
         digest = hashlib.blake2b(digest_size=16)
         with files.writing(path, is_lasting=False) as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
@@ -99,6 +100,7 @@ class TokenStore:
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
     def _path(self, chunk):
+        # The same tokens by whatever name the file is given.
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
         where = repr((self._depends_on, path, *chunk[1:]))
         return os.path.join(self._directory,

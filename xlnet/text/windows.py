@@ -119,28 +119,28 @@ class Vocabulary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class DirectedTokens:
     """Tokens as they are read in one direction; positions count from where the reader begins."""
     ids: np.ndarray             # int32 [T]
     sentences: np.ndarray       # int64 [N], ascending, where sentences begin for this reader
     words: np.ndarray           # bool [T], true where words begin for this reader
 
 
-def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
-    """Returns the `Reading` of `tokens`, uint32 [T], in a direction."""
+def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> DirectedTokens:
+    """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
     words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
     words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
     if direction == FORWARD:
-        return Reading(ids, sentences, words)
+        return DirectedTokens(ids, sentences, words)
     # Backward a word begins at what was its last piece, sentences alike. Of five tokens with
     # sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at 3 and 0, so
     # sentences begin at 0 and 3.
     last = np.append(sentences[1:], len(ids)) - 1                            # [N]
     is_last_piece = np.append(words[1:], True)                               # [T]
-    return Reading(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
+    return DirectedTokens(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
 
 
 # Segments.
@@ -148,7 +148,7 @@ def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def sample_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+def sample_segments(reading: DirectedTokens, begins: np.ndarray, seq_len: int, reuse_len: int,
                     rng: np.random.Generator) -> Segments:
     """Samples segments A and B of each window, which begin at `begins`, int64 [W]."""
     both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS                       # G
