@@ -65,12 +65,17 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     if permutation.mask_mode == "legacy" and legacy_word_start is None:
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
-    source = _Source(directory, manifest, batch_size, rows)
-    # An epoch is some rounds of `windows_per_stream` steps. NumPy samples the targets of several
-    # steps at once, as its calls have a fixed cost.
+    # An epoch is some rounds of `windows_per_stream` steps.
+    streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
+    num_rounds, num_rows = streams.shape                                        # of an epoch, R
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
-    last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
-    together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
+    last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
+    # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
+    together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
+    features = feature_spec.pretraining_features(manifest.seq_len)
+    sampled_from = ("input", "word_start", "direction")
+    paths = manifest.stream_paths(directory)
+    sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
 
     @_as_written
     def one_round(round_index):
@@ -79,28 +84,43 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
         return tf.data.Dataset.range(skipped, manifest.windows_per_stream).batch(together).map(
             lambda window: (round_index, window))
 
+    def read_records(round_index, window):
+        """Serialized windows: all rows of one index, then of the next."""
+        return np.array([tfrecord.read_record(paths[stream], sizes[stream], number)
+                         for number in window.tolist()
+                         for stream in streams[int(round_index) % num_rounds]], object)
+
     @_as_written
     def read(round_index, window):
-        return round_index, window, source.parse(round_index % source.groups, window)
+        serialized = tf.numpy_function(read_records, [round_index, window], tf.string)
+        parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
+        return round_index, window, parsed
 
-    def targets(round_index, window, *values):
-        features = dict(zip(source.sampled_from, values))
-        epoch, group = divmod(int(round_index), source.groups)
-        random = permutations.Random(seed, epoch, np.tile(source.streams(group), len(window)),
-                                     np.repeat(window, source.num_rows))
-        return source.targets(random, features, np.isin(features["input"], special_ids),
-                              permutation, legacy_word_start)
+    def sample_targets(round_index, window, *values):
+        parsed = dict(zip(sampled_from, values))
+        epoch, which = divmod(int(round_index), num_rounds)
+        random = permutations.Random(seed, epoch, np.tile(streams[which], len(window)),
+                                     np.repeat(window, num_rows))
+        word_start = parsed["word_start"] > 0
+        if permutation.mask_mode == "legacy" and legacy_word_start is not None:
+            word_start = legacy_word_start[parsed["input"]]
+        return permutations.sample(random, np.isin(parsed["input"], special_ids), word_start,
+                                   parsed["direction"], permutation)
 
     @_as_written
     def sample(round_index, window, parsed):
         sampled = tf.numpy_function(
-            targets, [round_index, window] + [parsed[name] for name in source.sampled_from],
+            sample_targets, [round_index, window] + [parsed[name] for name in sampled_from],
             [tf.int32, tf.int32, tf.float32])
         widths = [manifest.seq_len] + 2 * [permutation.num_predict]
-        return _by_step(dict(parsed, **{
+        values = dict(parsed, **{
             name: tf.ensure_shape(value, [None, width])
-            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)}),
-            source.num_rows)
+            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)})
+        # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
+        values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
+        del values["word_start"]
+        return {name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+                for name, value in values.items()}
 
     # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
     return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
@@ -123,13 +143,6 @@ def _ahead(dataset, count):
     return dataset.with_options(options)
 
 
-def _by_step(features, num_rows):
-    # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
-    names = {"input": "input_ids", "seg_id": "seg_ids"}
-    return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-            for name, value in features.items() if name != "word_start"}
-
-
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
@@ -150,41 +163,6 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     # In an odd batch, neighbours are read in different directions.
     turned = [np.roll(stretch, row, axis=0) for row, stretch in enumerate(stretches)]
     return np.stack(turned, axis=1).reshape(-1, batch_size)
-
-
-class _Source:
-    """Our records: an epoch is `groups` rounds, in each of which B streams are side by side."""
-    sampled_from = ("input", "word_start", "direction")         # features that `targets` needs
-
-    def __init__(self, directory, manifest, batch_size, rows):
-        self._features = feature_spec.pretraining_features(manifest.seq_len)
-        self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
-        self._paths = manifest.stream_paths(directory)
-        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
-        self.groups, self.num_rows = self._streams.shape        # rounds, R
-
-    def streams(self, group):
-        """int [R]: the streams of a round."""
-        return self._streams[group]
-
-    def parse(self, group, window):
-        """Features [N,...] of the windows `window` [N/R], indices in a round."""
-        serialized = tf.numpy_function(
-            lambda group, window: np.array(self._read(int(group), window), object),
-            [group, window], tf.string)
-        return feature_spec.parse(self._features, tf.ensure_shape(serialized, [None]))
-
-    def _read(self, group, window):
-        """Serialized windows, list of N bytes: all rows of one index, then of the next."""
-        return [tfrecord.read_record(self._paths[stream], self._sizes[stream], number)
-                for number in window.tolist() for stream in self._streams[group]]
-
-    def targets(self, random, features, is_special, permutation, legacy_word_start):
-        """`permutation.Sampled` of the windows `features`, dict of arrays [N,...]."""
-        word_start = legacy_word_start[features["input"]] if permutation.mask_mode == "legacy" \
-            else features["word_start"] > 0
-        return permutations.sample(random, is_special, word_start, features["direction"],
-                                   permutation)
 
 
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
@@ -264,6 +242,7 @@ def _shuffled_pools(path, size, seed, first_pool):
     # 8 bytes a record, not the records.
     records = tfrecord.EqualRecords(path)
 
+    # The order of an epoch depends on the one before, and so on the first.
     @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
     def order(epoch):
         numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
@@ -276,7 +255,7 @@ def _shuffled_pools(path, size, seed, first_pool):
 
     def read(pool_index):
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
-        if pool_index == first_pool:            # each order depends on the one before
+        if pool_index == first_pool:
             for epoch in range(epochs[0]):
                 order(epoch)
         numbers = np.concatenate([order(int(epoch))[places[epochs == epoch]]
@@ -299,6 +278,7 @@ def _lengths(input_mask, row_length):
 
 def _without_padding(batch, row_length, multiple, pads, by_token):
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
+    # Of the longest choice in the batch, rounded up: few lengths, as each has a plan of its own.
     is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)     # [T]
     is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
     longest = row_length - tf.argmax(is_text, output_type=tf.int32)

@@ -63,7 +63,7 @@ class Random:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._rows = [(int(window), int(stream), epoch) for stream, window in zip(streams, windows)]
-        self._drawn = 0         # numbers of each row
+        self._used = 0          # numbers of each row
         state = self._philox.state      # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.
         self._state: Any = dict(state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]})
@@ -71,11 +71,11 @@ class Random:
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
         numbers = np.empty((len(self._rows), count))
-        for drawn, row in zip(numbers, self._rows):
-            self._state["state"]["counter"] = (self._drawn, *row)
+        for sequence, row in zip(numbers, self._rows):
+            self._state["state"]["counter"] = (self._used, *row)
             self._philox.state = self._state
-            self._generator.random(out=drawn)
-        self._drawn += count        # Philox counts once in four numbers: more than enough
+            self._generator.random(out=sequence)
+        self._used += count         # Philox counts once in four numbers: more than enough
         return numbers
 
 
@@ -113,27 +113,24 @@ def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
     for index, part in enumerate(_parts(is_target, permutation)):
         rank[:, part] = index * apart + ranks(                                    # [B,T]
             random, (is_target | is_special)[:, part], permutation.perm_size)
-    return Sampled(rank, *_positions(is_target, permutation.num_predict))
+
+    # The targets' positions, of which the last one fills up: of four tokens, the second and the
+    # last are targets, P = 3: positions 1 3 3, weights 1 1 0.
+    count = is_target.sum(axis=1, keepdims=True)                                  # [B,1]
+    if count.max() > permutation.num_predict:
+        raise ValueError("a window has %d targets, more than num_predict=%d"
+                         % (count.max(), permutation.num_predict))
+    is_used = np.arange(permutation.num_predict) < count                          # [B,P]
+    targets = np.flatnonzero(is_target) % is_target.shape[1]    # row by row, as `is_used` is
+    positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)          # [B,P]
+    positions[is_used] = targets
+    last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]       # [B]
+    return Sampled(rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32))
 
 
 def _parts(windows, permutation):
     """The reused context, and the rest."""
     return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
-
-
-def _positions(is_target, num_predict):
-    """`positions` and `weights` of `Sampled`, of targets bool [B,Q]."""
-    # Of four tokens, the second and the last are targets, P = 3: positions 1 3 3, weights 1 1 0.
-    count = is_target.sum(axis=1, keepdims=True)                                  # [B,1]
-    if count.max() > num_predict:
-        raise ValueError("a window has %d targets, more than num_predict=%d"
-                         % (count.max(), num_predict))
-    is_used = np.arange(num_predict) < count                                      # [B,P]
-    targets = np.flatnonzero(is_target) % is_target.shape[1]    # row by row, as `is_used` is
-    positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)          # [B,P]
-    positions[is_used] = targets
-    last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]       # [B]
-    return np.where(is_used, positions, last[:, None]), is_used.astype(np.float32)
 
 
 # ---- orders ----
