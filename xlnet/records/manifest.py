@@ -110,6 +110,7 @@ class Manifest:
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
         found: dict[str, int] = {}
+        # Streams of merged tasks are in several folders.
         for folder in {os.path.dirname(stream) for stream in self.stream_paths(directory)}:
             found.update(files.match(os.path.join(glob.escape(folder), "*")))
         for file, stream in zip(self.stream_paths(directory), self.streams):
@@ -117,6 +118,7 @@ class Manifest:
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
                     path, stream["file"], size or "no", stream["bytes"]))
+        # All records of a directory have one size, so the file's size tells its windows.
         record = tfrecord.first_size(self.stream_paths(directory)[0])
         for stream in self.streams:
             if record and stream["windows"] * record != stream["bytes"]:

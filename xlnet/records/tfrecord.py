@@ -50,6 +50,7 @@ def _data_size(head):
 
 def _checksum(data):
     """TFRecord's masked CRC-32C."""
+    # Rotated and shifted by a constant: data may have checksums in it.
     checksum = google_crc32c.value(data)
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
     return _CHECKSUM.pack(rotated + 0xa282ead8 & 0xffffffff)
@@ -83,6 +84,7 @@ def read_record(path: str, size: int, number: int) -> bytes:
     it is damaged."""
     try:
         begin, end = number * size, (number + 1) * size
+        # Remote files are read and kept in blocks, local ones by the system.
         if files.is_remote(path):
             first, last = begin // _BLOCK, (end - 1) // _BLOCK
             content = b"".join(_remote_block(path, block) for block in range(first, last + 1))

@@ -74,9 +74,9 @@ class Aligner:
             joined = "".join(pieces)
         else:
             joined = "".join(map(self._pieces.__getitem__, ids.tolist()))
-        return Aligned(ids, *self._places(text, joined, shapes))
+        return Aligned(ids, *self._positions(text, joined, shapes))
 
-    def _places(self, text, joined, shapes):
+    def _positions(self, text, joined, shapes):
         """Where the pieces, which are the text `joined`, are: starts, ends int32 [T]; shapes [T,3]
         as of `piece_shape`."""
         source = self._source(text, joined)                                    # of S characters

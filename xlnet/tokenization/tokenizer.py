@@ -139,7 +139,11 @@ class Tokenizer:
 
     def __init__(self, path: str, uncased: Optional[bool] = None,
                  keep_accents: Optional[bool] = None, descriptions: Sequence[str] = ()) -> None:
-        self._model = _load(path)
+        files.require_file(path, "SentencePiece model")
+        try:
+            self._model = sentencepiece.SentencePieceProcessor(model_file=path)
+        except (RuntimeError, OSError):
+            raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
         self.path = path
         self.sha256 = files.sha256(path)
         cleaning = _find_cleaning(path, self.sha256, descriptions,
@@ -147,13 +151,24 @@ class Tokenizer:
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
-        self._read_special_ids()
+
+        # Special pieces, by name.
+        known = {name: id for id, name in enumerate(self._pieces)}
+        missing = [name for name in _REQUIRED if name not in known]
+        if missing:
+            raise UserError("SentencePiece model %s: missing %s; train it with --control_symbols=%s"
+                            % (self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])))
+        self.unk_id = self._model.unk_id()
+        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
+        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
         self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
                               if piece.startswith("<0x") and self._model.is_byte(id))
         special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
                    self.pad_id, self.mask_id, self.eop_id}
         self.is_special = np.array([id in special or self._model.is_control(id)
                                     for id in range(self.vocab_size)])
+
+        # Properties of pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -216,6 +231,7 @@ class Tokenizer:
 
     def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        # Cleaning and SentencePiece by some lines, the rule for commas for all.
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased, self.keep_accents)
             _refuse_halves(texts)
@@ -253,16 +269,6 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
-
-    def _read_special_ids(self):
-        known = {name: id for id, name in enumerate(self._pieces)}
-        missing = [name for name in _REQUIRED if name not in known]
-        if missing:
-            raise UserError("SentencePiece model %s: missing %s; train it with --control_symbols=%s"
-                            % (self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])))
-        self.unk_id = self._model.unk_id()
-        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
-        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
 
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
@@ -391,34 +397,19 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
 def _find_cleaning(path, sha256, descriptions, flags):
     """What the flags (None: not given) and the existing files say, or the released default."""
     found = {name: ("the setting", value) for name, value in flags.items() if value is not None}
-    for file in (description_path(path),) + tuple(descriptions):
-        for name, value in _read_description(file, path, sha256).items():
+    for file in filter(os.path.exists, (description_path(path), *descriptions)):
+        stored = files.read_json(file, "vocabulary description")
+        values = {name: stored.get(name) for name in RELEASED_CLEANING}
+        if any(type(value) is not bool for value in values.values()):
+            raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
+        if stored.get("sha256") != sha256:
+            raise UserError("%s describes another SentencePiece model than %s" % (file, path))
+        for name, value in values.items():
             source, known = found.setdefault(name, (file, value))
             if known != value:
                 raise UserError("%s: %s says %s, %s says %s" % (name, source, known, file, value))
     return {name: found.get(name, ("", default))[1]
             for name, default in RELEASED_CLEANING.items()}
-
-
-def _read_description(file, path, sha256):
-    """The cleaning that `file` states for the model at `path`; empty if there is no such file."""
-    if not os.path.exists(file):
-        return {}
-    stored = files.read_json(file, "vocabulary description")
-    values = {name: stored.get(name) for name in RELEASED_CLEANING}
-    if any(type(value) is not bool for value in values.values()):
-        raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
-    if stored.get("sha256") != sha256:
-        raise UserError("%s describes another SentencePiece model than %s" % (file, path))
-    return values
-
-
-def _load(path):
-    files.require_file(path, "SentencePiece model")
-    try:
-        return sentencepiece.SentencePieceProcessor(model_file=path)
-    except (RuntimeError, OSError):
-        raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
 
 
 def _refuse_halves(texts):
