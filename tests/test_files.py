@@ -160,3 +160,9 @@ def test_the_digest_of_a_directory_is_of_names_and_contents(tmp_path):
     assert len(digests) == 3
     os.rename(tmp_path / "data", tmp_path / "moved")
     assert files.digest_of(str(tmp_path / "moved")) in digests
+
+
+def test_links_to_nowhere_are_no_files_of_a_pattern(tmp_path):
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "b").symlink_to("none")
+    assert files.match(str(tmp_path / "*")) == {str(tmp_path / "a"): 4}

@@ -62,15 +62,13 @@ def other_than_utf8(name: Optional[str]) -> Optional[str]:
 
 
 def foreign(path: str, file: IO[bytes]) -> Optional[str]:
-    """What a file is that is not text, JSON, a table or Parquet, and what to do; None for others.
-
-    Args:
-      path: its name, for the command that converts it.
-      file: open at its beginning, unpacked; is read.
-    """
+    """What a file, open at its beginning, is that is not text, JSON, a table or Parquet, and what
+    to do; None for others."""
     start: Any = file.read(_START)
+    # XML and HTML may be UTF-16.
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         start = start.decode("utf-16", "ignore").encode()
+    # A zip file: a spreadsheet, a document, or files.
     if start.startswith(b"PK\x03\x04"):
         file.seek(0)
         try:
@@ -82,7 +80,7 @@ def foreign(path: str, file: IO[bytes]) -> Optional[str]:
                 return spreadsheet(path, what) if "spreadsheet" in what else what
         return spreadsheet(path, "a damaged spreadsheet") if path.lower().endswith(
             (".xlsx", ".ods")) else "a zip file; unpack it"
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
+    if start.startswith(b"\xd0\xcf\x11\xe0"):       # of Office before 2007
         return spreadsheet(path, "a spreadsheet (.xls)")
     start = start.removeprefix(codecs.BOM_UTF8).lstrip()
     return next((what for pattern, what in _FOREIGN if pattern.match(start)), None)
@@ -96,19 +94,14 @@ def spreadsheet(path: str, what: str) -> str:
 
 
 def hint(content: bytes) -> str:
-    """"; it looks like cp1252 (schön) or ...", to be added to an error; "" if none is likely.
-
-    In brackets is the same part of the text in each encoding.
-
-    Args:
-      content: lines that are not UTF-8.
-    """
+    """"; it looks like cp1252 (schön) or ...", to be added to an error about lines that are not
+    UTF-8; "" if no encoding is likely."""
     content = content[:_LOOKED_AT]
     names = likely(content)
     if not names:
         return ""
     words = list(dict.fromkeys(_WORD.findall(content)))
-    # Words that differ in all encodings.
+    # The same part of the text in each encoding: words that differ in all of them.
     telling = [word for word in words
                if len({word.decode(name, "replace") for name in names}) == len(names)]
     sample = b" ".join((telling or words)[:3])
@@ -120,14 +113,15 @@ def hint(content: bytes) -> str:
 def likely(content: bytes) -> list[str]:
     """Likely encodings of bytes, the likeliest first; each gives a different text."""
     import charset_normalizer
-    places = {}
+    ranks = {}
     for match in charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON), threshold=0.4):
         for name in {match.encoding, *match.could_be_from_charset} & set(_COMMON):
             # Rounded: small differences say less than how common an encoding is.
             rank = _COMMON.index(name)
-            places[name] = (round(match.chaos, 1),
-                            -round(match.coherence - 0.1 * (rank >= _RARE), 1), rank)
+            ranks[name] = (round(match.chaos, 1),
+                           -round(match.coherence - 0.1 * (rank >= _RARE), 1), rank)
     texts: dict[str, str] = {}
-    for name in sorted(places, key=places.__getitem__):
+    # Of encodings that give the same text one is enough.
+    for name in sorted(ranks, key=ranks.__getitem__):
         texts.setdefault(content.decode(name, "replace"), name)
     return list(texts.values())[:_PROPOSED]

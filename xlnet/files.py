@@ -27,25 +27,20 @@ _LONGEST_POINTER = 1024     # [bytes] of Git LFS
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory, and those above it; it may exist.
-
-    If it disappears while `os.makedirs` looks at it, as when a disk is removed, that reports that
-    it exists: the second try tells.
-    """
+    """Makes a directory, and those above it; it may exist."""
     try:
         os.makedirs(path, exist_ok=True)
     except FileExistsError:
+        # Also if it disappears while `os.makedirs` looks at it, as when a disk is removed.
         if os.path.lexists(path):
             raise
         os.makedirs(path, exist_ok=True)
 
 
-def put(source: str, target: str) -> None:
-    """Gives a file, or a directory with all its files, its final name.
-
-    The disk has the content before the name, and the name when this returns, so that even after a
-    loss of power a final name never belongs to half a file.
-    """
+def sync_and_rename(source: str, target: str) -> None:
+    """Gives a file, or a directory with all its files, its final name."""
+    # The disk has the content before the name, and the name when this returns: even after a loss of
+    # power a final name never belongs to half a file.
     for directory, _, names in os.walk(source):
         for name in names:
             sync(os.path.join(directory, name))
@@ -70,16 +65,14 @@ def sync(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
-    """Yields a temporary name next to `path`; renames it to `path` only if the block succeeds.
-
-    is_lasting: whether to wait for the disk, some milliseconds; needless for files that are
-      regenerated if their checksum is wrong.
-    """
+    """Yields a temporary name next to `path`; renames it to `path` only if the block succeeds."""
+    # is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
+    # their checksum is wrong.
     make_directory(os.path.dirname(os.path.abspath(path)))
     temporary = "%s.partial-%d" % (path, os.getpid())
     try:
         yield temporary
-        (put if is_lasting else os.replace)(temporary, path)
+        (sync_and_rename if is_lasting else os.replace)(temporary, path)
     except OSError as e:
         if e.filename is None:      # a failed write; NumPy's has no number, and only a text
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
@@ -91,12 +84,8 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
 
 @contextlib.contextmanager
 def new_directory(path: str) -> Iterator[str]:
-    """Yields a temporary directory next to `path`, to be filled; renames it to `path` only if the
-    block succeeds.
-
-    Raises:
-      UserError: `path` is a file, or a directory that is not empty.
-    """
+    """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
+    `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise UserError("%s is there already, expected a new or an empty directory" % path)
     path = os.path.realpath(path)       # a link would not be replaced by a directory
@@ -105,34 +94,29 @@ def new_directory(path: str) -> Iterator[str]:
     os.makedirs(temporary)
     try:
         yield temporary
-        put(temporary, path)
+        sync_and_rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sweep(start: str) -> None:
     """Removes the temporary files and directories of `replacing` and `new_directory` whose names
-    begin with `start`, and whose process has ended.
-
-    It knows the processes of this host only: call it where no other host writes.
-    """
+    begin with `start`, and whose process has ended."""
+    # The processes of this host only: to be called where no other host writes.
     for path in glob.glob(glob.escape(start) + "*.partial-*"):
         number = path.rpartition("-")[2]
-        if number.isdecimal() and not _is_alive(int(number)):
+        if not number.isdecimal():
+            continue
+        is_alive = int(number) != os.getpid()       # a killed run's may be ours: 1 in containers
+        try:
+            os.kill(int(number), 0)
+        except (ProcessLookupError, OverflowError):
+            is_alive = False
+        except PermissionError:
+            is_alive = True
+        if not is_alive:
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-
-
-def _is_alive(process):
-    """Whether another process has this number; that of a killed run may be our own: 1 in
-    containers."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return process != os.getpid()
 
 
 def write_text(path: str, text: str) -> None:
@@ -168,14 +152,9 @@ def _without_nan(value):
 
 
 def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
-    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16.
-
-    Args:
-      has_rows: NaN is null: Python and pandas write it for a missing value.
-
-    Raises:
-      ValueError: it is not JSON, or nested too deeply.
-    """
+    """The value of JSON, as text or as UTF-8; with a byte order mark also as UTF-16; a ValueError
+    if it is not JSON."""
+    # In rows NaN is null: Python and pandas write it for a missing value.
     try:
         return json.loads(
             text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
@@ -201,15 +180,8 @@ def read_json(path: str, what: str) -> dict[str, Any]:
 
 
 def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
-    """A NumPy array from a .npy file, or from an open one at its position; never an object.
-
-    Args:
-      mapped: map the file into memory rather than read it.
-
-    Raises:
-      ValueError: there is no complete array.
-      OSError: the file cannot be read.
-    """
+    """A NumPy array from a .npy file, or from an open one at its position; never an object. A
+    ValueError if there is no complete array; `mapped`: map the file rather than read it."""
     import numpy as np
     try:
         return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
@@ -327,16 +299,8 @@ def require_no_pattern(path: str, what: str) -> None:
 
 
 def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = None) -> str:
-    """The text of a line.
-
-    Args:
-      where: the position of the line, for errors.
-      expected: what is expected there, for errors; "": nothing is said.
-      encoding: of the line; None: UTF-8.
-
-    Raises:
-      UserError: the line does not have this encoding.
-    """
+    """The text of a line; a UserError, which says `where` it is and what is `expected` there, if it
+    does not have this encoding (None: UTF-8)."""
     try:
         return line.decode(encoding or "utf-8")
     except UnicodeDecodeError as e:
@@ -374,8 +338,8 @@ def is_remote(path: str) -> bool:
 
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
-    if not is_remote(pattern):
-        return {path: os.path.getsize(path) for path in matching(pattern)}
+    if not is_remote(pattern):      # without links to nowhere, which have no size
+        return {path: os.path.getsize(path) for path in matching(pattern) if os.path.exists(path)}
     if gfile := _gfile(pattern):
         with _as_file_errors(pattern):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
@@ -397,10 +361,8 @@ def size(path: str) -> int:
 
 
 def sizes(paths: Sequence[str]) -> list[int]:
-    """Returns the sizes of local or remote files [bytes].
-
-    Remote directories are listed: a request for each of 10,000 files would take half an hour.
-    """
+    """Returns the sizes of local or remote files [bytes]."""
+    # Remote directories are listed: a request for each of 10,000 files would take half an hour.
     listed: dict[str, int] = {}
     found = []
     for path in paths:
@@ -437,18 +399,15 @@ def local(path: str) -> str:
 
 @contextlib.contextmanager
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
-    """Yields a new file, local or remote, that has its name only once it is complete.
-
-    Its temporary name is unique among machines that share the directory, unlike that of
-    `replacing`.
-    """
+    """Yields a new file, local or remote, that has its name only once it is complete."""
+    # Unlike the name of `replacing`, unique among machines that share the directory.
     temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
     if not is_remote(path):
         make_directory(os.path.dirname(os.path.abspath(path)))
         try:
             with open(temporary, "wb") as f:
                 yield f
-            (put if is_lasting else os.replace)(temporary, path)
+            (sync_and_rename if is_lasting else os.replace)(temporary, path)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(temporary)

@@ -19,12 +19,10 @@ _OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, a
 
 
 def items(chunks: Iterable[str], prefix: str, are_several: bool = False) -> Iterator[Any]:
-    """Yields the values at a place of a text, such as "item" or "data.item", as ijson names it.
+    """Yields the values at a place of a text, such as "item" or "data.item", as ijson names it; a
+    ValueError if the text is not JSON.
 
     are_several: the text may be several values, one after the other.
-
-    Raises:
-      ValueError: the text is not JSON; the message does not have the line.
     """
     try:
         yield from ijson.items(_Bytes(chunks), prefix, use_float=True, multiple_values=are_several)
@@ -61,6 +59,7 @@ class _Bytes:
         chunk = next(self._chunks, "")
         if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
+        # Half characters, also where two chunks meet.
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(
             text, max(len(self._before) - _OVERLAP, 0))

@@ -26,16 +26,19 @@ def is_quoted(lines: Iterable[str]) -> tuple[bool, Optional[int]]:
     begun, start, has_needed, has_unquoted, tabs = "", 0, False, False, None
     for number, line in enumerate(lines, 1):
         tabs = line.count("\t") if tabs is None and line.strip() else tabs
+        # Lines up to the one that closes the last quotation mark are a row, unless they are many.
         if not begun and '"' not in line:
             has_unquoted = has_unquoted or bool(line.strip())
             continue
         start = start if begun else number
         begun = begun + "\n" + line if begun else line
         if begun.count('"') % 2 and number - start < LINES_OF_A_ROW:
-            continue                # a line break in a cell
+            continue
+        # A quotation mark in an unquoted cell, or rows as wide as the others: not quoted.
         if not _CELLS.fullmatch(begun) or tabs and "\n" in begun and all(
                 each.count("\t") == tabs for each in begun.split("\n")):
             return False, start if has_needed else None
+        # For it: a quoted cell that needs it. Against: a row of which not all cells are quoted.
         cells = re.findall(_QUOTED_CELL, begun)
         has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
         has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
@@ -68,13 +71,13 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
                 yield taken[0][0], row
                 taken.clear()
             is_done = True
-        except csv.Error as e:
-            yield taken[0][0], _fault(e)
+        except csv.Error as e:      # the reader is lost: another one begins behind the first line
+            yield taken[0][0], _reason(e)
             again.extendleft(reversed(taken[1:]))
             taken.clear()
 
 
-def _fault(error):
+def _reason(error):
     if "field limit" in str(error):
         return "a cell of more than %s characters; is a quotation mark before it not closed?" \
             % format(LONGEST_CELL, ",")

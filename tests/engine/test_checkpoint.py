@@ -214,12 +214,12 @@ def make_run(directory, steps):
 
 def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
     """So that comes last: a run that is killed before it has no checkpoint of that step."""
-    put, names = files.put, []
+    put, names = files.sync_and_rename, []
 
     def noting(source, target):
         names.append(os.path.basename(target))
         put(source, target)
-    monkeypatch.setattr(files, "put", noting)
+    monkeypatch.setattr(files, "sync_and_rename", noting)
     weight = tf.get_variable("w", [2])
     with tf.Session() as session:
         session.run(weight.initializer)

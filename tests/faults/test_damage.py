@@ -22,15 +22,6 @@ def test_damage_is_named_or_harmless(subject, tmp_path):
         assert outcome.what in damage.GOOD, outcome
 
 
-def test_the_same_seed_damages_the_same_bytes():
-    content = bytes(range(256)) * 4
-    for kind in mutations.KINDS:
-        first, again, other = (mutations.mutate(kind, content, b"other", mutations.rng_of(*of))
-                               for of in ((kind, 1), (kind, 1), (kind, 2)))
-        assert first == again
-        assert (first != other) == (kind in ("flipped", "cut", "overwritten", "removed"))
-
-
 def test_what_is_wrong_is_seen(tmp_path):
     """Readers that raise, take another content for theirs, or do not name the file."""
     from helpers.subjects import Subject

@@ -40,8 +40,7 @@ def make_workspace(directory):
     for name, content in {
             "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
             "latin.txt": "première\nvoilà\n".encode("latin-1"), "nul.txt": b"a\n\0\n",
-            "blank.txt": b" \n\n", "short.txt": b"Ka lo.\n", "ids.txt": b"9 10 11\n12 999\n",
-            "not_a.model": b"not a model"}.items():
+            "blank.txt": b" \n\n"}.items():
         with open(place.path(name), "wb") as f:
             f.write(content)
     return place

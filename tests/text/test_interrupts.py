@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from helpers.paths import ROOT
 
-pytestmark = pytest.mark.slow
+from xlnet.text import processes
 
 PROGRAM = """
 import dataclasses, time
@@ -35,6 +36,26 @@ if __name__ == "__main__":
 """
 
 
+def test_ctrl_c_that_another_thread_takes_is_delayed(monkeypatch):
+    """Such as one of NumPy's or of the pool: the mask of the main thread is not theirs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    release, done = threading.Event(), []
+    thread = threading.Thread(target=release.wait)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), processes.uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            done.append(True)
+        assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        release.set()
+        thread.join()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("delays", ([0.05], [0.3], [0.8], [0.3, 0.2], [1.5, 0.1]))
 def test_ctrl_c_is_one_line(tmp_path, delays):
     """As a terminal sends it: to all processes of the group."""

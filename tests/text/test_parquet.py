@@ -60,7 +60,7 @@ def test_the_tokens_depend_on_what_was_seen(settings, tmp_path):
     """A row group that goes on behind its chunk, and the names of the columns, count."""
     path = write(tmp_path / "shards" / "a.parquet", compression="none", use_dictionary=False)
     chunk = next(chunk for chunk in reading.cut([path], 517) if read([chunk], settings))
-    seen = reading.Seen(chunk.begin, chunk.end)
+    seen = reading.SeenBytes(chunk.begin, chunk.end)
     read([chunk], settings, seen)
     assert seen.high > chunk.end
     before = token_store.content_of(chunk)

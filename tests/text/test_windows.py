@@ -6,7 +6,6 @@ from helpers.windows import (
     BOTH,
     CLS,
     EOD,
-    EOP,
     REUSE_LEN,
     SEP,
     SEQ_LEN,
@@ -57,14 +56,6 @@ def test_impossible_streams_are_refused():
 
 
 # Readings.
-
-
-def test_words_backward_begin_at_their_last_piece():
-    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]                    # 12, 15, 18 continue a word
-    forward, backward = readings(make_tokens(ids, np.array([5, 3])))
-    assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
-    assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
-    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
 
 
 # Segments.

@@ -27,11 +27,8 @@ _as_written = tf.autograph.experimental.do_not_convert
 
 
 def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
-    """Steps in which every window is seen once.
-
-    Raises:
-      UserError: the batch size does not divide the number of streams.
-    """
+    """Steps in which every window is seen once; a UserError if the batch size does not divide the
+    number of streams."""
     if manifest.num_streams % batch_size:
         even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
@@ -68,10 +65,17 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     if permutation.mask_mode == "legacy" and legacy_word_start is None:
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
-    source = _Source(directory, manifest, batch_size, rows)
+    # An epoch is some rounds of `windows_per_stream` steps.
+    streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
+    num_rounds, num_rows = streams.shape                                        # of an epoch, R
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
-    last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
-    together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
+    last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
+    # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
+    together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
+    features = feature_spec.pretraining_features(manifest.seq_len)
+    sampled_from = ("input", "word_start", "direction")
+    paths = manifest.stream_paths(directory)
+    sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
 
     @_as_written
     def one_round(round_index):
@@ -80,28 +84,43 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
         return tf.data.Dataset.range(skipped, manifest.windows_per_stream).batch(together).map(
             lambda window: (round_index, window))
 
+    def read_records(round_index, window):
+        """Serialized windows: all rows of one index, then of the next."""
+        return np.array([tfrecord.read_record(paths[stream], sizes[stream], number)
+                         for number in window.tolist()
+                         for stream in streams[int(round_index) % num_rounds]], object)
+
     @_as_written
     def read(round_index, window):
-        return round_index, window, source.parse(round_index % source.groups, window)
+        serialized = tf.numpy_function(read_records, [round_index, window], tf.string)
+        parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
+        return round_index, window, parsed
 
-    def targets(round_index, window, *values):
-        features = dict(zip(source.sampled_from, values))
-        epoch, group = divmod(int(round_index), source.groups)
-        random = permutations.Random(seed, epoch, np.tile(source.streams(group), len(window)),
-                                     np.repeat(window, source.num_rows))
-        return source.targets(random, features, np.isin(features["input"], special_ids),
-                              permutation, legacy_word_start)
+    def sample_targets(round_index, window, *values):
+        parsed = dict(zip(sampled_from, values))
+        epoch, which = divmod(int(round_index), num_rounds)
+        random = permutations.Random(seed, epoch, np.tile(streams[which], len(window)),
+                                     np.repeat(window, num_rows))
+        word_start = parsed["word_start"] > 0
+        if permutation.mask_mode == "legacy" and legacy_word_start is not None:
+            word_start = legacy_word_start[parsed["input"]]
+        return permutations.sample(random, np.isin(parsed["input"], special_ids), word_start,
+                                   parsed["direction"], permutation)
 
     @_as_written
     def sample(round_index, window, parsed):
         sampled = tf.numpy_function(
-            targets, [round_index, window] + [parsed[name] for name in source.sampled_from],
+            sample_targets, [round_index, window] + [parsed[name] for name in sampled_from],
             [tf.int32, tf.int32, tf.float32])
         widths = [manifest.seq_len] + 2 * [permutation.num_predict]
-        return _by_step(dict(parsed, **{
+        values = dict(parsed, **{
             name: tf.ensure_shape(value, [None, width])
-            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)}),
-            source.num_rows)
+            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)})
+        # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
+        values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
+        del values["word_start"]
+        return {name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+                for name, value in values.items()}
 
     # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
     return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
@@ -124,26 +143,21 @@ def _ahead(dataset, count):
     return dataset.with_options(options)
 
 
-def _by_step(features, num_rows):
-    """Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names."""
-    names = {"input": "input_ids", "seg_id": "seg_ids"}
-    return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-            for name, value in features.items() if name != "word_start"}
-
-
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
-    Streams follow the order of the text, so a round takes them at equal distances: every step sees
-    all parts of the text, whose files may differ. With both `directions`, half of an even batch is
-    backward in every round.
-
     Eight streams of both directions, forward (even) and backward (odd) of four parts of the text,
-    in batches of four:
+    in batches of four; of three windows each the steps are
 
-        round 0:  0 1 | 6 7         batch elements 0 and 1 read the first half of the text,
-        round 1:  2 3 | 4 5         2 and 3 the second, which begins at another of its parts
+        round 0, streams 0 1 | 6 7:   step 0: window 0 of each,  step 1: window 1,  step 2: window 2
+        round 1, streams 2 3 | 4 5:   step 3: window 0,          step 4: window 1,  step 5: window 2
+
+    Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
+    continues element b of the step before; where a round begins its memory is zeroed.
     """
+    # Streams follow the order of the text, so a round takes them at equal distances: every step
+    # sees all parts of the text, whose files may differ. With both `directions`, half of an even
+    # batch is backward in every round.
     together = directions if batch_size % directions == 0 else 1
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
     # In an odd batch, neighbours are read in different directions.
@@ -151,51 +165,9 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     return np.stack(turned, axis=1).reshape(-1, batch_size)
 
 
-class _Source:
-    """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
-
-    Attributes:
-      num_rows: R.
-      sampled_from: features that `targets` needs.
-    """
-    sampled_from = ("input", "word_start", "direction")
-
-    def __init__(self, directory, manifest, batch_size, rows):
-        self._features = feature_spec.pretraining_features(manifest.seq_len)
-        self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
-        self._paths = manifest.stream_paths(directory)
-        self._sizes = [stream["bytes"] // stream["windows"] for stream in manifest.streams]
-        self.groups, self.num_rows = self._streams.shape
-
-    def streams(self, group):
-        """int [R]: the streams of a round."""
-        return self._streams[group]
-
-    def parse(self, group, window):
-        """Features [N,...] of the windows `window` [N/R], indices in a round."""
-        serialized = tf.numpy_function(
-            lambda group, window: np.array(self._read(int(group), window), object),
-            [group, window], tf.string)
-        return feature_spec.parse(self._features, tf.ensure_shape(serialized, [None]))
-
-    def _read(self, group, window):
-        """Serialized windows, list of N bytes: all rows of one index, then of the next."""
-        return [tfrecord.read_record(self._paths[stream], self._sizes[stream], number)
-                for number in window.tolist() for stream in self._streams[group]]
-
-    def targets(self, random, features, is_special, permutation, legacy_word_start):
-        """`permutation.Sampled` of the windows `features`, dict of arrays [N,...]."""
-        word_start = legacy_word_start[features["input"]] if permutation.mask_mode == "legacy" \
-            else features["word_start"] > 0
-        return permutations.sample(random, is_special, word_start, features["direction"],
-                                   permutation)
-
-
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
-    """Cuts batches into those of a host's replicas, which take them in turn.
-
-    So each row of the batch always has the same position in the same replica.
-    """
+    """Cuts batches into those of a host's replicas, which take them in turn: each row of the batch
+    always has the same position in the same replica."""
     if replicas == 1:
         return dataset
 
@@ -230,6 +202,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
     Returns:
       A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
+    # Pools: examples that are sorted by length together, so that batches need little padding.
     is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
     # Not larger than the file, so that no batch has an example twice: see `_shuffled_pools`.
     if is_training and num_examples is not None:
@@ -254,6 +227,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
             for name, values in pool.items()})
 
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
+    # Batches as long as their longest example.
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
         dataset = dataset.map(_as_written(functools.partial(
@@ -263,26 +237,25 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
 
 def _shuffled_pools(path, size, seed, first_pool):
-    """An endless dataset of pools, (index int64 [size], serialized string [size]).
-
-    Each epoch has a random order, a function of (seed, epoch). Records with which the epoch before
-    has begun a pool come after that pool: no pool has a record twice, unless it is larger than the
-    file. Only the order is in memory, 8 bytes a record, not the records.
-    """
+    """An endless dataset of pools, (index int64 [size], serialized string [size])."""
+    # Each epoch has a random order, a function of (seed, epoch). Only the order is in memory,
+    # 8 bytes a record, not the records.
     records = tfrecord.EqualRecords(path)
 
+    # The order of an epoch depends on the one before, and so on the first.
     @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
     def order(epoch):
         numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
         begun = epoch * len(records) % size     # records that the epoch before gave to this pool
         if not begun or size > len(records):
             return numbers
+        # These come after that pool: no pool has a record twice.
         others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[:size - begun]
         return np.concatenate([numbers[others], np.delete(numbers, others)])
 
     def read(pool_index):
         epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
-        if pool_index == first_pool:            # each order depends on the one before
+        if pool_index == first_pool:
             for epoch in range(epochs[0]):
                 order(epoch)
         numbers = np.concatenate([order(int(epoch))[places[epochs == epoch]]
@@ -305,6 +278,7 @@ def _lengths(input_mask, row_length):
 
 def _without_padding(batch, row_length, multiple, pads, by_token):
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
+    # Of the longest choice in the batch, rounded up: few lengths, as each has a plan of its own.
     is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)     # [T]
     is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
     longest = row_length - tf.argmax(is_text, output_type=tf.int32)

@@ -54,18 +54,16 @@ class Permutation:
 
 class Random:
     """B sequences of random numbers; that of row b is a function of (seed, epoch, streams[b],
-    windows[b]) alone.
-
-    Philox is a counter-based generator whose sequences begin at any counter, so a window's numbers
-    are the same in any batch and order. All arguments are integers from 0 to 2^64 - 1.
-    """
+    windows[b]) alone. All are integers from 0 to 2^64 - 1."""
 
     def __init__(self, seed: int, epoch: int, streams: Iterable[int],
                  windows: Iterable[int]) -> None:
+        # Philox is a counter-based generator whose sequences begin at any counter, so a window's
+        # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._rows = [(int(window), int(stream), epoch) for stream, window in zip(streams, windows)]
-        self._drawn = 0         # numbers of each row
+        self._used = 0          # numbers of each row
         state = self._philox.state      # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.
         self._state: Any = dict(state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]})
@@ -73,20 +71,18 @@ class Random:
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
         numbers = np.empty((len(self._rows), count))
-        for drawn, row in zip(numbers, self._rows):
-            self._state["state"]["counter"] = (self._drawn, *row)
+        for sequence, row in zip(numbers, self._rows):
+            self._state["state"]["counter"] = (self._used, *row)
             self._philox.state = self._state
-            self._generator.random(out=drawn)
-        self._drawn += count        # Philox counts once in four numbers: more than enough
+            self._generator.random(out=sequence)
+        self._used += count         # Philox counts once in four numbers: more than enough
         return numbers
 
 
 def sample(random: Random, is_special: np.ndarray, word_start: np.ndarray, direction: np.ndarray,
            permutation: Permutation) -> Sampled:
-    """Samples targets and factorization orders of a batch.
-
-    Both parts of a window, the reused context and the rest, have their own targets and order; the
-    first part is blind to the second, the second sees all of the first.
+    """Samples targets and factorization orders of a batch: P targets in the modes `whole_word` and
+    `token`.
 
     Args:
       random: of the windows.
@@ -94,9 +90,6 @@ def sample(random: Random, is_special: np.ndarray, word_start: np.ndarray, direc
       word_start: bool [B,Q], where, in reading order, words begin; for the legacy rule, which
         reads backward windows in the order of the text, pieces that begin a word there.
       direction: int [B], 1 backward; for the legacy rule.
-
-    Returns:
-      `Sampled`, with P targets in the modes `whole_word` and `token`.
     """
     if permutation.mask_mode == "legacy":
         is_target = _legacy_targets(random, is_special, word_start, direction, permutation)
@@ -109,58 +102,55 @@ def sample(random: Random, is_special: np.ndarray, word_start: np.ndarray, direc
 
 def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
             permutation: Permutation) -> Sampled:
-    """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`.
-
-    Raises:
-      ValueError: a window has more than P targets.
-    """
+    """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`."""
     rank = np.empty(is_target.shape, np.int32)                                    # [B,Q]
-    # A constant added to every rank of the second part, its -1 included, separates the parts. It
-    # is above all ranks of the first part, whose last chunk has those of a full one even if cut.
+    # The reused context and the rest have an order each; the first part is blind to the second, the
+    # second sees all of the first. A constant added to every rank of the second part, its -1
+    # included, does that. It is above all ranks of the first part, whose last chunk has those of a
+    # full one even if cut.
     size = min(permutation.perm_size, permutation.reuse_len)
     apart = -(-permutation.reuse_len // size) * size + 1
     for index, part in enumerate(_parts(is_target, permutation)):
         rank[:, part] = index * apart + ranks(                                    # [B,T]
             random, (is_target | is_special)[:, part], permutation.perm_size)
-    return Sampled(rank, *_positions(is_target, permutation.num_predict))
 
-
-def _parts(windows, permutation):
-    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
-
-
-def _positions(is_target, num_predict):
-    """`positions` and `weights` of `Sampled`, of targets bool [B,Q].
-
-    Of four tokens, the second and the last are targets, P = 3: positions 1 3 3, weights 1 1 0.
-    """
+    # The targets' positions, of which the last one fills up: of four tokens, the second and the
+    # last are targets, P = 3: positions 1 3 3, weights 1 1 0.
     count = is_target.sum(axis=1, keepdims=True)                                  # [B,1]
-    if count.max() > num_predict:
+    if count.max() > permutation.num_predict:
         raise ValueError("a window has %d targets, more than num_predict=%d"
-                         % (count.max(), num_predict))
-    is_used = np.arange(num_predict) < count                                      # [B,P]
+                         % (count.max(), permutation.num_predict))
+    is_used = np.arange(permutation.num_predict) < count                          # [B,P]
     targets = np.flatnonzero(is_target) % is_target.shape[1]    # row by row, as `is_used` is
     positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)          # [B,P]
     positions[is_used] = targets
     last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]       # [B]
-    return np.where(is_used, positions, last[:, None]), is_used.astype(np.float32)
+    return Sampled(rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32))
+
+
+def _parts(windows, permutation):
+    """The reused context, and the rest."""
+    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
 
 
 # ---- orders ----
 
 def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
-    """Ranks in factorization orders that are uniform within chunks of `perm_size` tokens.
+    """Ranks, int32 [B,T], in factorization orders that are uniform within chunks of `perm_size`.
 
-    Position i may not see j exactly when `rank[i] + (0 if i is a target else 1) <= rank[j]`. Tokens
-    that are not permuted have rank -1: all see them, they see no permuted token. As in the original
-    implementation, all chunks have one order, and each comes after those to its left.
+    is_permuted: bool [B,T], the predicted and the special tokens. The others have rank -1: all see
+      them, they see no permuted token. Position i may not see j exactly when
+      `rank[i] + (0 if i is a target else 1) <= rank[j]`. Four tokens, of which 0, 2 and 3 are
+      targets in the order 2, 0, 3 (● sees, · does not; a target does not see itself):
 
-    Args:
-      is_permuted: bool [B,T], the predicted and the special tokens.
-
-    Returns:
-      int32 [B,T].
+                      sees  0 1 2 3
+        token 0, rank 1     · ● ● ·       after token 2, before token 3
+        token 1, rank -1    · ● · ·       is not permuted
+        token 2, rank 0     · ● · ·       the first
+        token 3, rank 2     ● ● ● ·       the last
     """
+    # As in the original implementation, all chunks have one order, and each comes after those to
+    # its left.
     size = min(perm_size, is_permuted.shape[1])
     return ranks_of_order(_in_order(random.uniform(size)), is_permuted)
 
@@ -181,18 +171,16 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
 # ---- targets: whole words, every token with the same chance ----
 
 def _even_targets(random, is_special, word_start, permutation):
-    """`sample_targets` in both parts: bool [B,Q].
-
-    Each part gets a budget in proportion to its tokens that can be predicted, rounded at random, so
-    that a token's chance is the same in both: of P = 2 targets in parts of 3 and 1 tokens the first
-    has 1.5, so 1 or 2 with the same chance.
-    """
+    """`sample_targets` in both parts: bool [B,Q]."""
     first, rest = [np.count_nonzero(~is_special[:, part], axis=1)              # [B] each
                    for part in _parts(is_special, permutation)]
     if permutation.num_predict > (first + rest).min():
         raise UserError("num_predict is %d, but a sequence of the records has only %d tokens "
                         "besides <sep> and <cls>; give at most as many"
                         % (permutation.num_predict, (first + rest).min()))
+    # Each part gets a budget in proportion to its tokens that can be predicted, rounded at random,
+    # so that a token's chance is the same in both: of P = 2 targets in parts of 3 and 1 tokens the
+    # first has 1.5, so 1 or 2 with the same chance.
     share = permutation.num_predict * first / (first + rest)                   # [B]
     budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)        # [B]
     budgets = (budget, permutation.num_predict - budget)
@@ -215,24 +203,23 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     2 3 01, that is tokens 2 3 0 1, and the tokens' places on it are 2 3 0 1. An arc of 2 tokens
     from place 1 on picks tokens 3 and 0: word 01 is cut.
 
-    Args:
-      is_special, word_start: bool [B,T].
-      budget: int [B].
-
-    Returns:
-      bool [B,T].
+    is_special, word_start: bool [B,T], as the result; budget: int [B].
     """
     length = is_special.shape[1]
     sizes, spread, uniforms = np.split(random.uniform(2 * length + 4),   # [B,T], [B,T], [B,4]
                                        [length, 2 * length], axis=1)
+
+    # The ring: n-grams in the order of their keys, special tokens behind it.
     words = _Words(is_special, word_start)
     ngram = _ngrams(words, sizes, uniforms[:, :1], permutation.mask_mode)  # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
     key = _take(_spread(spread, step), ngram)                            # [B,T], of the n-gram
-    key = np.where(is_special, np.inf, key)                              # behind the ring
+    key = np.where(is_special, np.inf, key)
     order = _in_order(key)                                               # [B,T], place -> token
     place = np.empty_like(order)                                         # [B,T], token -> place
     place.ravel()[_flat(order, length)] = np.arange(length)
+
+    # The arc, and the words at its ends.
     tokens = np.maximum(words.tokens, 1)                                 # [B,1], of the ring
     arc = (uniforms[:, 1:2] * tokens).astype(np.int64)                   # [B,1], its first place
     ahead = place - arc
@@ -244,11 +231,9 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
 
 
 def _in_order(key):
-    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] >= 0.
-
-    The bits of such floats are integers in the same order. The last bits are replaced by the
-    column, so that equal keys, of an n-gram's tokens, stay in the order of the text.
-    """
+    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] >= 0."""
+    # The bits of such floats are integers in the same order. The last bits are replaced by the
+    # column, so that equal keys, of an n-gram's tokens, stay in the order of the text.
     length = key.shape[1]
     room = (1 << (length - 1).bit_length()) - 1
     return np.sort(key.view(np.int64) & ~room | np.arange(length), axis=1) & room
@@ -272,9 +257,6 @@ def _count_up_to(counted):
 class _Words:
     """Words as arrays over tokens. A special token ends a word and is not one.
 
-    In a run of more than `LONGEST_WORD` pieces each piece is a word: without spaces, as in Chinese
-    or Thai, the records mark sentences there.
-
     Attributes:
       starts: bool [B,T], where words begin.
       index: int [B,T], of the token's word in the row.
@@ -289,6 +271,8 @@ class _Words:
             [np.ones_like(is_special[:, :1]), is_special[:, :-1]], axis=1)
         self.starts = (word_start | self.after_special) & ~is_special
         self._count()
+        # In a long run each piece is a word: without spaces, as in Chinese or Thai, the records
+        # mark sentences there.
         is_long = (self.length > LONGEST_WORD) & ~is_special
         if is_long.any():
             self.starts |= is_long
@@ -297,7 +281,7 @@ class _Words:
         self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
 
     def _count(self):
-        """Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1."""
+        # Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1.
         self.index = np.maximum(_count_up_to(self.starts) - 1, 0)             # [B,T]
         flat = _flat(self.index, self.starts.shape[1])                        # [B,T], of all rows
         sizes = np.bincount(flat.ravel(), minlength=flat.size)                # [B*T], by word
@@ -319,9 +303,7 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
     last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
 
-    Args:
-      sizes: [B,T] in [0, 1), decide on each n-gram's n.
-      lap_start: [B,1] in [0, 1).
+    sizes [B,T], which decide on each n-gram's n, and lap_start [B,1] are in [0, 1).
     """
     if mask_mode == "token":
         return words.index
@@ -368,17 +350,17 @@ def _complete_words(picked, words, ends, uniforms):
     first, up to 1 to the second. With chance 1/3 all of the first is picked, with chance 2/3 all of
     the second: 1 and 2 tokens are expected, as before.
 
-    Args:
-      picked: bool [B,T].
-      ends: int [B,2], the first and the last token of the arc.
-      uniforms: [B,2] in [0, 1).
+    picked: bool [B,T]; ends: int [B,2], the first and the last token of the arc; uniforms: [B,2].
     """
+    # The tokens near each end that belong to its word.
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)           # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
     near = np.clip(near, 0, columns - 1)
     own = _take(words.index, ends)                                                # [B,2], words
     is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
+
+    # How many of each word are picked, and how many move.
     size = _take(words.length, ends)                                              # [B,2]
     some = (is_in & picked[rows, near]).sum(axis=2)                               # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
@@ -386,6 +368,8 @@ def _complete_words(picked, words, ends, uniforms):
     move = np.where(uniforms[:, 0] * (up + down) < down, up, -down)               # [B]
     move *= own[:, 0] != own[:, 1]
     some = some + move[:, None] * [[1, -1]]                                       # [B,2]
+
+    # Which: those from any token of the word on.
     turn = (uniforms[:, 1:] * size).astype(np.int64)                              # [B,2], tokens
     index = np.cumsum(is_in, axis=2) - 1 - turn[:, :, None]                       # [B,2,19]
     index += size[:, :, None] * (index < 0)                 # of the word's tokens, from the turn on
@@ -398,20 +382,17 @@ def _complete_words(picked, words, ends, uniforms):
 # ---- targets: the rule of the original implementation ----
 
 def _legacy_targets(random, is_special, word_start, direction, permutation):
-    """The targets of the original implementation: bool [B,Q], half of the budget in each part.
-
-    Backward windows are treated in the order of the text. Single tokens that fill up the budget and
-    fall on <sep> or <cls> are not targets, so a window may have fewer than P.
-    """
+    """The targets of the original implementation: bool [B,Q], half of the budget in each part."""
     half = permutation.num_predict // 2
     goals = (permutation.num_predict - half, half)
     is_target = np.zeros(is_special.shape, bool)
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
-        for row, backward in enumerate(direction):
+        for row, backward in enumerate(direction):      # backward ones in the order of the text
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
                 numbers[row], word_start[row, part][order].tolist(), goal, permutation)
+    # Single tokens that fill up the budget may fall on <sep> or <cls>: there may be fewer than P.
     return is_target & ~is_special
 
 

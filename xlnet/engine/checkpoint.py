@@ -191,7 +191,8 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
         saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
                    write_meta_graph=False, write_state=False)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            files.put(os.path.join(aside, name), os.path.join(directory, name))  # index last
+            files.sync_and_rename(              # the index last
+                os.path.join(aside, name), os.path.join(directory, name))
     finally:
         shutil.rmtree(aside, ignore_errors=True)     # it would waste a full disk
     note_newest(directory)

@@ -16,11 +16,7 @@ from xlnet.records.feature_spec import Feature
 
 
 class ExampleBytes:
-    """Serializes examples of a layout.
-
-    Args:
-      largest: the largest int in any of the features.
-    """
+    """Serializes examples of a layout; `largest`: the largest int in any of the features."""
 
     def __init__(self, layout: Sequence[Feature], largest: int) -> None:
         self._layout = {feature.name: feature for feature in layout}
@@ -30,10 +26,8 @@ class ExampleBytes:
         self._empty, self._slots = empty_example(layout, sizes)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
-        """Returns the bytes of n examples.
-
-        columns: an array [n, ...] of the feature's shape for each feature name; ints from 0 on.
-        """
+        """Returns the bytes of n examples; `columns`: arrays [n, ...] of the features' shapes by
+        name, ints from 0 on."""
         count = len(next(iter(columns.values())))
         view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])    # [n,R]
         for name, values in columns.items():
@@ -54,10 +48,8 @@ def varint_table(largest: int) -> np.ndarray:
 
 def empty_example(layout: Sequence[Feature],
                   sizes: Mapping[str, int]) -> tuple[bytes, dict[str, slice]]:
-    """Returns the bytes of an example of zeros, and the slice of each feature's numbers, by name.
-
-    sizes: the bytes of all numbers of a feature, by name.
-    """
+    """Returns the bytes of an example of zeros, and the slice of each feature's numbers; `sizes`:
+    the bytes of these numbers, by name."""
     entries, ends = b"", {}
     for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
         # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.

@@ -29,10 +29,8 @@ CLASS_ID = Feature("label_ids", (), "int")       # the label of a classification
 
 def finetuning_features(max_seq_length: int, label_features: Sequence[Feature] = (CLASS_ID,),
                         num_choices: int = 1) -> tuple[Feature, ...]:
-    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
-
-    label_features: what a task type adds, `tasks.types.contract.Head.features`.
-    """
+    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens, with what a
+    task type adds (`tasks.types.contract.Head.features`)."""
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),

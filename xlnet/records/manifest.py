@@ -20,10 +20,7 @@ _TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Describes a directory of pretraining records: `manifest.json` in it.
-
-    `streams` has, in order, dicts of `file`, `direction`, `windows`, `bytes`, `sha256`.
-    """
+    """Describes a directory of pretraining records: `manifest.json` in it."""
     vocab_size: int
     sp_model: str                # file name of the SentencePiece model, in the same directory
     sp_model_sha256: str
@@ -43,7 +40,7 @@ class Manifest:
     skipped: dict                # lines left out, by reason
     seed: int
     made_from: dict              # settings and input, which xlnet data make compares
-    streams: tuple
+    streams: tuple               # in order, dicts of `_STREAM_FIELDS`
     format_version: int = FORMAT_VERSION
 
     @property
@@ -62,14 +59,12 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: str) -> Manifest:
-        """Reads and checks the manifest of `directory`: version, fields, sizes of the files.
-
-        Raises:
-          UserError: there is none, or it contradicts itself or the files.
-        """
+        """Reads and checks the manifest of `directory`; a UserError if there is none, or it
+        contradicts itself or the files."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not files.is_remote(directory):
             files.require_directory(directory, "record_info_dir")
+        # None: what there is instead, or where one is.
         if not files.exists(path):
             found = " but record_info-*.json of the original implementation" if files.match(
                 os.path.join(glob.escape(directory), "record_info-*.json")) else ""
@@ -80,6 +75,7 @@ class Manifest:
                 MANIFEST_NAME, directory, found and "," + found, "did you mean %s?" % " or ".join(
                     "'%s'" % each for each in below[:3]) if below else
                 "make the records with xlnet data make"))
+        # The version, then all fields, then the files.
         values = files.read_json(path, "manifest")
         if values.get("format_version") != FORMAT_VERSION:
             raise UserError("%s: format_version is %r, this program reads %d; regenerate the "
@@ -114,6 +110,7 @@ class Manifest:
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
         found: dict[str, int] = {}
+        # Streams of merged tasks are in several folders.
         for folder in {os.path.dirname(stream) for stream in self.stream_paths(directory)}:
             found.update(files.match(os.path.join(glob.escape(folder), "*")))
         for file, stream in zip(self.stream_paths(directory), self.streams):
@@ -121,6 +118,7 @@ class Manifest:
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
                     path, stream["file"], size or "no", stream["bytes"]))
+        # All records of a directory have one size, so the file's size tells its windows.
         record = tfrecord.first_size(self.stream_paths(directory)[0])
         for stream in self.streams:
             if record and stream["windows"] * record != stream["bytes"]:
@@ -128,11 +126,7 @@ class Manifest:
                     path, stream["file"], stream["bytes"] / record, stream["windows"]))
 
     def verify(self, directory: str) -> None:
-        """Compares all files with their checksums.
-
-        Raises:
-          UserError: a file has other content; names the first damaged record.
-        """
+        """Compares all files with their checksums; a UserError names the first damaged record."""
         named = [(self.sp_model, self.sp_model_sha256)] + [
             (stream["file"], stream["sha256"]) for stream in self.streams]
         for name, expected in named:

@@ -50,6 +50,7 @@ def _data_size(head):
 
 def _checksum(data):
     """TFRecord's masked CRC-32C."""
+    # Rotated and shifted by a constant: data may have checksums in it.
     checksum = google_crc32c.value(data)
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
     return _CHECKSUM.pack(rotated + 0xa282ead8 & 0xffffffff)
@@ -79,13 +80,11 @@ def first_damaged(path: str) -> Optional[int]:
 
 
 def read_record(path: str, size: int, number: int) -> bytes:
-    """The data of the record `number` of a file whose records all have `size` bytes.
-
-    Raises:
-      UserError: the file cannot be read, or the record is damaged.
-    """
+    """The data of the record `number` of a file whose records all have `size` bytes; a UserError if
+    it is damaged."""
     try:
         begin, end = number * size, (number + 1) * size
+        # Remote files are read and kept in blocks, local ones by the system.
         if files.is_remote(path):
             first, last = begin // _BLOCK, (end - 1) // _BLOCK
             content = b"".join(_remote_block(path, block) for block in range(first, last + 1))
@@ -112,11 +111,7 @@ def _remote_block(path, block):
 
 
 class EqualRecords:
-    """Random access to the records of a file that all have one size, as ours have.
-
-    Raises:
-      UserError: the file is empty or was cut off.
-    """
+    """Random access to the records of a file that all have one size, as ours have."""
 
     def __init__(self, path: str):
         self._path = path

@@ -32,7 +32,7 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import preparation, reading
-from xlnet.text.preparation import Job
+from xlnet.text.preparation import RecordsJob
 from xlnet.text.recognition import Form
 from xlnet.text.token_store import Made, content_of
 from xlnet.tokenization.tokenizer import SPIECE_NAME
@@ -46,25 +46,20 @@ _RESUME = "finished work is kept: run the same command again to resume"
 def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` describe; waits for the pipeline's end.
 
-    This process lists the files and reads none of them. Records to be replaced (`overwrite`) are
-    removed once all text is read, their manifest first.
-
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
 
     Returns:
-      False if the records had been made before; the text is read to compare its checksum.
-
-    Raises:
-      UserError: as `preparation.make_records`, or the reason why the pipeline failed.
+      False if the records had been made before.
     """
     if settings.num_task > 1:
         raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
                         % settings.num_task)
+    # This process lists the files and reads none of them.
     paths, sizes = preparation.list_input(settings)
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % reading.some_of(paths))
-    job = Job(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
+    job = RecordsJob(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
     is_finished = preparation.is_finished(job)
     # Object stores have no locks.
     with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.alone(job):
@@ -79,7 +74,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
                          | "text" >> beam.Create(_ranges(sum(sizes), most))
                          | "read" >> beam.Map(_read, source, is_finished)
                          | "gather chunks" >> beam.GroupByKey())
-                if is_finished:
+                if is_finished:         # the text may be another one of the same size
                     _ = found | "compare" >> beam.Map(_compare, source)
                 else:
                     _ = (found
@@ -91,6 +86,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
         except Exception as e:
             files.remove([source])
             raise _in_one_line(e) from e
+
         # A runner that lost its cluster may end without an error (Dask's does).
         is_done = files.exists(source + _DONE)
         files.remove([source, source + _DONE])
@@ -106,7 +102,6 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
 
 
 def _ranges(size, most):
-    """Cuts [0, size) into at most `most` ranges."""
     edges = sorted({size * index // most for index in range(most + 1)})
     return list(zip(edges[:-1], edges[1:]))
 
@@ -149,25 +144,23 @@ def _load_plan(path):
     chunks = tuple(reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
                    for path, form, begin, end, _ in plan["chunks"])
     layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]])
-    job = Job(settings, settings.save_dir, chunks, plan["description"])
+    job = RecordsJob(settings, settings.save_dir, chunks, plan["description"])
     return job, layout, collections.Counter(plan["counts"])
 
 
 # The steps.
 
 def _read(text, source, is_compared):
-    """Makes the tokens of a range of the text, unless they exist or are only compared.
-
-    Returns:
-      Key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all).
-    """
+    """Makes the tokens of a range of the text, unless they exist or are only compared; returns
+    key 0 and (where the range begins, [chunk, tokens, checksum] of each chunk, counts of all)."""
     job_of = _load(source)
     settings = CorpusSettings(**job_of["settings"])
     low, high = text
     chunks, file_begin = [], 0
     counts: Counter[str] = collections.Counter()
-    job = Job(settings, settings.save_dir, (), job_of["description"])
+    job = RecordsJob(settings, settings.save_dir, (), job_of["description"])
     for path, size in job_of["files"]:
+        # The chunks that begin in the range; the files lie one behind the other.
         if file_begin < high and low < file_begin + max(size, 1):
             for chunk in reading.cut([path], job_of["chunk_bytes"], settings.json_field,
                                      settings.encoding):
@@ -189,8 +182,8 @@ def _gathered(values, source):
         rows += chunks
         counts.update(found)
     settings, chunks = CorpusSettings(**job_of["settings"]), tuple(row[0] for row in rows)
-    job = Job(settings, settings.save_dir, chunks, job_of["description"]
-              | preparation.describe_forms(settings, chunks))
+    job = RecordsJob(settings, settings.save_dir, chunks, job_of["description"]
+                     | preparation.describe_forms(settings, chunks))
     return preparation.with_content(job, [Made({}, row[2]) for row in rows]), [
         row[1] for row in rows], counts
 
@@ -204,8 +197,7 @@ def _compare(keyed, source):
 
 
 def _plan(keyed, source):
-    """Writes the plan, and makes room for the streams: removes the manifest, and streams that they
-    do not replace. Yields ranges of streams, each with a key of its own."""
+    """Writes the plan; yields ranges of streams, each with a key of its own."""
     job, sizes, counts = _gathered(keyed[1], source)
     plan = preparation.make_layout(job.settings, sizes).plan
     paths = list(dict.fromkeys(chunk.path for chunk in job.chunks))
@@ -217,6 +209,7 @@ def _plan(keyed, source):
         "counts": counts, "source": source, "paths": paths, "forms": forms, "chunks": [
             (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
             for chunk, tokens in zip(job.chunks, sizes)]})
+    # Room for the streams: the manifest goes first, then streams that they do not replace.
     names = {preparation.stream_name(stream, plan.num_streams)
              for stream in range(plan.num_streams)}
     others = files.match(os.path.join(glob.escape(job.directory), preparation.STREAMS))

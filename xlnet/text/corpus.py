@@ -7,7 +7,6 @@ cut into chunks. Memory is bounded by blocks, too.
 
 from __future__ import annotations
 
-import collections
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,16 +29,12 @@ _BATCH_LINES = 8192
 
 # Lines to tokens.
 
-def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
-             counts: Counter[str], seen: Optional[reading.Seen] = None) -> Iterator[np.ndarray]:
+def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, counts: Counter[str],
+             seen: Optional[reading.SeenBytes] = None) -> Iterator[np.ndarray]:
     """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
 
-    Args:
-      counts: gets `COUNTS` and the lines left out by their reasons added.
-      seen: takes note of the bytes that the tokens depend on.
-
-    Raises:
-      UserError: text that cannot be read, or a bad id, unless settings.on_error is "skip".
+    counts: gets `COUNTS` and the lines left out by their reasons added.
+    seen: takes note of the bytes that the tokens depend on.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
@@ -56,58 +51,49 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
 
 
 def _encode_text(batch, tokenizer):
-    """Ids [T] and lengths [lines]; an <eop> at the end of a line is one token without a space
-    before it."""
+    """Ids [T] and lengths [lines]."""
     texts = [line.text for line in batch]
+    # An <eop> at the end of a line is one token, without a space before it.
     ends = np.zeros(len(texts), bool)
     if tokenizer.eop_id is not None:
         ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
         for line in np.flatnonzero(ends):
             texts[line] = texts[line][:-len(EOP)].rstrip()
+    ids, lengths = tokenizer.encode_to_array(texts)
+    # A sentence that follows the one before without a space begins without the mark of a word.
     joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
-    ids, lengths = _encode(texts, joined, tokenizer)
+    marked = np.flatnonzero(joined & (lengths > 0))
+    if len(marked):
+        first = (np.cumsum(lengths) - lengths)[marked]
+        ids[first] = tokenizer.ids_without_mark[ids[first]]
+        lengths[marked] -= ids[first] < 0
+        ids = ids[ids >= 0]
     if ends.any():
         ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
     return ids, lengths + ends
 
 
-def _encode(texts, joined, tokenizer):
-    """Ids [T] and lengths [texts]; `joined` texts, which follow the one before without a space,
-    begin without the mark of a word."""
-    ids, lengths = tokenizer.encode_to_array(texts)
-    marked = np.flatnonzero(joined & (lengths > 0))
-    if not len(marked):
-        return ids, lengths
-    first = (np.cumsum(lengths) - lengths)[marked]
-    ids[first] = tokenizer.ids_without_mark[ids[first]]
-    lengths[marked] -= ids[first] < 0
-    return ids[ids >= 0], lengths
-
-
 def _parse_ids(chunk, batch, vocab_size, settings, counts):
-    parsed = [_parse_line_of_ids(chunk, line, vocab_size, settings, counts) for line in batch]
+    """As `_encode_text`, of lines of ids."""
+    parsed = []
+    for line in batch:
+        words = line.text.split()
+        wrong = [word for word in words if not (word.isascii() and word.isdigit()
+                 and len(word) < 20 and int(word) < vocab_size)]
+        if wrong and settings.on_error != "skip":
+            raise UserError("%s: '%.40s' is not a token id, expected integers from 0 to %d "
+                            "(from_raw_text is False)" % (
+                                reading.place(chunk, line.offset), wrong[0], vocab_size - 1))
+        if wrong:
+            counts["not token ids"] += 1
+        parsed.append([] if wrong else list(map(int, words)))
     lengths = np.fromiter(map(len, parsed), np.int64, len(parsed))
     return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
-
-
-def _parse_line_of_ids(chunk, line, vocab_size, settings, counts):
-    words = line.text.split()
-    wrong = next((word for word in words if not (word.isascii() and word.isdigit()
-                  and len(word) < 20 and int(word) < vocab_size)), None)
-    if wrong is None:
-        return list(map(int, words))
-    if settings.on_error == "skip":
-        counts["not token ids"] += 1
-        return []
-    raise UserError("%s: '%.40s' is not a token id, expected integers from 0 to %d (from_raw_text "
-                    "is False)" % (reading.place(chunk, line.offset), wrong, vocab_size - 1))
 
 
 def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optional[int],
          in_document: bool, counts: Counter[str]) -> tuple[np.ndarray, bool]:
     """Marks where sentences and documents begin, and puts <eod> behind each document.
-
-    Sentences and documents without tokens leave no trace.
 
     Args:
       ids: [sum of lengths], tokens.
@@ -117,9 +103,9 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
       in_document: whether the first sentence continues a document.
 
     Returns:
-      tokens: uint32.
-      in_document: for the sentences that follow.
+      tokens uint32, and `in_document` for the sentences that follow.
     """
+    # A document without tokens gets no <eod>; a sentence without tokens gets no mark.
     document = np.cumsum(ends) - ends                     # [sentences]
     filled = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
     filled[0] |= in_document
@@ -128,6 +114,7 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
         ids = np.insert(ids, np.cumsum(lengths)[ended], eod_id)
     spans = lengths + (ended if eod_id is not None else 0)
     kept = np.flatnonzero(lengths)
+    # Where each sentence with tokens begins, and which of them is the first of its document.
     begins = (np.cumsum(spans) - spans)[kept]
     first = np.diff(document[kept], prepend=0 if in_document else -1) > 0
     tokens = ids.astype(np.uint32)
@@ -139,55 +126,21 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
 
 # Blocks and passes.
 
-Piece = collections.namedtuple("Piece", "chunk begin end")      # tokens [begin, end) of a chunk
-
-
-class Layout:
+class TokenLayout:
     """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
 
     Pass 0 keeps the order of the text; later ones shuffle the blocks, and the documents within each
-    block.
-
-    Args:
-      chunk_sizes: tokens of each chunk.
-      seed: of the orders.
-
-    Attributes:
-      chunk_begins, block_begins: int64, where in the text each chunk and each block begins.
+    block. `chunk_sizes`: tokens of each chunk.
     """
 
     def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
         self.plan = plan
-        self._chunk_ends = np.cumsum(chunk_sizes)
-        self.chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
+        self._chunk_ends = np.cumsum(chunk_sizes)                           # int64, in the text
+        self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         total = int(self._chunk_ends[-1])
-        self.block_begins = np.arange(0, total, BLOCK_TOKENS)
-        self._block_sizes = np.diff(self.block_begins, append=total)
+        self._block_begins = np.arange(0, total, BLOCK_TOKENS)
+        self._block_sizes = np.diff(self._block_begins, append=total)
         self._seed = seed
-
-    def pieces(self, begin: int, end: int) -> list[Piece]:
-        """The parts of chunks that are the tokens [begin, end) of the text, in order."""
-        first = np.searchsorted(self._chunk_ends, begin, "right")
-        last = np.searchsorted(self._chunk_ends, end, "left")
-        return [Piece(chunk, max(begin - low, 0), min(end - low, high - low))
-                for chunk, low, high in zip(range(first, last + 1),
-                                            self.chunk_begins[first:last + 1].tolist(),
-                                            self._chunk_ends[first:last + 1].tolist())
-                if high > low]
-
-    def order(self, pass_index: int) -> tuple[np.ndarray, np.ndarray]:
-        """The blocks in the order of a pass, and where each block begins in it: int64 [blocks]."""
-        count = len(self._block_sizes)
-        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count) \
-            if pass_index else np.arange(count)
-        begins = np.empty(count, np.int64)
-        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
-        return order, begins
-
-    def arrange(self, pass_index: int, block: int, tokens: np.ndarray) -> np.ndarray:
-        """The tokens of a block as a pass reads them."""
-        return tokens if not pass_index else shuffle_documents(
-            tokens, np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)]))
 
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
@@ -196,19 +149,32 @@ class Layout:
         read_chunk: function of (chunk, begin, end) that gives the tokens [begin, end) of a chunk.
         """
         first = self.plan.part(stream) * self.plan.part_len
-        order, begins = self.order(pass_index)
+        # The blocks in the order of a later pass, and where each begins in it: int64 [blocks].
+        count = len(self._block_sizes)
+        order = np.random.default_rng([self._seed, pass_index, 0]).permutation(count)
+        begins = np.empty(count, np.int64)
+        begins[order] = np.cumsum(self._block_sizes[order]) - self._block_sizes[order]
 
         def load(begin, end):
-            return np.concatenate([read_chunk(*piece) for piece in self.pieces(begin, end)])
+            """Tokens [begin, end) of the text, from the chunks that have some of them."""
+            chunks = range(np.searchsorted(self._chunk_ends, begin, "right"),
+                           np.searchsorted(self._chunk_ends, end, "left") + 1)
+            parts = ((chunk, int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk]))
+                     for chunk in chunks)
+            return np.concatenate([
+                read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
+                for chunk, low, high in parts if high > low])
 
         def load_block(block):
-            begin = self.block_begins[block]
-            return self.arrange(pass_index, block, load(begin, begin + self._block_sizes[block]))
+            begin = self._block_begins[block]
+            rng = np.random.default_rng([self._seed, pass_index, 0, 1 + int(block)])
+            return shuffle_documents(load(begin, begin + self._block_sizes[block]), rng)
 
         def read(low, high):
             low, high = first + low, first + high
             if not pass_index:              # no more of a block than is asked for
                 return load(low, high)
+            # All blocks that the pass reads in [low, high), in its order; then the part of them.
             is_read = (begins < high) & (begins + self._block_sizes > low)
             blocks = order[is_read[order]]
             shift = int(begins[blocks[0]])
@@ -218,6 +184,7 @@ class Layout:
 
 def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns `tokens` with its documents in random order."""
+    # The first document may have begun before.
     begins = np.flatnonzero(tokens >= DOCUMENT)
     if not len(begins) or begins[0]:
         begins = np.append(0, begins)

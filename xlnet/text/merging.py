@@ -15,15 +15,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 
 def merge(save_dir: str) -> Manifest:
-    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
-
-    All streams become as long as the shortest one: tasks have about equally much text. What is cut
-    off counts as dropped. The tokens that were kept for another number of tasks are removed.
-
-    Raises:
-      UserError: a task is missing, or was made with other settings or input; or `save_dir` has
-        other records.
-    """
+    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest."""
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
         raise UserError("input: no task-...-of-... in %s; make them with xlnet data make --task=K "
@@ -33,8 +25,22 @@ def merge(save_dir: str) -> Manifest:
         raise UserError("input: %s is of other records, expected none or that of merged tasks; "
                         "move them to another directory" % path)
     manifests = [Manifest.read(folder) for folder in folders]
-    _check_tasks(folders, manifests)
     first = manifests[0]
+
+    # All tasks, of equal settings and input.
+    count = first.made_from["num_task"]
+    missing = set(range(count)) - {manifest.made_from["task"] for manifest in manifests}
+    if missing:
+        raise UserError("input: task %d of %d is missing" % (min(missing), count))
+    for folder, manifest in zip(folders, manifests):
+        for name, value in first.made_from.items():
+            other = manifest.made_from.get(name)
+            if name not in preparation.OF_ONE_TASK and other != value:
+                raise UserError("input: %s %s in %s, %s in %s; regenerate the tasks with equal "
+                                "settings" % (name, value, folders[0], other, folder))
+
+    # All streams become as long as the shortest one: tasks have about equally much text. What is
+    # cut off counts as dropped.
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
     windows = min(manifest.windows_per_stream for manifest in manifests)
@@ -53,19 +59,6 @@ def merge(save_dir: str) -> Manifest:
         **counts)
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
+    # Tokens were kept for another number of tasks.
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)
     return merged
-
-
-def _check_tasks(folders, manifests):
-    count = manifests[0].made_from["num_task"]
-    found = [manifest.made_from["task"] for manifest in manifests]
-    missing = sorted(set(range(count)) - set(found))
-    if missing:
-        raise UserError("input: task %d of %d is missing" % (missing[0], count))
-    for folder, manifest in zip(folders, manifests):
-        for name, value in manifests[0].made_from.items():
-            other = manifest.made_from.get(name)
-            if name not in preparation.OF_ONE_TASK and other != value:
-                raise UserError("input: %s %s in %s, %s in %s; regenerate the tasks with equal "
-                                "settings" % (name, value, folders[0], other, folder))

@@ -18,26 +18,12 @@ _PAGE = 1 << 20              # [bytes]
 _END = 8                     # [bytes] the size of the footer, and "PAR1"
 
 
-class _Rows:
-    """Bad text of a file, with the number of its row in the message."""
-
-    def __init__(self, bad):
-        self._bad, self.number = bad, 0
-
-    def add(self, offset, reason, detail):
-        self._bad.add(offset, reason, "row %d: %s" % (self.number, detail))
-
-
 def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
     """Yields the events of the documents in a chunk's row groups; see `text_forms`.
 
-    Args:
-      field: the column of the text.
-      bad: collects bad text.
-      seen: takes note of the bytes that the events depend on, but for the footer; see `footer`.
-
-    Raises:
-      UserError: the file is damaged or lacks the column, or pyarrow is not installed.
+    field: the column of the text.
+    bad: collects bad text.
+    seen: takes note of the bytes that the events depend on, but for the `footer`.
     """
     try:
         import pyarrow
@@ -45,7 +31,7 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
     except ImportError:
         raise UserError("%s: a Parquet file, which pyarrow reads; pip install pyarrow, or convert "
                         "it to JSON lines" % chunk.path) from None
-    rows = _Rows(bad)
+    bad.row = 0
     try:
         with files.open_binary(chunk.path) as f, parquet.ParquetFile(
                 f, buffer_size=_PAGE, pre_buffer=False) as stored:
@@ -58,21 +44,22 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                 columns = [group.column(i) for i in range(group.num_columns)]
                 begin = min(column.dictionary_page_offset or column.data_page_offset
                             for column in columns)
+                # A group of another chunk: its rows are counted, for the numbers in errors.
                 if not chunk.begin <= begin < chunk.end:
-                    rows.number += group.num_rows
+                    bad.row += group.num_rows
                     continue
                 if seen:
                     seen.add(begin, sum(column.total_compressed_size for column in columns))
                 for batch in stored.iter_batches(_ROWS, [index], [field], use_threads=False):
                     for value in batch.column(0):
-                        rows.number += 1
+                        bad.row += 1
                         try:
                             text = value.as_py()
                         except UnicodeDecodeError as e:     # pyarrow does not check text
-                            rows.add(begin, "not UTF-8", "field '%s' is not UTF-8: byte 0x%02x "
-                                     "at %d" % (field, e.object[e.start], e.start))
+                            bad.add(begin, "not UTF-8", "field '%s' is not UTF-8: byte 0x%02x "
+                                    "at %d" % (field, e.object[e.start], e.start))
                             continue
-                        yield from document({field: text}, field, begin, rows)
+                        yield from document({field: text}, field, begin, bad)
     except (pyarrow.ArrowException, OSError) as e:      # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
             raise UserError("cannot read %s: %s" % (chunk.path, e.strerror)) from None

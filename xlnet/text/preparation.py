@@ -61,22 +61,20 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What `make_records` did; `seconds` is None if the records had been made before."""
+    """What `make_records` did."""
     manifest: Manifest
     directory: str
-    seconds: Optional[float] = None
+    seconds: Optional[float] = None     # None: the records had been made before
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
-    """The input of one task, and where its records go.
-
-    `description`: what the records depend on, as JSON, except for the text, and then
-    with its checksum: see `describe`, `describe_forms`, `with_content`.
-    """
+class RecordsJob:
+    """The input of one task, and where its records go."""
     settings: CorpusSettings
     directory: str
     chunks: tuple[reading.Chunk, ...]
+    # What the records depend on, as JSON: of settings and file names (`describe`), of the forms of
+    # the files (`describe_forms`), at last with the checksum of the text (`with_content`).
     description: dict[str, Any]
 
     @property
@@ -95,19 +93,20 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
     was killed resumes; a finished one changes nothing, unless `overwrite` is true.
-
-    Raises:
-      UserError: settings that do not fit together, unreadable or too little text, a directory that
-        has records of other settings or input or cannot be written to, a killed worker process.
     """
     began = time.time()
     job = plan_job(settings)
-    if is_finished(job, lambda: _content_of_all(job, progress)):
+
+    # Records of these settings may be there: then only the text is compared.
+    if is_finished(job, lambda: token_store.content_of_all(
+            _of_chunks(_content_of, job, "comparing", progress))):
         left = unfinished_folder(job.directory)
         if os.path.isdir(left):         # killed between manifest and end; or another run works here
             with contextlib.suppress(UserError), alone(job):
                 shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
+
+    # Text to tokens, tokens to streams; then both get their final names.
     with alone(job):
         _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
@@ -119,7 +118,7 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
 # The job.
 
-def plan_job(settings: CorpusSettings) -> Job:
+def plan_job(settings: CorpusSettings) -> RecordsJob:
     """Checks the settings and finds the input of this task; writes nothing."""
     paths, sizes = list_input(settings)
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
@@ -128,8 +127,8 @@ def plan_job(settings: CorpusSettings) -> Job:
         raise UserError("input_glob: no text in %s" % reading.some_of(paths) + (
             " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
     _log.info(reading.in_words(chunks, settings))
-    return Job(settings, task_directory(settings), own,
-               describe(settings, paths, sizes) | describe_forms(settings, chunks))
+    return RecordsJob(settings, task_directory(settings), own,
+                      describe(settings, paths, sizes) | describe_forms(settings, chunks))
 
 
 def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
@@ -147,6 +146,7 @@ def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
+    # A chunk belongs to the run in which its middle is.
     total = sum(chunk.end - chunk.begin for chunk in chunks)
     done = 0
     tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
@@ -197,7 +197,7 @@ def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) ->
     return found
 
 
-def with_content(job: Job, made: Sequence[Made]) -> Job:
+def with_content(job: RecordsJob, made: Sequence[Made]) -> RecordsJob:
     """The job whose description includes the text."""
     return dataclasses.replace(job, description=dict(job.description, **{
         _CONTENT: token_store.content_of_all(each.content for each in made)}))
@@ -205,16 +205,10 @@ def with_content(job: Job, made: Sequence[Made]) -> Job:
 
 # Records that exist already.
 
-def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has exactly these records; False if `overwrite` is true.
+def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) -> bool:
+    """Whether the directory has exactly these records; a UserError if it has others.
 
-    Streams are compared by size, not by checksum.
-
-    Args:
-      content: reads the text and returns its checksum; None: compare the files' names and sizes.
-
-    Raises:
-      UserError: it has others.
+    content: reads the text and returns its checksum; None: compare the files' names and sizes.
     """
     path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
@@ -223,6 +217,7 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
     check_same(manifest, job.description)
     if content:
         check_same(manifest, {_CONTENT: content()})
+    # Streams are compared by size: `data verify` reads them.
     found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
     sizes = {os.path.basename(path): size for path, size in found.items()}
     return all(sizes.get(stream["file"]) == stream["bytes"]
@@ -239,11 +234,6 @@ def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
                         "directory or --overwrite=True" % different)
 
 
-def _content_of_all(job, progress):
-    """The checksum of the text; reads all of it."""
-    return token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
-
-
 def _content_of(job, index):
     return token_store.content_of(job.chunks[index])
 
@@ -251,7 +241,7 @@ def _content_of(job, index):
 # Folders.
 
 @contextlib.contextmanager
-def alone(job: Job) -> Iterator[None]:
+def alone(job: RecordsJob) -> Iterator[None]:
     """Locks the directory; a job that fails leaves no empty folder."""
     folder = unfinished_folder(job.directory)
     try:
@@ -276,7 +266,7 @@ def _naming(path):
 
 
 def _clear_partial(directory, age=0.):
-    """Removes partial files of killed processes."""
+    """Removes partial files of killed processes, whose names do not have their numbers."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.path.getmtime(partial) >= age:
@@ -305,7 +295,7 @@ def _of_chunks(function, job, description, progress):
     return results
 
 
-def tokenize_chunk(job: Job, index: int) -> Made:
+def tokenize_chunk(job: RecordsJob, index: int) -> Made:
     """Makes the tokens of one chunk unless they exist."""
     with _naming(token_directory(job.settings)):
         return job.token_store().tokenize(job.chunks[index])
@@ -332,21 +322,20 @@ def _write_all(job, made, progress):
     return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.Layout:
-    """The `corpus.Layout` of a text whose chunks have these numbers of tokens."""
+def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.TokenLayout:
+    """The `corpus.TokenLayout` of a text whose chunks have these numbers of tokens."""
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
                                 settings.num_streams, settings.bi_data)
-    return corpus.Layout(plan, sizes, settings.seed)
+    return corpus.TokenLayout(plan, sizes, settings.seed)
 
 
-def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") -> dict[str, Any]:
-    """Writes one stream unless it exists; returns its entry in the manifest.
-
-    Args:
-      folder: where it is written; "": to the unfinished work, from where it is published.
-    """
+def write_stream(job: RecordsJob, layout: corpus.TokenLayout, index: int,
+                 folder: str = "") -> dict[str, Any]:
+    """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
+    in the manifest."""
+    # It may be complete, here or among the records.
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
     path, published = os.path.join(folder or job.unfinished, name), os.path.join(
@@ -358,6 +347,8 @@ def write_stream(job: Job, layout: corpus.Layout, index: int, folder: str = "") 
         if path != published and files.exists(path) or files.exists(
                 published) and files.sha256(published) == entry["sha256"]:
             return entry
+
+    # Its windows of all passes, and then the entry that says that it is complete.
     store = job.token_store()
     batches = record_writer.stream_records(
         settings, windows.Vocabulary.of(tokenizer_of(settings)), plan, index,
@@ -381,7 +372,7 @@ def stream_name(stream: int, num_streams: int) -> str:
     return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
 
 
-def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
+def make_manifest(job: RecordsJob, plan: windows.StreamPlan, counts: Counter[str],
                   streams: Sequence[dict[str, Any]]) -> Manifest:
     """Returns the manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
@@ -398,9 +389,8 @@ def make_manifest(job: Job, plan: windows.StreamPlan, counts: Counter[str],
         made_from=job.description, **found)
 
 
-def vouching(job: Job) -> list[str]:
-    """The manifests that list streams of the job's directory, to be removed before these: its own
-    and that of merged tasks."""
+def vouching(job: RecordsJob) -> list[str]:
+    """The manifests that list streams of the job's directory, to be removed before these."""
     own, merged = (os.path.join(folder, MANIFEST_NAME)
                    for folder in (job.directory, job.settings.save_dir))
     is_merged = own != merged and lists(merged, os.path.basename(job.directory) + "/")
@@ -417,10 +407,9 @@ def lists(path: str, start: str) -> bool:
 
 
 def _publish(job, manifest):
-    """Replaces the records that are there by the streams and their manifest.
-
-    A job that is killed meanwhile leaves no manifest, but each stream here or there: it resumes.
-    """
+    """Replaces the records that are there by the streams and their manifest."""
+    # The manifest goes first and comes last. A job that is killed meanwhile leaves each stream here
+    # or there, and resumes.
     with _naming(job.directory):
         for path in vouching(job):
             with contextlib.suppress(FileNotFoundError):     # tasks may end at the same time
@@ -432,7 +421,8 @@ def _publish(job, manifest):
                 os.remove(path)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                files.put(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
+                files.sync_and_rename(os.path.join(job.unfinished, name),
+                                      os.path.join(job.directory, name))
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
     # The tokens of a task are kept until all tasks are merged: their number may still change.

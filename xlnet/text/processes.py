@@ -19,15 +19,12 @@ _work: Callable[[int], Any]          # of a worker process
 
 def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
                  num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
-    """Yields (index, work(index)) for all indices, in any order.
+    """Yields (index, work(index)) for all indices, in any order; a killed worker is a UserError.
 
     Args:
       work: pickled and sent to each process once.
       num_workers: processes; 0: one for each core that this process may use; 1: this one. It is
         also this one, with a note, where the system does not let processes wait for each other.
-
-    Raises:
-      UserError: a worker process was killed.
     """
     pool = cores.process_pool(min(num_workers or cores.available(), len(indices)),
                               _start_worker, (work,))
@@ -38,23 +35,34 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     try:
         with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
                               "same command again to resume"):
-            with _uninterrupted():      # inherited: Ctrl-C must not end a worker that still imports
+            with uninterrupted():
                 futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
-        with _uninterrupted():          # workers that start need this process until they ended
+        with uninterrupted():           # workers that start need this process until they ended
             pool.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager
-def _uninterrupted():
+def uninterrupted() -> Iterator[None]:
     """Delays Ctrl-C to the end of the block."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if threading.current_thread() is not threading.main_thread():      # which gets all signals
+        yield
+        return
+    # The mask is for processes that are started, which inherit it: Ctrl-C must not end a worker
+    # that still imports. Here another thread may take the signal, whose handler the main one then
+    # calls.
+    came: list[bool] = []
+    handler = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _do(index):

@@ -1,8 +1,8 @@
 """Files to lines: finds files, cuts them into chunks, and reports bad text.
 
 Files are plain text or JSON lines, each with or without `.gz`; `recognition` finds out which,
-`text_forms` has the layouts. Readers get `Sentence`s of all of them, in order, the last one of each
-document marked.
+`text_forms` has the layouts. Readers get `CorpusSentence`s of all of them, in order, the
+last one of each document marked.
 
 Chunks of a file are read independently. A chunk owns the lines that begin in its byte range; where
 documents are selected (`split`), the documents that do. Its reader looks one line back, and ahead
@@ -30,7 +30,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import parquet, recognition
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, Sentence, events_of
+from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
@@ -51,16 +51,11 @@ class Chunk(NamedTuple):
 # Files and chunks.
 
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
-    """Returns the files that comma-separated names, glob patterns and directories name.
+    """Returns the files that comma-separated names, glob patterns and directories name, sorted,
+    each file once; `what`: the flag, for errors.
 
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
-    but hidden ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
-
-    Args:
-      what: the flag's name, for errors.
-
-    Raises:
-      UserError: a name, pattern or directory without files.
+    but hidden ones; remote files (`gs://...`) have names and patterns only.
     """
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
@@ -78,32 +73,23 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
 
 
 def _local_files(pattern):
-    return [path for name in files.matching(pattern) for path in (
-        [name] if os.path.isfile(name) else _files_below(name))]
-
-
-def _files_below(top):
     paths = []
-    for directory, below, names in os.walk(top):    # does not follow links, which may be circles
-        below[:] = [each for each in below if each[0] != "."]
-        paths += [os.path.join(directory, each) for each in names
-                  if each[0] != "." and each.lower().endswith(
-                      (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
+    for name in files.matching(pattern):
+        # A link to nowhere is kept, for an error when it is read rather than silence.
+        if os.path.isfile(name) or not os.path.exists(name):
+            paths.append(name)
+        for directory, below, found in os.walk(name):   # follows no links, which may be circles
+            below[:] = [each for each in below if each[0] != "."]
+            paths += [os.path.join(directory, each) for each in found
+                      if each[0] != "." and each.lower().endswith(
+                          (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
     return paths
 
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
         json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
-    """Returns the chunks of files, in order; an empty file has none.
-
-    Args:
-      chunk_bytes: size of a chunk; None: the more, the larger all files are together.
-      json_field: the key that holds the text.
-      encoding: of the text; None: UTF-8.
-
-    Raises:
-      UserError: a file cannot be read, or has a form that is not supported.
-    """
+    """Returns the chunks of files, in order, of `chunk_bytes` or `chunk_size`; an empty file has
+    none, and a form that is not supported is a UserError."""
     sizes = []
     for path in paths:
         with naming(path):
@@ -138,12 +124,10 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def chunk_size(total: int) -> int:
-    """The bytes of a chunk of text of `total` bytes: a 32nd of all, of much text 32 times the
-    square root of its size: enough chunks for many machines to get about as much each, few enough
-    to keep a file of each.
-
-    `SMALLEST_CHUNK` times a power of four, so that most edits keep it.
-    """
+    """The bytes of a chunk of text of `total` bytes."""
+    # A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
+    # machines to get about as much each, few enough to keep a file of each. A power of four, so
+    # that most edits keep it.
     step = SMALLEST_CHUNK
     while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total ** 0.5):
         step *= 4
@@ -151,7 +135,7 @@ def chunk_size(total: int) -> int:
 
 
 @dataclasses.dataclass
-class Seen:
+class SeenBytes:
     """The bytes [low, high) of a file that a reader has looked at, and whether it met the end.
 
     Of a .gz file these are all of its packed bytes.
@@ -174,17 +158,10 @@ def form_is_in_name(chunk: Chunk) -> bool:
 
 
 class _File:
-    """The (unpacked) bytes of a file.
-
-    Args:
-      seen: takes note of what is read, unless the file is packed.
-
-    Attributes:
-      damage: why the bytes of a .gz end too early; None: they do not.
-    """
+    """The (unpacked) bytes of a file; `seen` takes note of what is read, unless it is packed."""
 
     def __init__(self, path, form, seen=None):
-        self.path, self.damage = path, None
+        self.path, self.damage = path, None     # damage: why the bytes of a .gz end too early
         self._seen, self._place = None if form.is_packed else seen, 0
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
@@ -228,13 +205,13 @@ class _File:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Turns a failure to read a file of the input into a `UserError` that names it."""
+    """Turns a failure to read the input into a `UserError` that names the file, or `path`."""
     try:
         yield
     except gzip.BadGzipFile:
         raise
     except OSError as e:
-        raise UserError("cannot read %s: %s" % (path, e.strerror or e)) from None
+        raise UserError("cannot read %s: %s" % (e.filename or path, e.strerror or e)) from None
 
 
 def place(chunk: Chunk, offset: int) -> str:
@@ -253,16 +230,12 @@ def place(chunk: Chunk, offset: int) -> str:
 # A chunk's lines.
 
 def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
-               seen: Optional[Seen] = None) -> Iterator[Sentence]:
+               seen: Optional[SeenBytes] = None) -> Iterator[CorpusSentence]:
     """Yields the sentences of a chunk.
 
-    Args:
-      skipped: counts what is left out by its reason: documents of the other part and, with
-        on_error "skip", bad text.
-      seen: takes note of the bytes that the lines depend on.
-
-    Raises:
-      UserError: bad text with on_error "fail", named by file and line; an unreadable file.
+    skipped: counts what is left out by its reason: documents of the other part and, with on_error
+      "skip", bad text, which is a UserError otherwise.
+    seen: takes note of the bytes that the lines depend on.
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_packed else (chunk.begin, chunk.end)
@@ -281,36 +254,35 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
 
 
 class _BadText:
-    """Bad text of a chunk: an error, or counted and left out.
-
-    It belongs to the chunk in which its line begins; others that meet it ignore it.
-    """
+    """Bad text of a chunk: an error, or counted and left out."""
 
     def __init__(self, chunk, begin, end, settings, skipped):
         self.chunk, self.begin, self.end = chunk, begin, end
         self.encoding = encodings.other_than_utf8(settings.encoding)
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
+        self.row: Optional[int] = None          # of a table
 
     def add(self, offset, reason, detail):
+        # It belongs to the chunk in which its line begins; others meet it, too.
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (place(self.chunk, offset), detail)) from None
+            row = "" if self.row is None else "row %d: " % self.row
+            raise UserError("%s: %s%s" % (place(self.chunk, offset), row, detail)) from None
         self._skipped[reason] += 1
 
 
 def _texts(f, longest, bad, stand_alone):
     """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
-    of the chunk's, and of those behind it to the file's end.
-
-    stand_alone: lines do not depend on others: yield only the chunk's.
-    """
+    of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
+    `stand_alone`."""
     begin = 0
+    # The line before tells whether a document goes on; one too long to be read is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
         begin = bad.begin - 1 if before is None else before
-        if before is None:                   # or so long that it is bad
+        if before is None:
             yield begin, None
             f.seek(begin)
             begin += _skip_line(f, bad.end - begin)
@@ -432,11 +404,9 @@ def _owned(events, begin, end):
 
 
 def _whole_documents(events, begin, end):
-    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each.
-
-    A document begins where the one before it ends, the first one with the file. So each belongs to
-    one chunk, which need not be held back until its end is known.
-    """
+    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each."""
+    # A document begins where the one before it ends, the first one with the file. So each belongs
+    # to one chunk, which need not be held back until its end is known.
     is_owned = begin == 0
     for event in events:
         if isinstance(event, End):
@@ -452,10 +422,8 @@ def _whole_documents(events, begin, end):
 
 
 def _select(events, settings, skipped):
-    """Yields the documents of one part, and counts the others.
-
-    The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
-    """
+    """Yields the documents of one part, and counts the others."""
+    # The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
     head, size, is_wanted = [], 0, None
     for event in events:
         is_end = isinstance(event, End)
@@ -492,7 +460,7 @@ def _mark_ends(events):
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Sentence(held.offset, held.text, held.is_joined, is_end, held_begins)
+            yield CorpusSentence(held.offset, held.text, held.is_joined, is_end, held_begins)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

@@ -37,29 +37,19 @@ _BY_HAND = "; make JSON lines of it (docs/how_to/prepare_data.md, other forms)"
 
 
 class Form(NamedTuple):
-    """How a file is read.
-
-    Attributes:
-      kind: TEXT, laid out as `text_format` says; RECORDS, JSON lines; PARQUET.
-      is_packed: whether it is a .gz file, which can only be read from its beginning to its end.
-    """
-    kind: str = TEXT
-    is_packed: bool = False
+    """How a file is read."""
+    kind: str = TEXT            # laid out as `text_format` says; RECORDS: JSON lines; PARQUET
+    is_packed: bool = False     # .gz, which can only be read from its beginning to its end
 
 
 def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
-    """The form of a file, from its first bytes.
+    """The form of a file, from its first bytes; a UserError if it is not supported.
 
-    Args:
-      field: the key that holds the text.
-      encoding: of the text; None: UTF-8.
-
-    Raises:
-      UserError: the form is not supported.
-      OSError: the file cannot be read.
+    field, encoding: the key that holds the text; None: UTF-8.
     """
     name = path.lower()
     with files.open_binary(path) as f:
+        # What is not text, packed or not.
         head = f.read(_LOOKED_AT)
         if head.startswith(b"PAR1"):
             return Form(PARQUET)
@@ -74,6 +64,7 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
                 f.seek(0)
                 head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
                 _refuse_foreign(path, io.BytesIO(head))
+    # The layout of a text.
     text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
     if len(head) == _LOOKED_AT and "\n" in text:
         text = text.rpartition("\n")[0]         # without a line that is cut off

@@ -27,7 +27,7 @@ def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
                    read_part: Callable[[int], windows.ReadPart]) -> Iterator[tuple[bytearray, int]]:
     """Yields the records of all passes of a stream, some hundreds at a time, as (bytes, windows).
 
-    read_part: function of the pass's index that returns the function that `windows.cells` needs.
+    read_part: function of the pass that returns what `windows.cells` needs.
     """
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
     for pass_index in range(settings.num_passes):
@@ -52,30 +52,34 @@ class WindowEncoder:
         example, self._slots = example_bytes.empty_example(layout, {
             feature.name: (width if feature.name == "input" else 1) * int(np.prod(feature.shape))
             for feature in layout})
+        # A record whose slots are still to be filled, and its checksum.
         self._empty = tfrecord.header(len(example)) + example + bytes(BEHIND)
         self.record_bytes = len(self._empty)                                   # R
 
     def batches(self, cell: windows.Cell, direction: int,
                 starts_stream: bool) -> Iterator[tuple[bytearray, int]]:
-        """Yields the records of a cell, some hundreds at a time, as (bytes, windows).
-
-        Args:
-          direction: of the stream.
-          starts_stream: whether the first window begins it.
-        """
+        """Yields the records of a cell, some hundreds at a time, as (bytes, windows);
+        `starts_stream`: the first window begins its stream."""
         text = memoryview(self._token_bytes[cell.reading.ids].tobytes())
         words = memoryview(cell.reading.words.tobytes())
         for low in range(0, len(cell.begins), _BATCH_WINDOWS):
             part = slice(low, low + _BATCH_WINDOWS)
             begins, a_len, b_begin, label = (
                 column[part] for column in (cell.begins, *cell.segments))
+            # Where segments end in the text of the cell.
             a_end = begins + self._reuse_len + a_len
             b_end = b_begin + self._seq_len - self._reuse_len - 3 - a_len
             batch = bytearray(self._empty * len(begins))
             view = np.frombuffer(batch, np.uint8).reshape(len(begins), -1)     # [W,R]
             self._copy_text(batch, text, words, begins, a_end, b_begin, b_end)
             examples = view[:, BEFORE:-BEHIND]
-            self._mark(examples, self._reuse_len + a_len)
+            # Segment ids, and the word starts at borders.
+            sep = (self._reuse_len + a_len)[:, None]                           # where A's <sep> is
+            segments, starts = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
+            np.greater(np.arange(self._seq_len), sep, out=segments, casting="unsafe")
+            segments[:, -1] = 2
+            starts[:, [0, self._reuse_len, -2, -1]] = 1
+            np.put_along_axis(starts, np.concatenate([sep, sep + 1], axis=1), 1, axis=1)
             examples[:, self._slots["label"]] = label[:, None]
             examples[:, self._slots["direction"]] = direction
             examples[0, self._slots["starts_stream"]] = starts_stream and low == 0
@@ -90,6 +94,7 @@ class WindowEncoder:
         target = memoryview(batch)[BEFORE:]
         for record, row in enumerate(zip(*(bound.tolist() for bound in bounds))):
             begin, a_end, b_begin, b_end = row
+            # Tokens: the text up to A's end, <sep>, B, <sep> <cls>.
             start = record * self.record_bytes
             at, middle = start + token_slot, start + token_slot + (a_end - begin) * width
             target[at:middle] = text[begin * width:a_end * width]
@@ -97,16 +102,8 @@ class WindowEncoder:
             end = middle + width + (b_end - b_begin) * width
             target[middle + width:end] = text[b_begin * width:b_end * width]
             target[end:end + 2 * width] = sep_cls
+            # Word starts of both; those of special tokens are written for the batch.
             at = start + word_slot
             target[at:at + a_end - begin] = words[begin:a_end]
             at += a_end - begin + 1
             target[at:at + b_end - b_begin] = words[b_begin:b_end]
-
-    def _mark(self, examples, sep):
-        """Writes segment ids, and the word starts at borders; `sep` [W]: where A's <sep> is."""
-        column, sep = np.arange(self._seq_len), sep[:, None]
-        segments, words = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
-        np.greater(column, sep, out=segments, casting="unsafe")
-        segments[:, -1] = 2
-        words[:, [0, self._reuse_len, -2, -1]] = 1
-        np.put_along_axis(words, np.concatenate([sep, sep + 1], axis=1), 1, axis=1)

@@ -76,42 +76,34 @@ def _bounds(text):
     for match in _STOP.finditer(text):
         more, following = match.groups()
         stop, end = match.start(), match.end()
+        # An odd number of straight quotes: the text is inside of a quotation.
         if '"' in text[end:end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
+            # The sentence ends behind the quote that closes it: `."` or, in tokenized text such as
+            # WikiText, `. " `, which opens a quotation as often.
             if quotes % 2:
-                end = _behind_quote(text, end)
+                if text.startswith('"', end):
+                    end += 1
+                elif text[end:end + 3] in (' " ', ' "'):
+                    end += 2
                 following = _NEXT.match(text, end)
                 following = following and following[1]
-        if _ends_wide(text, stop, end) if more is None else \
-                _ends(text, begin, stop, end, text[stop] + more, following):
+        if more is not None:
+            is_end = _ends(text, begin, stop, end, text[stop] + more, following)
+        else:                               # full-width
+            after = text[end:end + 1]
+            is_decimal = text[stop] == "．" and text[stop - 1:stop].isdigit() and after.isdigit()
+            is_end = not is_decimal and after not in _NEVER_FIRST
+        if is_end:
             yield begin, end
             begin = end
     yield begin, len(text)
 
 
-def _behind_quote(text, end):
-    """Where a sentence ends inside a quotation: behind the straight quote, if one follows.
-
-    That is `."` or, in tokenized text such as WikiText, `. " `, which opens a quotation as often.
-    """
-    if text.startswith('"', end):
-        return end + 1
-    return end + 2 if text[end:end + 3] in (' " ', ' "') else end
-
-
-def _ends_wide(text, begin, end):
-    """Whether the full-width terminator in [begin, end) ends a sentence."""
-    following = text[end:end + 1]
-    is_decimal = text[begin] == "．" and text[begin - 1:begin].isdigit() and following.isdigit()
-    return not is_decimal and following not in _NEVER_FIRST
-
-
 def _ends(text, first, begin, end, stops, following):
-    """Whether `stops`, in [begin, end), end the sentence from `first` on.
-
-    following: the first character behind the spaces that follow; None if no space does.
-    """
+    """Whether `stops`, in [begin, end), end the sentence from `first` on; `following`: the first
+    character behind the spaces that follow, None if no space does."""
     if following is None:
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
     if following.islower() or following in _NEVER_FIRST:

@@ -1,7 +1,7 @@
 """The layouts of text: lines of a file to sentences and the ends of documents.
 
 A layout is a generator. It takes lines, (offset, text) with text None where a line is bad, and
-yields events: `Sentence`s and, between documents, `End`s. `bad` has the byte range of the
+yields events: `CorpusSentence`s and, between documents, `End`s. `bad` has the byte range of the
 chunk, `begin` and `end`, and collects bad text, `add(offset, reason, detail)`.
 """
 
@@ -19,7 +19,7 @@ from xlnet.tokenization.tokenizer import is_text
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
-class Sentence(NamedTuple):
+class CorpusSentence(NamedTuple):
     """A sentence and where it is; layouts leave it to `reading` where documents begin and end."""
     offset: int              # of its line or record in the (unpacked) file [bytes]
     text: str
@@ -47,7 +47,7 @@ def _from_lines(texts):
         if text is None:
             continue
         text = text.strip()
-        yield Sentence(offset, text) if text else End(offset)
+        yield CorpusSentence(offset, text) if text else End(offset)
 
 
 def _from_paragraphs(texts):
@@ -62,14 +62,14 @@ def _from_paragraphs(texts):
 def _sentences(offset, text):
     """Yields the sentences of running text that begins at `offset`."""
     for sentence, is_joined in sentences_and_joints(text):
-        yield Sentence(offset, sentence, is_joined)
+        yield CorpusSentence(offset, sentence, is_joined)
 
 
 def _from_records(texts, field, bad):
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
-            continue
+            continue        # of another chunk, whose records are not parsed twice
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as e:
@@ -82,31 +82,24 @@ def _from_records(texts, field, bad):
 
 
 def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
-    """The events of a document that is a record."""
-    text = _field_of(record, field, offset, bad)
+    """The events of a document that is a record; one without text is bad."""
     yield End(offset)
-    if text is not None:
+    text = record.get(field) if isinstance(record, dict) else None
+    if not isinstance(record, dict) or field not in record:
+        found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+        bad.add(offset, "no field '%s'" % field, "no field '%s'; expected a JSON object with it "
+                "(json_field), found %.200s" % (field, found or "none"))
+    elif not isinstance(text, str):
+        bad.add(offset, "field '%s' is not text" % field,
+                "field '%s' is %s, expected text" % (field, type(text).__name__))
+    elif "\0" in text:
+        bad.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
+    elif not is_text(text):
+        bad.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
+    elif any(len(line) > LONGEST_LINE for line in text.split("\n")):
+        bad.add(offset, "line too long", "a line of more than %d characters in field '%s'"
+                % (LONGEST_LINE, field))
+    else:
         for line in text.split("\n"):
             yield from _sentences(offset, line)
     yield End(offset)
-
-
-def _field_of(record, field, offset, bad):
-    """The text of a record; None, after that was reported, if it has none."""
-    if not isinstance(record, dict) or field not in record:
-        found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        return bad.add(offset, "no field '%s'" % field,
-                       "no field '%s'; expected a JSON object with it (json_field), found %.200s"
-                       % (field, found or "none"))
-    document = record[field]
-    if not isinstance(document, str):
-        return bad.add(offset, "field '%s' is not text" % field,
-                       "field '%s' is %s, expected text" % (field, type(document).__name__))
-    if "\0" in document:
-        return bad.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
-    if not is_text(document):
-        return bad.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
-    if any(len(line) > LONGEST_LINE for line in document.split("\n")):
-        return bad.add(offset, "line too long", "a line of more than %d characters in field '%s'"
-                       % (LONGEST_LINE, field))
-    return document

@@ -35,14 +35,9 @@ _BLOCK = 1 << 20             # [bytes]
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A chunk whose tokens have been made.
-
-    Attributes:
-      counts: `corpus.COUNTS`, and the lines that were left out by their reasons.
-      content: checksum of the chunk's bytes.
-    """
-    counts: dict[str, int]
-    content: str
+    """A chunk whose tokens have been made."""
+    counts: dict[str, int]      # `corpus.COUNTS`, and the lines that were left out by their reasons
+    content: str                # checksum of the chunk's bytes
 
     @property
     def tokens(self) -> int:
@@ -71,18 +66,20 @@ class TokenStore:
             return None
         try:
             found = files.read_json(path + ".json", "tokens")
+            # The text of the chunk; what its reader saw around it; the tokens on the disk.
             same = (content_of(chunk) == found["content"]
-                    and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
-                    and _checksum_of_all(path) == found["tokens"])
+                    and _around(chunk, reading.SeenBytes(**found["seen"])) == found["around"]
+                    and _checksum(path, [(0, files.size(path))]) == found["tokens"])
             return Made(found["counts"], found["content"]) if same else None
         except (UserError, OSError, KeyError, TypeError):
             return None
 
     def _make(self, chunk):
         counts: Counter[str] = collections.Counter()
-        seen = reading.Seen(chunk.begin, chunk.end)
+        seen = reading.SeenBytes(chunk.begin, chunk.end)
         path = self._path(chunk)
-        files.remove([path + ".json"])                  # it describes other tokens
+        # The description goes first and comes last: it is never one of other tokens.
+        files.remove([path + ".json"])
         digest = hashlib.blake2b(digest_size=16)
         with files.writing(path, is_lasting=False) as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
@@ -103,6 +100,7 @@ class TokenStore:
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
     def _path(self, chunk):
+        # The same tokens by whatever name the file is given.
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
         where = repr((self._depends_on, path, *chunk[1:]))
         return os.path.join(self._directory,
@@ -124,10 +122,6 @@ def _around(chunk, seen):
     """The checksum of what a reader has seen around the chunk, including the file's end."""
     size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
-
-
-def _checksum_of_all(path):
-    return _checksum(path, [(0, files.size(path))])
 
 
 def _checksum(path, ranges, more=""):

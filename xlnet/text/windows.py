@@ -5,18 +5,16 @@ A window, which becomes a sequence of pretraining, of Q tokens:
     | reused: reuse_len | segment A | <sep> | segment B | <sep> | <cls> |
     | segment id 0      | 0         | 0     | 1         | 1     | 2     |
 
-The reused part continues that of the window before, A continues the reused part; memories hold what
-was reused. B continues A, or is text from elsewhere (label 0). A window of a backward stream is the
-same with the text reversed; <sep> and <cls> stay at the end.
-
-Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
-upper bits say where sentences and documents begin.
-
-A window, and the next one of its stream, which begins `reuse_len` tokens later:
+B continues A (label 1), or is text from elsewhere (label 0). A window of a backward stream is the
+same with the text reversed; <sep> and <cls> stay at the end. The next window of the stream begins
+`reuse_len` tokens later, and memories hold what was reused:
 
     text     |-- reuse_len --|-- reuse_len --|-- reuse_len --|-- ...
     window 0 | reused        | A ...  <sep> B ... <sep> <cls>|     B: the text after A, or other
     window 1                 | reused        | A ...  <sep> B ... <sep> <cls>|
+
+Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
+upper bits say where sentences and documents begin.
 
 Shape letters: T tokens of a part or a cell, N sentences, W windows, V vocabulary, Q tokens of a
 window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
@@ -76,11 +74,7 @@ def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
 
 def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0,
                  bi_data: bool = True) -> StreamPlan:
-    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two.
-
-    Raises:
-      UserError: an odd number with `bi_data`, or fewer tokens than one window for each stream.
-    """
+    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
     directions = 1 + bi_data
     if num_streams < 0 or num_streams % directions:
         raise UserError("num_streams (or bsz_per_host) is %d, expected %s" % (
@@ -93,7 +87,7 @@ def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int
 
     if num_streams:
         chosen = plan(num_streams)
-    else:
+    else:       # the most of which each has some windows
         sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
         plans = [plan(size) for size in sizes]
         chosen = next((p for p in plans if p.windows >= FEWEST_WINDOWS), plans[-1])
@@ -110,15 +104,9 @@ def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """What cutting windows needs to know of the vocabulary.
-
-    Attributes:
-      is_word_start: bool [V], pieces that begin a word.
-      stands_alone: bool [V], pieces that are words by themselves, punctuation and special tokens.
-      sep_id, cls_id: the tokens that every window gets.
-    """
-    is_word_start: np.ndarray
-    stands_alone: np.ndarray
+    """What cutting windows needs to know of the vocabulary."""
+    is_word_start: np.ndarray       # bool [V], pieces that begin a word
+    stands_alone: np.ndarray        # bool [V], words by themselves: punctuation, special tokens
     sep_id: int
     cls_id: int
 
@@ -131,40 +119,28 @@ class Vocabulary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
-    """Tokens as they are read in one direction; positions count from where the reader begins.
-
-    Attributes:
-      ids: int32 [T].
-      sentences: int64 [N], ascending, where sentences begin for this reader.
-      words: bool [T], true where words begin for this reader.
-    """
-    ids: np.ndarray
-    sentences: np.ndarray
-    words: np.ndarray
+class DirectedTokens:
+    """Tokens as they are read in one direction; positions count from where the reader begins."""
+    ids: np.ndarray             # int32 [T]
+    sentences: np.ndarray       # int64 [N], ascending, where sentences begin for this reader
+    words: np.ndarray           # bool [T], true where words begin for this reader
 
 
-def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
-    """Returns the `Reading` of `tokens`, uint32 [T], in a direction."""
+def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> DirectedTokens:
+    """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
     words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
     words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
-    forward = Reading(ids, sentences, words)
-    return forward if direction == FORWARD else _mirror(forward)
-
-
-def _mirror(forward):
-    """The reversed reading: a word begins at what was its last piece, sentences alike.
-
-    Of five tokens with sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at
-    3 and 0, so sentences begin at 0 and 3.
-    """
-    size = len(forward.ids)
-    last = np.append(forward.sentences[1:], size) - 1                        # [N]
-    is_last_piece = np.append(forward.words[1:], True)                       # [T]
-    return Reading(forward.ids[::-1], (size - 1 - last)[::-1], is_last_piece[::-1])
+    if direction == FORWARD:
+        return DirectedTokens(ids, sentences, words)
+    # Backward a word begins at what was its last piece, sentences alike. Of five tokens with
+    # sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at 3 and 0, so
+    # sentences begin at 0 and 3.
+    last = np.append(sentences[1:], len(ids)) - 1                            # [N]
+    is_last_piece = np.append(words[1:], True)                               # [T]
+    return DirectedTokens(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
 
 
 # Segments.
@@ -172,26 +148,23 @@ def _mirror(forward):
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def sample_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+def sample_segments(reading: DirectedTokens, begins: np.ndarray, seq_len: int, reuse_len: int,
                     rng: np.random.Generator) -> Segments:
-    """Samples segments A and B of each window: lengths add up to G, A follows the reused part.
-
-    A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
-    continues A (label 1); otherwise it begins at a sentence elsewhere in the reading and overlaps
-    neither the window's text nor A's continuation. If no such sentence exists it begins anywhere
-    else, and if that is impossible, too, it continues A.
-
-    Args:
-      begins: int64 [W], where the windows begin.
-    """
-    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS
+    """Samples segments A and B of each window, which begin at `begins`, int64 [W]."""
+    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS                       # G
     a_begin, end = begins + reuse_len, begins + reuse_len + both
     where_a, where_b, which = rng.random((3, len(begins)))                   # [W] each
+
+    # A follows the reused part, and ends at a sentence boundary, or anywhere if there is none.
     low = np.searchsorted(reading.sentences, a_begin, "right")               # [W], sentences
     count = np.searchsorted(reading.sentences, end, "left") - low            # [W], within reach
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
     boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
+
+    # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
+    # and overlaps neither the window's text nor A's continuation; if no such sentence exists it
+    # begins anywhere else, and if that is impossible, too, it continues A.
     elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
     label = (which < 0.5) | (elsewhere < 0)                                  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
@@ -206,11 +179,8 @@ def _sample_elsewhere(reading, begins, ends, b_len, uniform):
     Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
     before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
     sentences 0, 2, 3, at positions 0, 6, 8.
-
-    Args:
-      begins, ends, b_len: int64 [W].
-      uniform: [W] in [0, 1).
     """
+    # At a sentence: those before, those behind, and which one.
     size = len(reading.ids)
     before = np.searchsorted(reading.sentences, begins - b_len, "right")     # [W], sentences
     behind = np.searchsorted(reading.sentences, ends, "left")                # [W], the first
@@ -219,6 +189,7 @@ def _sample_elsewhere(reading, begins, ends, b_len, uniform):
     index = (uniform * count).astype(np.int64)                               # [W]
     sentence = _take(reading.sentences,                                      # [W], positions
                      np.where(index < before, index, index - before + behind))
+    # The same at any position.
     before = np.maximum(begins - b_len + 1, 0)                               # [W], all positions
     positions = before + np.maximum(size - b_len + 1 - ends, 0)              # [W]
     index = (uniform * positions).astype(np.int64)                           # [W]
@@ -242,14 +213,11 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
           vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s.
 
-    Cells bound the memory: B comes from its own cell, the complete part unless that is larger than
-    `CELL_TOKENS`.
-
-    Args:
-      read_part: function of (low, high) that returns these tokens of the stream's part, uint32, in
-        the order of the text.
-      seed, pass_index: decide every choice, with the stream and the cell.
+    read_part: function of (low, high) that returns these tokens of the stream's part, uint32, in
+      the order of the text.
     """
+    # Cells bound the memory: B comes from its own cell, the complete part unless that is larger
+    # than `CELL_TOKENS`.
     direction = plan.direction(stream)
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
     edges = np.linspace(0, plan.windows, count + 1).astype(np.int64)
@@ -262,5 +230,6 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
+        # Every choice is a function of these.
         rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
         yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))

@@ -74,15 +74,11 @@ class Aligner:
             joined = "".join(pieces)
         else:
             joined = "".join(map(self._pieces.__getitem__, ids.tolist()))
-        return Aligned(ids, *self._places(text, joined, shapes))
+        return Aligned(ids, *self._positions(text, joined, shapes))
 
-    def _places(self, text, joined, shapes):
-        """Where the pieces are in the text: starts, ends int32 [T].
-
-        Args:
-          joined: all pieces.
-          shapes: int [T,3], see `piece_shape`.
-        """
+    def _positions(self, text, joined, shapes):
+        """Where the pieces, which are the text `joined`, are: starts, ends int32 [T]; shapes [T,3]
+        as of `piece_shape`."""
         source = self._source(text, joined)                                    # of S characters
         size, before, after = shapes.T
         last = np.cumsum(size)
@@ -98,30 +94,26 @@ class Aligner:
 
     def _source(self, text, joined):
         """The origin in the text of the S characters that SentencePiece cuts."""
+        # Normalization to S characters; it changes few texts.
         cleaned = self._tokenizer.clean(text)
         if joined == WORD_START + cleaned.replace(" ", WORD_START):     # almost always
             places = np.maximum(np.arange(-1, len(cleaned)), 0)
             made = Stretch(places, places + 1)
         else:
-            made = self._normalized(cleaned)
-        if cleaned == text:
-            return made
-        return self._cleaned(text, len(cleaned)).then(made)
-
-    def _normalized(self, cleaned):
-        """The origin in the cleaned text of the S characters."""
-        made, offsets = self._tokenizer.normalize_with_offsets(cleaned)
-        places = np.array(offsets, np.int32)
-        begins, stop = places[:-1], places[-1]
-        _tell_apart(begins, stop, made.replace(WORD_START, " "), cleaned)
-        # Where one character, such as …, becomes several, all of them end where the next begins.
-        distinct = np.append(np.unique(begins), stop)
-        return Stretch(begins, distinct[np.searchsorted(distinct[:-1], begins, "right")])
-
-    # -- cleaning
+            normal, offsets = self._tokenizer.normalize_with_offsets(cleaned)
+            places = np.array(offsets, np.int32)
+            begins, stop = places[:-1], places[-1]
+            _tell_apart(begins, stop, normal.replace(WORD_START, " "), cleaned)
+            # Where one character, such as …, becomes several, all of them end where the next
+            # begins.
+            distinct = np.append(np.unique(begins), stop)
+            made = Stretch(begins, distinct[np.searchsorted(distinct[:-1], begins, "right")])
+        # Cleaning, to C characters.
+        return made if cleaned == text else self._cleaned(text, len(cleaned)).then(made)
 
     def _cleaned(self, text, length):
         """The origin in the text of the C characters of the cleaned text."""
+        # How many characters cleaning makes of each; of several spaces it keeps the first.
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
         widths = self._widths_of(codes)
         is_space = widths == _SPACE

@@ -50,11 +50,9 @@ def clean_text(text: str, lower: bool = False, remove_space: bool = True,
 
 
 def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> list[str]:
-    """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
-
-    All lines are cleaned as one text, which is then split: no rule looks across a newline (neither
-    a letter nor a combining character) or makes one.
-    """
+    """`[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster."""
+    # All lines are cleaned as one text, which is then split: no rule looks across a newline
+    # (neither a letter nor a combining character) or makes one.
     text = "\n".join(lines)
     if text.count("\n") >= len(lines):                  # newlines inside of lines are spaces
         text = "\n".join([line.replace("\n", " ") for line in lines])
@@ -80,16 +78,10 @@ def _join_spaces(text):
 def _clean(text, lower, keep_accents):
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
-        text = _decomposed(text)
+        # Without combining characters, before the decomposition, too: it sorts runs of them in
+        # quadratic time.
+        text = _without_combining(unicodedata.normalize("NFKD", _without_combining(text)))
     return text.lower() if lower else text
-
-
-def _decomposed(text):
-    """The compatibility decomposition without combining characters.
-
-    They are removed before it, too: NFKD sorts runs of them in quadratic time.
-    """
-    return _without_combining(unicodedata.normalize("NFKD", _without_combining(text)))
 
 
 def _without_combining(text):
@@ -147,7 +139,11 @@ class Tokenizer:
 
     def __init__(self, path: str, uncased: Optional[bool] = None,
                  keep_accents: Optional[bool] = None, descriptions: Sequence[str] = ()) -> None:
-        self._model = _load(path)
+        files.require_file(path, "SentencePiece model")
+        try:
+            self._model = sentencepiece.SentencePieceProcessor(model_file=path)
+        except (RuntimeError, OSError):
+            raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
         self.path = path
         self.sha256 = files.sha256(path)
         cleaning = _find_cleaning(path, self.sha256, descriptions,
@@ -155,13 +151,24 @@ class Tokenizer:
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
-        self._read_special_ids()
+
+        # Special pieces, by name.
+        known = {name: id for id, name in enumerate(self._pieces)}
+        missing = [name for name in _REQUIRED if name not in known]
+        if missing:
+            raise UserError("SentencePiece model %s: missing %s; train it with --control_symbols=%s"
+                            % (self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])))
+        self.unk_id = self._model.unk_id()
+        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
+        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
         self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
                               if piece.startswith("<0x") and self._model.is_byte(id))
         special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
                    self.pad_id, self.mask_id, self.eop_id}
         self.is_special = np.array([id in special or self._model.is_control(id)
                                     for id in range(self.vocab_size)])
+
+        # Properties of pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -189,21 +196,18 @@ class Tokenizer:
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
     def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of N texts as arrays, the fastest way to get them.
-
-        Returns:
-          ids: int32 [T], text after text.
-          lengths: int64 [N], the number of ids of each text.
-        """
+        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]; the
+        fastest way to get them."""
         return self._encode(self._model, lines)
 
     def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
         """Returns the ids, one or more, of W words, each encoded by itself.
 
-        For words between spaces these are the ids of the text, as no piece of a released vocabulary
-        crosses a space. A word that does not follow a space is encoded without the mark of one. A
-        word that cleaning removes is <unk>.
+        A word that does not follow a space is encoded without the mark of one; a word that cleaning
+        removes is <unk>.
         """
+        # Of words between spaces these are the ids of the text, as no piece of a released
+        # vocabulary crosses a space. Words that occur again are encoded once.
         known: dict[tuple[str, bool], list[int]] = {}
         for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
             different = list(dict.fromkeys(
@@ -219,16 +223,15 @@ class Tokenizer:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
 
     def model_bytes(self, has_prefix: bool = True) -> bytes:
-        """The SentencePiece model as bytes; without `has_prefix` it puts no space before a text.
-
-        Protocol buffers merge concatenated messages, so a few bytes behind the model change one
-        field: normalizer_spec.add_dummy_prefix = false.
-        """
+        """The SentencePiece model as bytes; without `has_prefix` it puts no space before a text."""
+        # Protocol buffers merge concatenated messages, so a few bytes behind the model change one
+        # field: normalizer_spec.add_dummy_prefix = false.
         with open(self.path, "rb") as f:
             return f.read() + (b"" if has_prefix else _WITHOUT_PREFIX)
 
     def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        # Cleaning and SentencePiece by some lines, the rule for commas for all.
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased, self.keep_accents)
             _refuse_halves(texts)
@@ -267,21 +270,12 @@ class Tokenizer:
         """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
 
-    def _read_special_ids(self):
-        known = {name: id for id, name in enumerate(self._pieces)}
-        missing = [name for name in _REQUIRED if name not in known]
-        if missing:
-            raise UserError("SentencePiece model %s: missing %s; train it with --control_symbols=%s"
-                            % (self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])))
-        self.unk_id = self._model.unk_id()
-        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
-        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
-
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
         where = np.flatnonzero(self._is_split[ids])
         if not len(where):
             return ids, lengths
+        # Each split piece is repeated as often as it has parts, which then replace it.
         parts = [self.split_ids[id] for id in ids[where].tolist()]
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         line = np.searchsorted(np.cumsum(lengths), where, "right")
@@ -301,11 +295,9 @@ def _ends_in_digit_comma(piece):
 
 
 def _split_digit_comma(model, piece):
-    """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
-
-    The digits are encoded as a text, and so get the mark of a word; it is removed again if the
-    piece had none.
-    """
+    """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","]."""
+    # The digits are encoded as a text, and so get the mark of a word; it is removed again if the
+    # piece had none.
     pieces = model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
     if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
         pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
@@ -352,13 +344,11 @@ def is_unspaced(text: str) -> bool:
 
 
 def begins_word(piece: str) -> bool:
-    """Whether a piece of text begins a word, as far as the piece shows.
-
-    With spaces between words, the mark decides. Without them a clause would be a single word, too
-    long for any n-gram of words, so each piece is a word: SentencePiece has it because it is
-    frequent, mostly a word or a part of one. Digits and other letters in such text belong to the
-    word before them.
-    """
+    """Whether a piece of text begins a word, as far as the piece shows."""
+    # With spaces between words, the mark decides. Without them a clause would be a single word, too
+    # long for any n-gram of words, so each piece is a word: SentencePiece has it because it is
+    # frequent, mostly a word or a part of one. Digits and other letters in such text belong to the
+    # word before them.
     return piece.startswith(WORD_START) or is_unspaced(piece) or is_punctuation(piece)
 
 
@@ -366,11 +356,9 @@ _APOSTROPHES = "'\u2019"
 
 
 def is_punctuation(piece: str) -> bool:
-    """Whether a piece has only punctuation and symbols (categories P and S of Unicode).
-
-    Such a piece is a word by itself, so that a full stop is not always predicted together with the
-    word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
-    """
+    """Whether a piece has only punctuation and symbols (categories P and S of Unicode)."""
+    # Such a piece is a word by itself, so that a full stop is not always predicted together with
+    # the word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
     text = piece[piece.startswith(WORD_START):]
     return (all(unicodedata.category(c)[0] in "PS" for c in text)
             and not all(c in _APOSTROPHES for c in text))
@@ -381,8 +369,8 @@ _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 
 
 def begins_legacy_word(piece: str) -> bool:
-    """The rule of the original implementation, for `mask_mode=legacy`: a piece after a space, one
-    mark of ASCII punctuation, or a name in angle brackets."""
+    """The rule of the original implementation, for `mask_mode=legacy`."""
+    # A piece after a space, one mark of ASCII punctuation, or a name in angle brackets.
     return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
@@ -400,10 +388,8 @@ def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
-    """Writes how text is cleaned for the SentencePiece model at `path`.
-
-    Call it before you write the model: without a description it would pass for a released one.
-    """
+    """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
+    afterwards: without a description it would pass for a released one."""
     files.write_json(description_path(path), {
         "sha256": sha256, "uncased": uncased, "keep_accents": keep_accents})
 
@@ -411,34 +397,19 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
 def _find_cleaning(path, sha256, descriptions, flags):
     """What the flags (None: not given) and the existing files say, or the released default."""
     found = {name: ("the setting", value) for name, value in flags.items() if value is not None}
-    for file in (description_path(path),) + tuple(descriptions):
-        for name, value in _read_description(file, path, sha256).items():
+    for file in filter(os.path.exists, (description_path(path), *descriptions)):
+        stored = files.read_json(file, "vocabulary description")
+        values = {name: stored.get(name) for name in RELEASED_CLEANING}
+        if any(type(value) is not bool for value in values.values()):
+            raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
+        if stored.get("sha256") != sha256:
+            raise UserError("%s describes another SentencePiece model than %s" % (file, path))
+        for name, value in values.items():
             source, known = found.setdefault(name, (file, value))
             if known != value:
                 raise UserError("%s: %s says %s, %s says %s" % (name, source, known, file, value))
     return {name: found.get(name, ("", default))[1]
             for name, default in RELEASED_CLEANING.items()}
-
-
-def _read_description(file, path, sha256):
-    """The cleaning that `file` states for the model at `path`; empty if there is no such file."""
-    if not os.path.exists(file):
-        return {}
-    stored = files.read_json(file, "vocabulary description")
-    values = {name: stored.get(name) for name in RELEASED_CLEANING}
-    if any(type(value) is not bool for value in values.values()):
-        raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
-    if stored.get("sha256") != sha256:
-        raise UserError("%s describes another SentencePiece model than %s" % (file, path))
-    return values
-
-
-def _load(path):
-    files.require_file(path, "SentencePiece model")
-    try:
-        return sentencepiece.SentencePieceProcessor(model_file=path)
-    except (RuntimeError, OSError):
-        raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
 
 
 def _refuse_halves(texts):
