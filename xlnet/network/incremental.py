@@ -29,11 +29,7 @@ Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances
 
 class IncrementalNetwork:
     """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
-
-    Args:
-      config: `XLNetConfig`.
-      run: `RunConfig`.
-      has_queries: whether blanks can be predicted; a causal network has no vector for them.
+    has_queries: whether blanks can be predicted; a causal network has no vector for them.
 
     Attributes:
       inputs: `Inputs` of a step.

@@ -33,13 +33,9 @@ Pass = Callable[..., Any]       # the elementwise part of a forward or backward 
 
 
 class BlockSize(NamedTuple):
-    """How many query positions make a block.
-
-    Attributes:
-      rows: at least this many; on a CPU so few that their scores fit the cache.
-      cells: more, as long as the scores of an example, N x rows x K, are at most this many; for a
-        GPU, which is faster with larger blocks. 0: `rows`.
-    """
+    """How many query positions make a block: at least `rows`, on a CPU so few that their scores fit
+    the cache; more, as long as the scores of an example, N x rows x K, are at most `cells`, for a
+    GPU, which is faster with larger blocks."""
     rows: int
     cells: int = 0
 
@@ -53,14 +49,8 @@ GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
 # ---- the choice ----
 
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
-    """The forms for a run.
-
-    Args:
-      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
-      is_training: whether gradients are computed.
-      recompute: whether the backward pass computes attention probabilities again.
-      d_inner: width of the feed-forward layer.
-    """
+    """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla":
+    compiled, as on a TPU. Other arguments: see `tuned`."""
     in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
@@ -81,10 +71,9 @@ def device_here() -> str:
 
 def tuned(*, blocks: BlockSize, run: Callable[[Pass], Pass], is_training: bool,
           recompute: bool) -> Kernels:
-    """The forms of `kernels.Kernels`.
+    """The forms with these blocks of attention.
 
     Args:
-      blocks: of attention.
       run: how elementwise work and dropout are computed: `one_by_one`, `loop` or `fused`.
       is_training: whether the feed-forward layer has an explicit gradient.
       recompute: whether the backward pass computes attention probabilities again.
@@ -135,8 +124,8 @@ def loop(function: Pass) -> Pass:
 
 
 def _random_bits(x_shape, drops, run):
-    """The last argument of `_where_kept` for a tensor of this shape: empty without dropout; the
-    dropout mask; or, in a `loop`, the seed of the mask, so that no tensor of the shape is kept."""
+    """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
+    the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
     if run is not one_by_one:
@@ -219,8 +208,7 @@ class _Inputs(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Query positions start to stop, and their distances low to high of R. is_all: it is the only
-    block."""
+    """Query positions start to stop, and their distances low to high of R; is_all: no other."""
     number: int
     start: int
     stop: Any
@@ -230,7 +218,8 @@ class _Block(NamedTuple):
 
 
 def _attend(size, run, recompute, inputs, bias, first_distance, drops):
-    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]."""
+    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. Only the
+    probabilities are kept for the backward pass; with `recompute`, nothing but the inputs."""
     blocks, inputs = _blocks(size, inputs, first_distance)
     work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, run)
 
@@ -240,6 +229,7 @@ def _attend(size, run, recompute, inputs, bias, first_distance, drops):
         kept: list[tf.Tensor] = []
         outputs: list[tf.Tensor] = []
         for block in blocks:
+            # One block after the other: their scores share the cache.
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(work.probabilities(block, inputs, bias))
                 outputs.append(work.output(block, kept[-1], inputs.v))

@@ -35,12 +35,8 @@ def _sums_of_two():
 def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
     """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
 
-    The backward pass runs `function` again, so it must depend on its inputs alone: it reads no
-    variables, and its dropout masks come from a seed among the inputs.
-
-    Args:
-      function: returns a nest of tensors.
-      inputs: nests of tensors and other values.
+    The backward pass runs `function` again, so it must depend on its inputs, nests of tensors and
+    other values, alone: it reads no variables, and its dropout masks come from a seed among them.
     """
     leaves = tf.nest.flatten(inputs)
     indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]

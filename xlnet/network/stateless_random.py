@@ -52,12 +52,8 @@ def _in_high_half(number):
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Uniform in [0, 1): float32 of `shape`, multiples of 2^-23.
 
-    TensorFlow's own uniform floats differ under XLA.
-
-    Args:
-      shape: static, [B,...].
-      seed: uint64 [1].
-      first_row: an int or a scalar, the index of batch element 0 in the global batch.
+    TensorFlow's own uniform floats differ under XLA. shape: static, [B,...]; first_row: an int or a
+    scalar, the index of batch element 0 in the global batch.
     """
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
@@ -67,13 +63,8 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,
            first_row: Any = None) -> tf.Tensor:
-    """Random uint16 of `shape`.
-
-    Args:
-      shape: [B,...].
-      seed: uint64 [1].
-      first_row: as in `uniform`, for a static shape; None: batch elements have no index.
-    """
+    """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
+    elements have no index."""
     if first_row is None:
         return _bits16_without_rows(shape, seed)
     size = math.prod(shape[1:])
@@ -86,12 +77,8 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Random uint32 of `shape`.
 
     Each is a hash of the seed, its batch element and its index within that, so that a loop over
-    elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`.
-
-    Args:
-      shape: [B,...], with less than 2^32 numbers in a batch element.
-      seed: uint64 [1].
-      first_row: a scalar, the index of batch element 0 in the global batch.
+    elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`. shape: [B,...]
+    with less than 2^32 numbers in a batch element.
     """
     def count(axis, stride):
         """0, stride, 2 stride, ... along one axis."""

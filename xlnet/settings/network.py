@@ -123,8 +123,7 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
                               need=Need.SPEED, resume="any")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device,
-        attention.
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
 
         Raises:
           UserError: as `check`.
@@ -165,7 +164,6 @@ class RunConfig:
       built_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
-      attention: a list to which each layer appends its attention probabilities; None: none does.
 
     Raises:
       UserError: a value is not allowed, or two contradict each other.
@@ -188,7 +186,6 @@ class RunConfig:
     position_dropout: str = NetworkSettings.position_dropout
     device: Optional[str] = None
     built_once: bool = False
-    attention: Optional[list[Any]] = None
 
     def __post_init__(self) -> None:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
@@ -205,7 +202,7 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-_NOT_OF_FLAGS = ("is_training", "device", "built_once", "attention")
+_NOT_OF_FLAGS = ("is_training", "device", "built_once")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
