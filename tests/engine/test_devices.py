@@ -209,6 +209,34 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         assert "--" + flag in done.stderr
 
 
+@pytest.mark.parametrize("given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt"))
+@pytest.mark.slow
+def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
+    """The last one of a name counts; a name of a file stands alone, or XLA ends the program. They
+    are set for a run that compiles, and read only then."""
+    (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
+    program = """
+import os
+from xlnet import quiet
+quiet.import_tensorflow()
+from xlnet.engine.devices import connect
+from xlnet.settings.devices import DeviceSettings
+connect(DeviceSettings(device="cpu"))
+assert os.environ.get("XLA_FLAGS") == %r
+connect(DeviceSettings(device="cpu", xla=True))
+import tensorflow as tf
+print(os.environ["XLA_FLAGS"])
+print(int(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))))
+""" % given
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], text=True, capture_output=True, cwd=tmp_path, check=False,
+        env=dict(environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})))
+    flags, *rest = done.stdout.splitlines() or [""]
+    assert rest == ["2"], done.stderr
+    assert flags.endswith(given or "") and (flags == given) == (given == "flags.txt")
+
+
 # ---- the process
 
 # Eight threads hold memory at once; then the C library lists its heaps on stderr.
