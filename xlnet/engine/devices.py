@@ -57,7 +57,7 @@ class Devices:
 
     @property
     def on_accelerator(self) -> bool:
-            return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
+        return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
 
     @property
     def parallel_batches(self) -> int:

@@ -38,7 +38,8 @@ class TaskModel:
         """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read. A feature
         `token_scale`, float32 [B,C*T], multiplies the embeddings."""
         with self._scope():
-            return self.tuned.task.head.outputs(*self._logits(features), features)
+            nn, logits = self._logits(features)
+            return self.tuned.task.head.outputs(nn, logits, features)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """`predictions` with `loss`, `index` and `is_real_example` of each record, [B]."""
@@ -77,12 +78,12 @@ class TaskModel:
         with_memory = settings.long_document == "memory"
         run = self.network.run_config(is_training, device=device,
                                       mem_len=settings.max_seq_length if with_memory else None)
-        texts = self._texts(features, is_training)
+        ids, segments, padding = texts = self._texts(features, is_training)
         if with_memory:
-            sequence, padding = read_on(self.config, run, *texts, seed,
+            sequence, padding = read_on(self.config, run, ids, segments, padding, seed,
                                         length=settings.max_seq_length)
         else:
-            sequence, padding = self._read(run, features, texts, seed).sequence, texts[-1]
+            sequence = self._read(run, features, texts, seed).sequence
         nn = heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
             self.config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)
@@ -120,6 +121,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 
+    # One segment, with the memory of those before; padding leaves no trace in it.
     def read(index, mems):
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
@@ -135,6 +137,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
     # Makes the variables, which a loop cannot.
     modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed)
+    # All segments but the last are read for their memory alone.
     last = total // length - 1
     _, *mems = tf.while_loop(
         lambda index, *_: index < last,

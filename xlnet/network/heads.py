@@ -240,12 +240,15 @@ class HeadBuilder:
           may_follow: bool [L,L], whether the class of the column may follow that of the row.
           may_begin, may_end: bool [L].
         """
+        # What is not allowed costs more than any logits gain.
         begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
                               for allowed in (may_begin, may_follow, may_end))
         edges = tf.cast(edges, tf.float32)
         start = edges[:, :1] * begin                                             # [B,L]
         stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
 
+        # Forward: the score of the best path to each class, and which class it comes from.
+        # Positions that do not belong to the sequence pass on the scores.
         def step(state, inputs):
             scores, _, has_begun = state
             logits, is_step = inputs                                             # [B,L], [B,1]
@@ -260,6 +263,7 @@ class HeadBuilder:
         scores, before, _ = tf.scan(
             step, (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
             (start, stay, tf.zeros_like(start[:, :1], tf.bool)), back_prop=False)       # [T,B,L]
+        # Backward: the best last class, and before it always the one that it comes from.
         last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
         classes = tf.scan(
             lambda later, before: tf.gather(before, later, batch_dims=1),

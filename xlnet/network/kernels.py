@@ -142,12 +142,15 @@ def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional
     Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
     key [B,N,T,K].
     """
+    # What the key holds.
     scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
+    # How far away it is.
     if keys.k_r.shape[0] == 1:      # a matmul does not broadcast: see `ops.repeated`
         by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])       # [B,N,T,R]
     else:
         by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
     scores += shift(by_distance)
+    # Whether it is in the same segment: one of two numbers of each query.
     if segments is not None:
         same, other = (tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
                        for vector in tf.unstack(biases.seg_embed))                   # [B,N,T,1]

@@ -153,10 +153,10 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
 def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream,
           with_attention: bool) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
-    the probabilities if `with_attention`, as tuned kernels do not have them as one tensor."""
+    the probabilities if `with_attention`. `kernels` says what each form of attention computes."""
     q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
     inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
-    if with_attention:
+    if with_attention:      # tuned forms do not have the probabilities as one tensor
         probabilities = attention_probabilities(*inputs)
         heads = tf.matmul(net.cast(probabilities), keys.v)
     else:

@@ -32,6 +32,7 @@ class LayerContext:
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row
+        # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
         self.kernels = kernels_cpu.choose(device, run.is_training, run.recompute, config.d_inner)
@@ -142,6 +143,7 @@ def _attention_biases(net, has_segments):
 
     def of_layers(name):
         """[N,1,H] of each layer."""
+        # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
         if config.untie_r:
             return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
         return [net.variable(name, heads)[:, None]] * config.n_layer
