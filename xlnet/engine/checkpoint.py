@@ -125,8 +125,9 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
                 raise UserError("%s; no checkpoint in %s is complete: give another model_dir, or "
                                 "remove this one" % (fault, directory))
             _log.info("note: %s; the one before it is used", fault)
-            for path in glob.glob(glob.escape(prefix) + ".*") if is_chief else ():
-                os.replace(path, os.path.join(directory, "damaged-" + os.path.basename(path)))
+            if is_chief:
+                for path in glob.glob(glob.escape(prefix) + ".*"):
+                    os.replace(path, os.path.join(directory, "damaged-" + os.path.basename(path)))
             continue
         if is_chief:
             note_newest(directory)

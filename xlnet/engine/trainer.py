@@ -222,8 +222,9 @@ class Trainer(tf.train.SessionRunHook):
             self._job.memories.load(session, self._step)
         if self._job.saves_start and not self._step:
             self._save(session)
-        if self._job.evaluates_start and not self._step:    # below the banner
-            # A signal ends a run that has done nothing yet; other hosts would take it for lost.
+        if self._job.evaluates and self._job.evaluates_start and not self._step:
+            # A signal ends a run that has done nothing yet; of several hosts, the others would take
+            # this one for lost.
             with self._stop.interrupts() if self._devices.hosts == 1 else contextlib.nullcontext():
                 self._evaluate(0, None)
 

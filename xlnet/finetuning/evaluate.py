@@ -77,6 +77,7 @@ class Evaluator:
         to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
         evaluation, checkpoints = self._evaluation, self.checkpoints()
         self._note_trained_on()
+        # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             baseline = evaluation.baseline(split, rows)
@@ -88,7 +89,7 @@ class Evaluator:
             shown = results.index(best) if best else -1
             evaluation.keep_tables(split, rows, scored[shown][1].values)
             by_split.append(results)
-        # The best checkpoint on all files predicts.
+        # The best checkpoint on all files predicts: of each, the results on these are averaged.
         best = self._best_of([dict(evaluation.mean(results), step=step)
                               for (step, _), *results in zip(checkpoints, *by_split)])
         self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
