@@ -258,8 +258,10 @@ WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_no
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    hook = progress.Progress(train_steps=999, log_steps=999, per_step=1, unit="tokens",
-                             model_dir="none", banner={}, is_chief=False)
+    hook = progress.Progress(types.SimpleNamespace(
+        settings=types.SimpleNamespace(model_dir="none", log_steps=999),
+        optimization=types.SimpleNamespace(train_steps=999),
+        devices=types.SimpleNamespace(is_chief=False)), banner={})
     hook.after_create_session(types.SimpleNamespace(run=lambda step: 6), None)
     for values in steps:
         hook.after_run(None, types.SimpleNamespace(results=values))

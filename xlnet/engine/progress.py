@@ -9,7 +9,7 @@ import os
 import resource
 import textwrap
 import time
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow as tf2
@@ -25,30 +25,6 @@ _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LINES = 15
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
-
-
-class Journal:
-    """The metrics of a run in its model directory: `training.csv` and TensorBoard's files. Those of
-    steps after `start_step`, of a killed run, are dropped."""
-
-    def __init__(self, model_dir: str, start_step: int):
-        self._path = os.path.join(model_dir, JOURNAL_NAME)
-        rows = []
-        if os.path.exists(self._path):
-            with open(self._path, encoding="utf-8", errors="replace") as f:
-                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
-                        and int(row.partition(",")[0]) <= start_step]
-        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
-        self._model_dir = model_dir
-        _board(model_dir).add_session_log(   # drops later steps there too
-            tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
-
-    def add(self, step: int, values: dict[str, float]) -> None:
-        """Adds one row; `values` has the columns of the CSV file."""
-        with open(self._path, "a", newline="", encoding="utf-8") as f:
-            csv.writer(f, lineterminator="\n").writerow(
-                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
-        add_to_board(self._model_dir, step, values)
 
 
 def _unreported(model_dir):
@@ -76,34 +52,20 @@ def _board(model_dir):
 
 
 class Progress(tf.train.SessionRunHook):
-    """Prints a banner when the graph is built, then a line every `log_steps` steps, whose numbers
-    are also added to a `Journal`. Raises a `UserError` if the loss or the gradient is not finite.
-
-    Args:
-      train_steps: the last step.
-      log_steps: steps between two lines.
-      per_step: units of work in one step.
-      unit: their name, "tokens" or "examples".
-      banner: dict of the lines of the banner, without the parameters.
-      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
-      is_chief: other hosts only check that numbers are finite.
+    """Reports the steps of a `trainer.Job`: a banner when the graph is built, then a line every
+    `log_steps` steps, whose numbers are also added to `training.csv` and TensorBoard's files.
+    Raises a `UserError` if the loss or the gradient is not finite.
 
     A line has the mean loss since the line before. `save` keeps the losses that the next line needs
     with a checkpoint, so that a resumed run writes the same line.
     """
 
-    def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
-                 model_dir: str, banner: dict[str, Any], with_perplexity: bool = False,
-                 is_chief: bool = True):
-        self._model_dir = model_dir
-        self._journal: Optional[Journal] = None
-        self._train_steps = train_steps
-        self._log_steps = log_steps
-        self._per_step = per_step
-        self._unit = unit
-        self._banner = banner
-        self._with_perplexity = with_perplexity
-        self._is_chief = is_chief
+    def __init__(self, job: Any, banner: dict[str, Any]):
+        self._job, self._banner = job, banner       # without the number of parameters
+        self._model_dir, self._log_steps = job.settings.model_dir, job.settings.log_steps
+        self._last = job.optimization.train_steps
+        self._is_chief = job.devices.is_chief       # other hosts only check the numbers
+        self._path = os.path.join(self._model_dir, JOURNAL_NAME)
 
     def begin(self) -> None:
         self._fetches = train_step.step_of_graph().scalars
@@ -116,8 +78,17 @@ class Progress(tf.train.SessionRunHook):
         self._losses = _unreported(self._model_dir).get(str(self._step), [])
         self._start_timing()
         self._is_first_step = True
-        if self._is_chief:
-            self._journal = Journal(self._model_dir, self._step)
+        if not self._is_chief:
+            return
+        # Rows of later steps, of a killed run, are dropped here, and in TensorBoard's files.
+        rows = []
+        if os.path.exists(self._path):
+            with open(self._path, encoding="utf-8", errors="replace") as f:
+                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
+                        and int(row.partition(",")[0]) <= self._step]
+        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
+        _board(self._model_dir).add_session_log(
+            tf.SessionLog(status=tf.SessionLog.START), self._step + 1)
 
     def _start_timing(self):
         self._since, self._since_step = time.time(), self._step
@@ -139,7 +110,7 @@ class Progress(tf.train.SessionRunHook):
         if self._is_first_step:
             _log.info("first step after %.1f s", time.time() - self._since)
             self._is_first_step = False
-        if self._step % self._log_steps == 0 or self._step >= self._train_steps:
+        if self._step % self._log_steps == 0 or self._step >= self._last:
             self._report(self._step, values)
             self._losses = []
             self._start_timing()
@@ -176,15 +147,18 @@ class Progress(tf.train.SessionRunHook):
     def _report(self, step, values):
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / (step - self._since_step)
-        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._with_perplexity else ""
+        per_second = self._job.per_step / pace
+        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._job.with_perplexity else ""
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
-            len(str(self._train_steps)), step, self._train_steps, loss, perplexity,
-            values["learning_rate"], values["gradient_norm"], self._per_step / pace, self._unit,
-            clock(pace * (self._train_steps - step)))
-        if self._journal:
-            self._journal.add(step, dict(values, loss=loss, per_second=self._per_step / pace,
-                                         memory_gib=memory_gib()))
+            len(str(self._last)), step, self._last, loss, perplexity,
+            values["learning_rate"], values["gradient_norm"], per_second, self._job.unit,
+            clock(pace * (self._last - step)))
+        values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
+        with open(self._path, "a", newline="", encoding="utf-8") as f:
+            csv.writer(f, lineterminator="\n").writerow(
+                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
+        add_to_board(self._model_dir, step, values)
 
 
 class Remaining:

@@ -65,7 +65,7 @@ class Job:
       answering: of `evaluate_checkpoint`; its graph and session are made before training.
       saves_start: whether the initial weights are saved, as step 0.
       memories: saved with each checkpoint.
-      with_perplexity: see `progress.Progress`.
+      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
     """
     model: Any
     unit = examples = "examples"
@@ -156,10 +156,7 @@ class Trainer(tf.train.SessionRunHook):
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step
-            self._progress = Progress(
-                train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
-                unit=job.unit, model_dir=self._model_dir, banner=self._banner(),
-                with_perplexity=job.with_perplexity, is_chief=self._devices.is_chief)
+            self._progress = Progress(job, self._banner())
             if job.answering and self._devices.is_chief:
                 job.answering.build()
             estimator = Estimator(job.model.model_fn, self._model_dir, self._devices, settings.seed)
