@@ -176,15 +176,11 @@ def keep_some(directory: str, max_save: int,
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
-            _remove(prefix)
+            # The index first: without one a checkpoint does not exist.
+            for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
+                               key=lambda path: not path.endswith(".index")):
+                os.remove(path)
     note_newest(directory)
-
-
-def _remove(prefix):
-    # The index first, for the same reason.
-    for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
-                       key=lambda path: not path.endswith(".index")):
-        os.remove(path)
 
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:

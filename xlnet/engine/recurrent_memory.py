@@ -108,16 +108,13 @@ class MemoryFiles:
         first = self._devices.rows(self._batch_size).start
         with files.replacing(_path(self._model_dir, step, first)) as temporary:
             write(temporary, np.concatenate(session.run(self._parts)))
-        if self._devices.is_chief:
-            self._wait(step)
-
-    def _wait(self, step):
-        pattern = _path(self._model_dir, step, "*")
-        if not multi_host.wait_until(
+        # The chief's checkpoint follows: by then the memories of all hosts are there.
+        if self._devices.is_chief and not multi_host.wait_until(
                 lambda: [of for of, *_ in _found(self._model_dir)].count(step)
                 >= self._devices.hosts, _SECONDS_FOR_OTHER_HOSTS):
             raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
-                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
+                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS,
+                                                     _path(self._model_dir, step, "*")))
 
     def forget(self) -> None:
         """Removes the memories without a checkpoint."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
@@ -17,17 +16,11 @@ def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
     operations run in parallel, the last bit depends on which of them ends first.
     """
-    with _sums_of_two():
-        return tf.gradients(y, xs, dy)
-
-
-@contextlib.contextmanager
-def _sums_of_two():
-    """Changes the default, as no argument reaches the gradients within functions."""
+    # The default is changed, as no argument reaches the gradients within functions.
     before = tf.AggregationMethod.DEFAULT
     tf.AggregationMethod.DEFAULT = tf.AggregationMethod.EXPERIMENTAL_TREE
     try:
-        yield
+        return tf.gradients(y, xs, dy)
     finally:
         tf.AggregationMethod.DEFAULT = before
 

@@ -66,7 +66,12 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor,
     """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
     elements have no index."""
     if first_row is None:
-        return _bits16_without_rows(shape, seed)
+        count = math.prod(shape)        # on the host, where `reduce_prod` does not run
+        words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
+        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
+        if not isinstance(count, int) or count % 2:
+            bits = bits[:count]
+        return tf.reshape(bits, shape)
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], -(-size // 2), seed, first_row)
     flat = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
@@ -111,17 +116,9 @@ def _in_32_bits(number):
 def _words_of_rows(rows, count, seed, first_row):
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    return _whole_numbers([rows, groups * _GROUP], seed, _row_counter(first_row, groups),
-                          tf.uint32)
-
-
-def _bits16_without_rows(shape, seed):
-    count = math.prod(shape)        # on the host, where `reduce_prod` does not run
-    words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
-    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-    if not isinstance(count, int) or count % 2:
-        bits = bits[:count]
-    return tf.reshape(bits, shape)
+    passed = first_row * groups if isinstance(first_row, int) else (
+        tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
+    return _whole_numbers([rows, groups * _GROUP], seed, _counter(passed), tf.uint32)
 
 
 def _whole_numbers(shape, seed, counter, dtype):
@@ -134,13 +131,6 @@ def _key(seed):
     """uint64 [1]: the seed itself. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
     return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
-
-
-def _row_counter(first_row, groups):
-    """The counter at the first row, where a row uses `groups` values."""
-    if isinstance(first_row, int):
-        return _counter(first_row * groups)
-    return _counter(tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
 
 
 def _counter(passed):
