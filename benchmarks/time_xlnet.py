@@ -6,7 +6,7 @@ import work as works
 
 from xlnet import quiet
 
-quiet.import_tensorflow()       # with the flags of XLA that programs set
+quiet.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step
@@ -61,7 +61,8 @@ def build(work, config, options):
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         device: "cpu" or "gpu" (what there is).
     """
-    devices = connect(DeviceSettings(device=options.get("device", "auto")))
+    devices = connect(DeviceSettings(device=options.get("device", "auto"),
+                                     xla=bool(options.get("xla"))))      # with XLA's flags
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
     fetches = (training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))

@@ -74,7 +74,7 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
     assert names == ["is_training", "use_tpu", "use_bfloat16", "dropout", "dropatt", "init",
                      "init_range", "init_std", "mem_len", "reuse_len", "bi_data", "clamp_len",
                      "same_length", "precision", "recompute", "position_dropout",
-                     "device", "built_once", "attention"]
+                     "device", "built_once"]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
     assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)
     assert run == xlnet.RunConfig(True, False, False, 0.1, 0.2, precision="fp32")

@@ -50,27 +50,6 @@ def test_a_closed_stderr_stays_closed(tmp_path):
     assert done.returncode == 1
 
 
-@pytest.mark.parametrize("given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt"))
-def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
-    """The last one of a name counts; a name of a file stands alone, or XLA ends the program."""
-    (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
-    program = """
-from xlnet import quiet
-quiet.import_tensorflow()
-import os, tensorflow as tf
-print(os.environ["XLA_FLAGS"])
-print(int(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))))
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], text=True, capture_output=True, cwd=tmp_path, check=False,
-        env=dict(environment, PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="-1",
-                 **({"XLA_FLAGS": given} if given else {})))
-    flags, *rest = done.stdout.splitlines() or [""]
-    assert rest == ["2"], done.stderr
-    assert flags.endswith(given or "") and (flags == given) == (given == "flags.txt")
-
-
 WITHOUT_KERAS = """
 import importlib.util, sys
 from xlnet import quiet

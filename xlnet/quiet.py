@@ -18,9 +18,6 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    wanted = os.environ.get("XLA_FLAGS", "").strip()
-    if not wanted or wanted.startswith("-"):        # else it names a file of flags
-        os.environ["XLA_FLAGS"] = " ".join([*_xla_flags(), wanted]).strip()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
@@ -32,19 +29,6 @@ def import_tensorflow() -> None:
                 os.dup2(dropped, 2)
                 os.close(dropped)
         import tensorflow  # noqa: F401
-
-
-def _xla_flags() -> list[str]:
-    """XLA's flags for GPUs, which it reads once; those that the user sets come later and win.
-
-    On an H100, matmuls of cuBLAS were faster than those that XLA generates, and compiled in half
-    the time. Both streams multiply by the same keys: XLA would merge the two matmuls, and copy the
-    largest tensors of a layer, the scores, to do so.
-    """
-    flags = ["--xla_gpu_enable_triton_gemm=false"]
-    if _version() == (2, 21):       # an unknown flag ends the program
-        flags.append("--xla_gpu_dot_merger_threshold_mb=0")
-    return flags
 
 
 def _version() -> tuple[int, ...]:

@@ -111,13 +111,6 @@ def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
         connect(DeviceSettings(use_tpu=True))
 
 
-def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
-    machine(found=[A100])
-    tpu(lambda resolver: None)
-    assert connect(DeviceSettings(use_tpu=True)).words == (
-        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)")
-
-
 @pytest.mark.parametrize("found, flags, words", (
     ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
     ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas")))
@@ -207,6 +200,34 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: ")
     for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
         assert "--" + flag in done.stderr
+
+
+@pytest.mark.parametrize("given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt"))
+@pytest.mark.slow
+def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
+    """The last one of a name counts; a name of a file stands alone, or XLA ends the program. They
+    are set for a run that compiles, and read only then."""
+    (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
+    program = """
+import os
+from xlnet import quiet
+quiet.import_tensorflow()
+from xlnet.engine.devices import connect
+from xlnet.settings.devices import DeviceSettings
+connect(DeviceSettings(device="cpu"))
+assert os.environ.get("XLA_FLAGS") == %r
+connect(DeviceSettings(device="cpu", xla=True))
+import tensorflow as tf
+print(os.environ["XLA_FLAGS"])
+print(int(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))))
+""" % given
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], text=True, capture_output=True, cwd=tmp_path, check=False,
+        env=dict(environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})))
+    flags, *rest = done.stdout.splitlines() or [""]
+    assert rest == ["2"], done.stderr
+    assert flags.endswith(given or "") and (flags == given) == (given == "flags.txt")
 
 
 # ---- the process

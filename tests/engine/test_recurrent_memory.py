@@ -93,9 +93,3 @@ def test_what_does_not_fit_is_noted(folder, caplog, change, words):
     change(folder)
     assert not load(folder, 2, 0).any()
     assert len(caplog.messages) == 1 and words in caplog.messages[0]
-
-
-def test_files_without_checksums_are_read(folder):
-    for first in (0, 4):
-        np.save(folder / ("memory-5-%d.npy" % first), STORED[first:first + 4])
-    np.testing.assert_array_equal(load(folder, 1, 0), STORED)

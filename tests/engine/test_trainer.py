@@ -187,6 +187,26 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
         "model.ckpt-6.index"]
 
 
+def test_a_signal_in_the_first_evaluation_ends_the_run_at_once(place, run, whole, monkeypatch):
+    """Nothing is there to save; the same command begins again."""
+    one_by_one = Predictor._side_by_side
+
+    def signalled(self):
+        for batch in one_by_one(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            yield batch
+    with monkeypatch.context() as patched:
+        patched.setattr(Predictor, "_side_by_side", signalled)
+        done = train(place, "at_once", **run)
+    assert done.returncode == 0, done.stderr
+    assert "stopped by SIGTERM in the evaluation before the first step" in done.stdout
+    assert not list((place / "at_once").glob("model.ckpt*"))
+    assert train(place, "at_once", **run).returncode == 0
+    for name in ("held_out.csv", "evaluations.json"):
+        assert (place / "at_once" / name).read_text() == (place / "whole" / name).read_text()
+    assert (curve(place, "at_once") == curve(place, "whole")).all()
+
+
 def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
     """TensorFlow's error is of the class that means the end of the data elsewhere."""
     wide = json.loads((place / "tiny.json").read_text())

@@ -23,7 +23,7 @@ def place(tmp_path_factory):
 def train(place, name, **changes):
     return place.succeed("--do_train=True", "--do_predict=True", **dict(dict(
         model_dir=place.path(name), train_steps=5, save_steps=2, eval_steps=3, learning_rate=0.01,
-        dropout=0.2), **changes))
+        log_steps=4, dropout=0.2), **changes))
 
 
 def check_same(place, name):
@@ -34,10 +34,12 @@ def check_same(place, name):
     kept, expected = ((place.directory / model / "evaluations.json").read_text()
                       for model in (name, "whole"))
     assert kept == expected
-    rows = [(place.directory / model / "training.csv").read_text().splitlines()
-            for model in (name, "whole")]
-    assert rows[0][0] == rows[1][0] and [row.split(",")[0] for row in rows[1][1:]] == ["5"]
-    assert rows[0][-1].startswith("5,")
+    # A row is of all steps since the row before, also where a resume was between them; the last
+    # columns are of time and memory.
+    rows = [[row.split(",")[:-2] for row in (
+        place.directory / model / "training.csv").read_text().splitlines()]
+        for model in (name, "whole")]
+    assert rows[0] == rows[1] and [row[0] for row in rows[1]] == ["step", "4", "5"]
 
 
 @pytest.mark.parametrize("told", (1, 5))

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from xlnet.errors import UserError
 from xlnet.finetuning.train import in_steps
 from xlnet.model_directory.task_settings import with_length
 from xlnet.settings.finetuning import ClassifierSettings
@@ -52,14 +51,3 @@ def test_once_an_epoch(tmp_path, rows, changes, expected):
     settings = settings_of(tmp_path, epochs=3.0, **changes)
     settings, optimization = in_steps(settings, OptimizationSettings(), rows)
     assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
-
-
-def test_shares_of_the_steps(tmp_path):
-    settings = settings_of(tmp_path, epochs=2.0)
-    _, optimization = in_steps(settings, OptimizationSettings(warmup_ratio=0.1), 400)
-    assert (optimization.train_steps, optimization.warmup) == (100, 10)
-
-
-def test_no_epoch_is_no_length(tmp_path):
-    with pytest.raises(UserError, match="epochs is 0.0"):
-        settings_of(tmp_path, epochs=0.0).check()

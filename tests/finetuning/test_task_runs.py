@@ -1,22 +1,19 @@
-"""Every known task trained, evaluated and predicted with, by its preset where it has one.
-
-On the official files where they are there, else on made-up rows in their forms.
+"""Every known task trained, evaluated and predicted with, by its preset where it has one, on
+made-up rows in the form of its files.
 """
 
 import json
 import random
-import shutil
 
 import pytest
 from helpers import command, official
 from helpers.finetuning import make_vocabulary
-from helpers.paths import DATA, FOLDERS, ROOT
+from helpers.paths import ROOT
 
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
 
-ROWS = 40
 SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_batch_size=16,
              train_steps=2, warmup_steps=1)
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -29,20 +26,6 @@ TRAINED = [name for name in NAMES
            if name != "ax" and (name == "xnli-zh" or not name.startswith("xnli"))]
 
 
-def copy_some(source, target):
-    """The first lines of each file, the first files of each directory of texts."""
-    target.mkdir()
-    texts = [path for path in source.iterdir() if path.suffix == ".txt"]
-    for path in sorted(texts)[:5] if len(texts) > 50 else source.iterdir():
-        if path.is_dir():
-            copy_some(path, target / path.name)
-        elif path in texts:
-            shutil.copy(path, target / path.name)
-        else:
-            lines = path.read_bytes().split(b"\n")[:ROWS + 1]
-            (target / path.name).write_bytes(b"\n".join(lines))
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A vocabulary and a network, both small."""
@@ -52,14 +35,6 @@ def place(tmp_path_factory):
         n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True,
         n_token=37)))
     return directory
-
-
-def make_files(place, name):
-    """The task's official files in the folder of its name, few rows of each."""
-    if (DATA / FOLDERS.get(name, "none")).is_dir():
-        copy_some(DATA / FOLDERS[name], place / name)
-    else:
-        official.make(name, place / name)
 
 
 def run(place, task, model_dir, *what):
@@ -97,7 +72,7 @@ def check_predictions(place, task, model_dir):
 @pytest.mark.slow
 def test_task(place, name):
     task, model_dir = known.TASKS[name], place / "models" / name
-    make_files(place, name)
+    official.make(name, place / name)
     out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True")
     assert "step 2/2  loss" in out
     for split in expand_split(task, "dev"):
@@ -111,7 +86,7 @@ def test_task(place, name):
         assert results["rows"] == len(parsing.read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":
-        make_files(place, "ax")
+        official.make("ax", place / "ax")
         run(place, known.GLUE["ax"], model_dir, "--do_predict=True")
         check_predictions(place, known.GLUE["ax"], model_dir)
 

@@ -27,10 +27,8 @@ class BestCheckpoint:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
 
     Args:
-      model_dir: of the run.
       metric: name of the metric that selects, see `best_evaluation`.
       patience: evaluations without improvement after which training stops; 0: never.
-      lower_is_better: whether a lower `metric` is better.
       table: name of an additional file with the comma-separated columns step and metric.
     """
 
@@ -59,13 +57,13 @@ class BestCheckpoint:
         """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.
 
         Args:
-          step: that was evaluated.
           result: the metrics.
           prefix: of the checkpoint; None: it was not saved and cannot be exported.
 
         Returns:
           Whether it was exported.
         """
+        # An evaluation that is repeated, as after a kill, replaces the earlier one.
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
@@ -74,6 +72,7 @@ class BestCheckpoint:
         if prefix is not None and best and best["step"] == step:
             export(prefix, os.path.join(self._model_dir, BEST))
             is_exported = True
+        # The table first: where `evaluations.json` lacks a step, it is evaluated again.
         if self._table:
             files.write_text(self._table, "step,%s\n" % self.metric + "".join(
                 "%d,%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
@@ -123,15 +122,8 @@ def is_due(step: int, every: int, last: int) -> bool:
 # ---- the directory of the best checkpoint ----
 
 def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
-    """(step, prefix) of the checkpoint of a run to use; None if there is none.
-
-    Args:
-      model_dir: of the run.
-      which: "best": that in `best/`, or the newest where there is no such directory; "newest".
-
-    Raises:
-      UserError: `best/` is damaged.
-    """
+    """(step, prefix) of the checkpoint of a run to use; None if there is none. "best" is that in
+    `best/`, or the newest where there is no such directory."""
     best = checkpoint.noted(os.path.join(model_dir, BEST))
     if best and which == "best":
         return best
@@ -145,48 +137,39 @@ def export(prefix: str, directory: str) -> None:
 
     The file `checkpoint` there always points to complete weights: the old ones, then the new ones.
     Weights that it does not point to are unfinished or obsolete.
-
-    Args:
-      prefix: of the checkpoint.
-      directory: is created if needed.
     """
     files.make_directory(directory)
     copy_sidecar_files(prefix, directory)
     name = os.path.basename(prefix)
-    _step_aside(directory, name)
+
+    # The current weights make room if they have the name of the new ones.
+    current = None
+    with contextlib.suppress(errors.Unreadable):      # damaged: nothing to keep
+        current = checkpoint.noted(directory)
+    if current and os.path.basename(current[1]) == name:
+        for path in glob.glob(glob.escape(current[1]) + ".*"):
+            files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))
+        _point_to(directory, _PREVIOUS + name)
+
+    # The new weights, on the disk before anything points to them.
     steps = [name for name in checkpoint.names(prefix) if name == "global_step"]
     checkpoint.write_arrays(os.path.join(directory, name), {
         **checkpoint.read_weights(prefix), **dict(zip(steps, checkpoint.arrays(prefix, steps)))})
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)
-    _drop_others(directory, name)
 
-
-def _step_aside(directory, name):
-    """Renames the current weights if they are called `name`."""
-    current = None
-    with contextlib.suppress(errors.Unreadable):      # damaged: nothing to keep
-        current = checkpoint.noted(directory)
-    if not current or os.path.basename(current[1]) != name:
-        return
-    for path in glob.glob(glob.escape(current[1]) + ".*"):
-        files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))
-    _point_to(directory, _PREVIOUS + name)
+    # All other weights, and what killed runs left unfinished.
+    for path in glob.glob(os.path.join(glob.escape(directory), "*")):
+        other = os.path.basename(path)
+        if ".partial-" in other or "model.ckpt-" in other and not other.startswith(name + "."):
+            os.remove(path)
 
 
 def _point_to(directory, name):
     files.write_text(os.path.join(directory, "checkpoint"),
                      'model_checkpoint_path: "%s"\nall_model_checkpoint_paths: "%s"\n'
                      % (name, name))
-
-
-def _drop_others(directory, name):
-    """Removes all weights but those called `name`, and what killed runs left unfinished."""
-    for path in glob.glob(os.path.join(glob.escape(directory), "*")):
-        other = os.path.basename(path)
-        if ".partial-" in other or "model.ckpt-" in other and not other.startswith(name + "."):
-            os.remove(path)
 
 
 def copy_sidecar_files(prefix: str, directory: str) -> None:

@@ -35,15 +35,8 @@ _REMEDY = "it is not complete: copy it again, or use another one"
 
 
 def resolve(path: str, flag: str = "init_checkpoint") -> str:
-    """Returns the checkpoint prefix that `path` means.
-
-    Args:
-      path: a prefix, a directory, or DIRECTORY/latest.
-      flag: the flag that gave the path, for errors.
-
-    Raises:
-      UserError: there is no checkpoint.
-    """
+    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest;
+    a UserError if there is no checkpoint. flag: that gave the path, for errors."""
     files.require_no_pattern(path, flag)
     is_directory = os.path.isdir(path) or os.path.basename(path) != "latest"
     directory = path if is_directory else os.path.dirname(path)
@@ -62,16 +55,8 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
 
 def newest(directory: str, remedy: str = "remove it: a run makes it again") -> Optional[str]:
     """The prefix of the checkpoint that the file `checkpoint` in `directory` points to; None if
-    there is none.
-
-    Args:
-      directory: to look in.
-      remedy: what to do about a damaged file, for the error.
-
-    Raises:
-      UserError: the file is damaged, or it points out of the directory, to a file that may be
-        private.
-    """
+    there is none. A UserError, with a remedy, if that file is damaged, or points out of the
+    directory, to a file that may be private."""
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
@@ -98,11 +83,8 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
 
 def noted(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
-    if there is no such file. Other checkpoints there may be unfinished.
-
-    Raises:
-      UserError: the file, or what it points to, is damaged or missing.
-    """
+    if there is no such file. Other checkpoints there may be unfinished. A UserError if the file, or
+    what it points to, is damaged or missing."""
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
@@ -127,18 +109,14 @@ def step_in(prefix: str) -> int:
 def newest_whole(directory: str, is_chief: bool = True) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
-    Damaged newer ones are logged, renamed to `damaged-...` and skipped.
-
-    Args:
-      directory: of the run.
-      is_chief: only the chief renames.
+    Damaged newer ones are logged, skipped and, on the chief, renamed to `damaged-...`.
 
     Raises:
       UserError: there are checkpoints, but none is complete; or the disk does not answer, and
         nothing was changed.
     """
     prefixes = all_prefixes(directory)
-    if is_chief:        # of a killed run
+    if is_chief:        # what a killed run was writing
         shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
@@ -148,7 +126,8 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
                                 "remove this one" % (fault, directory))
             _log.info("note: %s; the one before it is used", fault)
             if is_chief:
-                _set_aside(prefix)
+                for path in glob.glob(glob.escape(prefix) + ".*"):
+                    os.replace(path, os.path.join(directory, "damaged-" + os.path.basename(path)))
             continue
         if is_chief:
             note_newest(directory)
@@ -157,22 +136,14 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
 
 
 def fault_of(prefix: str) -> Optional[str]:
-    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete.
-
-    Raises:
-      UserError: it could not be read for another reason than damage (`errors.Unreadable`).
-    """
+    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete. A
+    UserError if it could not be read for another reason than damage (`errors.Unreadable`)."""
     try:
         for _ in arrays(prefix, names(prefix)):     # one at a time: none is kept
             pass
     except errors.Unreadable as e:
         return e.fault
     return None
-
-
-def _set_aside(prefix):
-    for path in glob.glob(glob.escape(prefix) + ".*"):
-        os.replace(path, os.path.join(os.path.dirname(path), "damaged-" + os.path.basename(path)))
 
 
 def note_newest(directory: str) -> None:
@@ -190,9 +161,9 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     try:
         saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
                    write_meta_graph=False, write_state=False)
+        # The index last: a checkpoint without one does not exist.
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            files.sync_and_rename(              # the index last
-                os.path.join(aside, name), os.path.join(directory, name))
+            files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
     finally:
         shutil.rmtree(aside, ignore_errors=True)     # it would waste a full disk
     note_newest(directory)
@@ -200,24 +171,16 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
 
 def keep_some(directory: str, max_save: int,
               is_needed: Callable[[int], bool] = lambda step: False) -> None:
-    """Removes old checkpoints.
-
-    Args:
-      directory: of the run.
-      max_save: how many of the last checkpoints stay; 0: all.
-      is_needed: function of the step, True for checkpoints that stay in any case.
-    """
+    """Removes all checkpoints but the last `max_save` (0: none are removed) and those whose step
+    `is_needed`."""
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
-            _remove(prefix)
+            # The index first: without one a checkpoint does not exist.
+            for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
+                               key=lambda path: not path.endswith(".index")):
+                os.remove(path)
     note_newest(directory)
-
-
-def _remove(prefix):
-    for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
-                       key=lambda path: not path.endswith(".index")):
-        os.remove(path)
 
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
@@ -226,11 +189,6 @@ def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
 
 
 def _read(prefix, read):
-    """`read(reader)` of a checkpoint.
-
-    Raises:
-      UserError: it is damaged.
-    """
     with reading(prefix):
         return read(tf.train.NewCheckpointReader(prefix))
 
@@ -303,12 +261,10 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
 
 
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
-    """Compares a checkpoint with `variables` by name, optimizer slots left out.
-
-    Raises:
-      UserError: nothing matches, a shape differs, or weights are not float32.
-    """
+    """Compares a checkpoint with `variables` by name, optimizer slots left out; a UserError if
+    nothing matches, a shape differs, or weights are not float32."""
     check_type(prefix)
+    # Weights go by the names that they have in the graph, averages too.
     found = shapes(prefix)
     stored = {name: found[place] for name, place in weights(prefix).items()}
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
@@ -338,10 +294,8 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
 
 def warm_start(prefix: str, config: XLNetConfig,
                log: Callable[[str], None] = _log.info) -> Comparison:
-    """Makes the network's variables start from a checkpoint's `weights`. Call it in a `model_fn`.
-
-    Logs the counts and names of matched, missing and unexpected variables.
-    """
+    """Makes the network's variables start from a checkpoint's `weights`; call it in a `model_fn`.
+    Logs the counts and names of matched, missing and unexpected variables."""
     check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
@@ -361,16 +315,13 @@ def warm_start(prefix: str, config: XLNetConfig,
 
 
 class Restoring:
-    """Restores variables of the default graph, on all devices of the current strategy. EMA weights
-    are read in place of the weights where a checkpoint has them.
-
-    Args:
-      variables: to restore; None: all of the graph.
-    """
+    """Restores variables (None: all) of the default graph, on all devices of the current strategy:
+    the `weights` of a checkpoint. Built once, for any number of checkpoints."""
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
         self._names = [devices.base_name(variable) for variable in self._variables]
+        # One operation reads all variables; which names and which file are fed.
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])
             self._stored = tf.placeholder(tf.string, [len(self._variables)])
@@ -385,11 +336,7 @@ class Restoring:
             for part in devices.local_parts(variable)])
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
-        """Reads the checkpoint `prefix`.
-
-        Raises:
-          UserError: it is not complete, or not float32.
-        """
+        """Reads a checkpoint; a UserError if it is not complete, or not float32."""
         with reading(prefix):
             check_type(prefix)
             stored = weights(prefix)

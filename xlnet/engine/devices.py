@@ -57,7 +57,6 @@ class Devices:
 
     @property
     def on_accelerator(self) -> bool:
-        """Whether the network runs on GPUs or TPUs."""
         return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
 
     @property
@@ -127,15 +126,17 @@ class Devices:
 
 
 def connect(settings: DeviceSettings) -> Devices:
-    """The `Devices` that `DeviceSettings` and, for several hosts, the environment describe.
-
-    Raises:
-      UserError: more devices are asked for than there are, or the two contradict each other.
-    """
+    """The `Devices` that the settings and, for several hosts, the environment describe; a UserError
+    if there are fewer, or the two contradict each other."""
     if settings.deterministic:
         tf2.config.experimental.enable_op_determinism()
+    # What must be known before TensorFlow uses a device.
+    if settings.xla:
+        set_xla_flags()
     if settings.use_tpu:
         return _tpu(settings)
+
+    # Which hosts there are, and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
@@ -144,10 +145,18 @@ def connect(settings: DeviceSettings) -> Devices:
         # Whether float32 is multiplied as TF32 (https://arxiv.org/abs/2004.09602, section 2).
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
     words = _words(settings, used)
+
+    # What joins them: hosts wait for each other here.
     if hosts > 1:
         words = "%d hosts of %s, named by %s, this is number %d" % (hosts, words, source, host)
         _log.info("note: %s; waiting until all of them are there", words)
-        strategy = _several_hosts(used, count, host)
+        if not used and count > 1:
+            raise UserError("num_core_per_host is %d: without GPUs a host of several is one "
+                            "replica" % count)
+        multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
+        strategy = tf2.distribute.MultiWorkerMirroredStrategy()
+        # TensorFlow has put a handler there that waits.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
@@ -155,11 +164,8 @@ def connect(settings: DeviceSettings) -> Devices:
 
 
 def _gpus(settings):
-    """The GPUs of this machine; none if the run is to use the CPU.
-
-    Raises:
-      UserError: there are fewer than requested. Several replicas on the CPU need --device=cpu.
-    """
+    """The GPUs of this machine; none if the run is to use the CPU. A UserError if there are fewer
+    than requested: several replicas on the CPU need --device=cpu."""
     if settings.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         return []
@@ -198,27 +204,16 @@ def _one_host(used, count):
             cross_device_ops=tf2.distribute.ReductionToOneDevice())
 
 
-def _several_hosts(used, count, host):
-    if not used and count > 1:
-        raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
-                        % count)
-    multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
-    strategy = tf2.distribute.MultiWorkerMirroredStrategy()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
-    return strategy
-
-
 def _tpu(settings):
-    """The replicas of a TPU. Written after TensorFlow's documentation, never run.
-
-    Raises:
-      UserError: no TPU is found; names the devices of this machine.
-    """
+    """The replicas of a TPU; a UserError without one. Written after TensorFlow's documentation,
+    never run."""
     found = tf2.config.list_physical_devices("GPU")
     here = gpu_names(found) if found else _words(settings, [])
     _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
     try:
-        _check_answers(settings.tpu_name)
+        address = re.fullmatch(r"grpc://(.+):(\d+)", settings.tpu_name)
+        if address:     # TensorFlow would wait forever if no TPU listens there
+            socket.create_connection((address[1], int(address[2])), timeout=20).close()
         resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu_name)
         tf2.config.experimental_connect_to_cluster(resolver)
         tf2.tpu.experimental.initialize_tpu_system(resolver)
@@ -229,13 +224,6 @@ def _tpu(settings):
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; not used: "
                    "%s" % (strategy.num_replicas_in_sync, here))
-
-
-def _check_answers(address):
-    """Raises OSError if no TPU listens at the address: TensorFlow would wait forever."""
-    found = re.fullmatch(r"grpc://(.+):(\d+)", address)
-    if found:
-        socket.create_connection((found[1], int(found[2])), timeout=20).close()
 
 
 # ---- the GPUs of this machine
@@ -249,6 +237,23 @@ def _claim(used: Sequence[Any]) -> None:
             tf2.config.experimental.set_memory_growth(gpu, True)
     except RuntimeError:        # within another program; the session's memory grows all the same
         _log.info("note: TensorFlow already uses GPUs; its settings stay")
+
+
+def set_xla_flags() -> None:
+    """Sets XLA's flags for GPUs in the environment of this process. XLA reads them once, when it
+    first compiles; those that the user sets come later and win.
+
+    On an H100, matmuls of cuBLAS were faster than those that XLA generates, and compiled in half
+    the time. Both streams multiply by the same keys: XLA would merge the two matmuls, and copy the
+    largest tensors of a layer, the scores, to do so.
+    """
+    wanted = os.environ.get("XLA_FLAGS", "").strip()
+    if wanted and not wanted.startswith("-"):       # the name of a file of flags, which is alone
+        return
+    flags = ["--xla_gpu_enable_triton_gemm=false"]
+    if tf2.__version__.startswith("2.21."):         # an unknown flag ends the program
+        flags.append("--xla_gpu_dot_merger_threshold_mb=0")
+    os.environ["XLA_FLAGS"] = " ".join([*flags, wanted]).strip()
 
 
 def device_files() -> list[str]:
@@ -345,10 +350,8 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
 # ---- in a step
 
 def replica_index() -> Union[int, tf.Tensor]:
-    """The index of the replica whose graph is being built, among those of all hosts.
-
-    A tensor on a TPU, whose replicas share a graph.
-    """
+    """The index of the replica whose graph is being built, among those of all hosts; a tensor on a
+    TPU, whose replicas share a graph."""
     index = tf2.distribute.get_replica_context().replica_id_in_sync_group
     known = tf.get_static_value(index)
     return index if known is None else int(known)
@@ -360,6 +363,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     They are summed in groups, from the last tensor on, each group as soon as it is computed. The
     backward pass computes the last gradients first and continues while these are summed.
     """
+    # Within a replica's graph; `merge_call` leaves it for one that sees all replicas.
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors

@@ -7,7 +7,7 @@ has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -30,8 +30,6 @@ class Estimator:
       model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
         each replica.
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
-      devices: of the run.
-      seed: of the graph.
     """
 
     def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str, devices: Devices,
@@ -51,7 +49,6 @@ class Estimator:
           input_fn: function that returns this host's batches, one for each replica of the host in
             turn.
           max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
-          hooks: called in this order.
 
         Raises:
           UserError: the checkpoint to resume from lacks a variable that the network needs, a host
@@ -60,6 +57,9 @@ class Estimator:
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
+        # The TensorFlow server for the session: this host's, of several, or a TPU's.
+        resolver = strategy.cluster_resolver
+        master = resolver.master(rpc_layer="grpc") if resolver else ""
 
         def on_cpu(context):
             with tf.device("/cpu:0"):
@@ -87,7 +87,7 @@ class Estimator:
             # is lost: interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
                     hooks=[*monitors, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
-                    master=_master(strategy), checkpoint_dir=self._model_dir,
+                    master=master, checkpoint_dir=self._model_dir,
                     config=strategy.update_config_proto(
                         self._devices.session_config(is_training=True))) as session:
                 while not session.should_stop():
@@ -104,9 +104,3 @@ def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
     """Whether a data set has no more batches. Failures to write or read a file, such as "File too
     large" of a checkpoint, are of the same class."""
     return "End of sequence" in error.message
-
-
-def _master(strategy: Any) -> str:
-    """The address of the TensorFlow server for the session: this host's or a TPU's; "": none."""
-    resolver = strategy.cluster_resolver
-    return resolver.master(rpc_layer="grpc") if resolver else ""

@@ -32,7 +32,6 @@ _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
               '"index": N}}')
 _PORT = 2222            # where the launcher says nothing
-_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
@@ -51,22 +50,28 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     set here, as TensorFlow reads nothing else.
 
     Args:
-      num_hosts: expected number; None: as many as are named; 1: launchers are ignored.
+      num_hosts: expected number; None: as many as are named; 1: the environment is ignored.
 
     Raises:
       UserError: what names them is not valid, or names another number of hosts.
     """
     source = "TF_CONFIG"
-    if not os.environ.get("TF_CONFIG") and num_hosts != 1:
-        for source, find in _LAUNCHERS.items():
+    if num_hosts == 1:      # also where a task is fine-tuned, or a model loaded
+        if os.environ.pop(source, None):        # MirroredStrategy would read it, too
+            _log.info("note: TF_CONFIG is ignored: this runs on one machine")
+        return 1, 0, source
+
+    # Who names the hosts?
+    if not os.environ.get(source):
+        for name, find in _LAUNCHERS.items():
             try:
                 found = find(num_hosts)
-            except (KeyError, ValueError, OSError) as e:
+            except (KeyError, ValueError) as e:
                 raise UserError("num_hosts: the environment of %s names no hosts: %s: %s; set "
                                 "TF_CONFIG on each host to %s" % (
-                                    source, type(e).__name__, e, _TF_CONFIG)) from None
+                                    name, type(e).__name__, e, _TF_CONFIG)) from None
             if found:
-                names, index, processes, port = found
+                source, (names, index, processes, port) = name, found
                 if len(names) != processes:
                     raise UserError("num_hosts: %s started %d processes on %d machines, expected "
                                     "one on each, which uses num_core_per_host GPUs"
@@ -75,8 +80,8 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
                     "cluster": {"worker": ["%s:%d" % (name, port) for name in names]},
                     "task": {"type": "worker", "index": index}})
                 break
-        else:
-            source = "TF_CONFIG"
+
+    # Are they as many as expected, and is this one of them?
     hosts = [name for name, _ in all_hosts()]
     if num_hosts and max(len(hosts), 1) != num_hosts:
         raise UserError("num_hosts is %d, but %s names %d host%s; leave it out, or set TF_CONFIG "
@@ -88,7 +93,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
                         % (json.dumps(task), _TF_CONFIG))
     if len(hosts) < 2:
-        os.environ.pop("TF_CONFIG", None)       # which MirroredStrategy would read too
+        os.environ.pop("TF_CONFIG", None)
     return max(len(hosts), 1), hosts.index(this) if hosts else 0, source
 
 
@@ -96,22 +101,12 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 # it did not start this process, or started it alone.
 
 def _from_open_mpi(_):
-    """mpirun tells its processes their number, but not the machines: those are in SLURM's
-    allocation, or in the file that the variable of its default hostfile names."""
+    """mpirun tells its processes their number, but not the machines: SLURM's allocation does."""
     environment = os.environ
     processes = int(environment.get("OMPI_COMM_WORLD_SIZE", 1))
     if processes == 1:
         return None
-    if "SLURM_JOB_NODELIST" in environment:
-        names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
-    else:
-        path = next((environment[name] for name in _HOSTFILES if name in environment), None)
-        if path is None:
-            raise ValueError("give the hostfile to mpirun as %s, not as an option"
-                             % " or ".join(_HOSTFILES))
-        with open(path, encoding="utf-8") as f:
-            lines = [line.partition("#")[0].split() for line in f]
-        names = list(dict.fromkeys(words[0] for words in lines if words))
+    names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
     return names, int(environment["OMPI_COMM_WORLD_RANK"]), processes, _PORT
 
 
@@ -168,14 +163,8 @@ def _tf_config():
 # ---- the start
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
-    """Waits, without a limit, until all other hosts listen at their addresses.
-
-    Meanwhile this host listens at its own address, where TensorFlow will listen. Logs every minute
-    which hosts are missing, and why.
-
-    Args:
-      addresses: "name:port" of each host.
-      own: the index of this host.
+    """Waits, without a limit, until all other hosts listen at their addresses, "name:port". This
+    host is number `own`. Logs every minute which hosts are missing, and why.
 
     Raises:
       UserError: an address has no port, or another program listens at this host's.
@@ -183,6 +172,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     places = [_place(address) for address in addresses]
     others = [index for index in range(len(addresses)) if index != own]
     said = time.monotonic()
+    # Meanwhile this host listens at its own address, where TensorFlow will listen.
     with _listening(addresses[own], places[own][1]):
         while True:
             silent = {index: _why_silent(places[index]) for index in others}
@@ -259,11 +249,7 @@ def missing() -> Optional[str]:
 def lost(is_watched: Callable[[], bool],
          wait: Callable[[float], Optional[bool]] = time.sleep) -> Optional[str]:
     """The name of a host that does not answer several times in a row; None if all answer.
-
-    Args:
-      is_watched: function that returns whether the hosts have to answer just now.
-      wait: function that waits for some seconds; it returns True to end the checks.
-    """
+    is_watched: whether the hosts have to answer just now. wait: returns True to end the checks."""
     for miss in range(_MISSES):
         if miss and wait(_SECONDS_BETWEEN_LOOKS):
             return None
@@ -274,11 +260,8 @@ def lost(is_watched: Callable[[], bool],
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Waits until `condition()` holds; returns False if it does not within that time.
-
-    Raises:
-      Lost: a host is.
-    """
+    """Waits until `condition()` holds; returns False if it does not within that time. Raises `Lost`
+    if a host is."""
     begun = last_look = time.time()
     while not condition():
         time.sleep(0.02)
@@ -294,10 +277,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 @contextlib.contextmanager
 def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
     """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
-
-    Raises:
-      Lost: a host is.
-    """
+    Raises `Lost` if one of them is."""
     if hosts == 1:
         yield []
         return
@@ -315,10 +295,8 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
 
 class HostMonitor(tf.train.SessionRunHook):
     """Checks that all hosts answer while the session is created and during each step, and
-    interrupts these if one does not.
-
-    Between steps it does not check: this host may be saving when others have finished.
-    """
+    interrupts these if one does not. Not between steps: others may have finished while this host
+    saves."""
 
     def __init__(self):
         self._session: Optional[tf.Session] = None      # once it is made, of all hosts
@@ -344,6 +322,7 @@ class HostMonitor(tf.train.SessionRunHook):
         self.stop()
 
     def _look(self):
+        # Another thread than that of the step, which waits in TensorFlow for the lost host.
         while not self.lost:
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
                 return

@@ -49,9 +49,7 @@ class AdamW(tf.train.Optimizer):
     same gradients: those of the global batch, reduced and clipped.
 
     Args:
-      rate: float32 scalar, learning rate.
       step: scalar, number of updates so far, skipped ones not counted.
-      epsilon: of Adam.
       weight_decay: 0: off. See `decays`.
       bias_correction: False for the original implementation's rule with weight decay.
       share: function from a variable's name to the factor of its learning rate.
@@ -86,6 +84,7 @@ class AdamW(tf.train.Optimizer):
             lambda share: (rate * share, rate * share * weight_decay))
 
     def _create_slots(self, var_list):
+        # The two moments under Adam's names, as TensorFlow's Adam would have them.
         slots = [("m", self._name), ("v", self._name)]
         if self._average_decay:
             slots.append((AVERAGE, AVERAGE))
@@ -100,6 +99,7 @@ class AdamW(tf.train.Optimizer):
         with tf.init_scope():
             self._create_slots([variable for _, variable in grads_and_vars])
 
+        # Each replica updates its own copy of a variable, all of them alike.
         def update(variable, gradient):
             return self._resource_apply_dense(gradient, variable)
         updates = [extended.update(variable, update, args=(gradient,))
@@ -196,6 +196,7 @@ class LossScale:
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
         """The operation that adjusts the scale after a step; is_valid: the gradients were
         finite."""
+        # Twice as large after so many good steps, half as large after a bad one.
         good = tf.where(is_valid, self._good_steps.read_value() + 1., 0.)
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
         grown = tf.where(is_due, self.value * 2., self.value)
@@ -207,11 +208,8 @@ class LossScale:
 
 
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
-    """Dense gradients of `loss` for `tf.trainable_variables()`.
-
-    Raises:
-      ValueError: no gradient reaches a variable; names it.
-    """
+    """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names those that no
+    gradient reaches."""
     variables = tf.trainable_variables()
     gradients = ops.gradients(loss, variables)
     lost = [base_name(variable) for gradient, variable in zip(gradients, variables)
@@ -229,8 +227,6 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     """One update of all trainable variables.
 
     Args:
-      loss: float32 scalar.
-      settings: of the optimization.
       step: the global step variable.
       gradients_and_variables: used in place of the gradients of `loss`: those of the global batch,
         equal on every replica.
@@ -241,6 +237,7 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
       train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
       (before clipping) and gradient_scale.
     """
+    # The gradients.
     pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
     gradients, variables = [list(part) for part in zip(*pairs)]
 

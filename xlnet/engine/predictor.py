@@ -32,7 +32,6 @@ class Predictor:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
       sources: functions from the path of a record file, a string tensor, to a `tf.data.Dataset` of
         batches: one for all devices, or one for each.
-      devices: of the run.
       seed: of the initial weights.
       at_once: batches that each device predicts in parallel, each on its part of the cores, see
         `Devices.parallel_batches`; 1 where local variables are carried or the process also trains.
@@ -49,35 +48,22 @@ class Predictor:
         self._session: Any = None       # a `tf.Session`, once `build` has made it
 
     def all_records(self, made: Any, prefix: Optional[str], name: str) -> dict[str, np.ndarray]:
-        """Runs the checkpoint `prefix` over all records of `made`, an `encoding.Records`.
-
-        Args:
-          made: the records.
-          prefix: as in `__call__`.
-          name: of the data, for the lines that report progress.
-
-        Returns:
-          The outputs of `answers`: dict of arrays [m,...], in the order of the file.
-        """
+        """The outputs of `answers` for all records of `made`, an `encoding.Records`: dict of arrays
+        [m,...], in the order of the file. prefix: as in `__call__`; name: for lines of progress."""
         parts, remaining = [], progress.Remaining(name, made.count, "rows")
         with errors.explained(records=made.path):
             for _, batch in self(made.path, prefix):
-                parts.append(_real_rows(batch))
+                is_real = batch["is_real_example"] > 0      # the others fill up the last batch
+                parts.append({name: values[is_real] for name, values in batch.items()})
                 remaining.add(len(parts[-1]["loss"]))
         if remaining.done != made.count:
             raise RuntimeError("%s: %d answers to %d rows" % (name, remaining.done, made.count))
         return in_order(parts)
 
     def __call__(self, path: str, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields (index of a device, dict of arrays: its outputs for its next batch of `path`).
-
-        Args:
-          path: of the record file.
-          prefix: of a checkpoint; None: the initial weights.
-
-        Raises:
-          UserError: the checkpoint `prefix` is not complete.
-        """
+        """Yields (index of a device, dict of arrays: its outputs for its next batch of the record
+        file `path`). prefix: of a checkpoint, a UserError if it is not complete; None: the initial
+        weights."""
         self.build()
         if prefix is None:
             self._session.run(self._initialize)
@@ -118,7 +104,7 @@ class Predictor:
         self._session = tf.Session(graph=graph, config=config)
 
     def _side_by_side(self):
-        """Yields (index of a device, its outputs) until there are no more batches."""
+        # A device takes the next batch when it is done with one, until there are no more.
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
             def start(number):
@@ -137,12 +123,6 @@ class Predictor:
                         continue
                     running[start(number)] = number
                     yield number, answers
-
-
-def _real_rows(batch):
-    """Removes padding examples from a dict of arrays [B,...]."""
-    is_real = batch["is_real_example"] > 0
-    return {name: values[is_real] for name, values in batch.items()}
 
 
 def in_order(parts: Sequence[dict]) -> dict:

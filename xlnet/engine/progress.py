@@ -9,7 +9,7 @@ import os
 import resource
 import textwrap
 import time
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow as tf2
@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import files
 from xlnet.engine import checkpoint, train_step
 from xlnet.errors import UserError
-from xlnet.settings.training import JOURNAL_NAME
+from xlnet.settings.training import JOURNAL_NAME, UNREPORTED_NAME
 
 _log = logging.getLogger(__name__)
 
@@ -27,32 +27,15 @@ _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", 
             "memory_gib")
 
 
-class Journal:
-    """The metrics of a run in its model directory: `training.csv` and TensorBoard's files.
-
-    Args:
-      model_dir: of the run.
-      start_step: later steps in the files, of a killed run, are dropped.
-    """
-
-    def __init__(self, model_dir: str, start_step: int):
-        self._path = os.path.join(model_dir, JOURNAL_NAME)
-        rows = []
-        if os.path.exists(self._path):
-            with open(self._path, encoding="utf-8", errors="replace") as f:
-                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
-                        and int(row.partition(",")[0]) <= start_step]
-        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
-        self._model_dir = model_dir
-        _board(model_dir).add_session_log(   # drops later steps there too
-            tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
-
-    def add(self, step: int, values: dict[str, float]) -> None:
-        """Adds one row; `values` has the columns of the CSV file."""
-        with open(self._path, "a", newline="", encoding="utf-8") as f:
-            csv.writer(f, lineterminator="\n").writerow(
-                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
-        add_to_board(self._model_dir, step, values)
+def _unreported(model_dir):
+    """The losses of each checkpoint's steps that are in no line of `training.csv` yet: lists by
+    step, a text. They are but for a mean: a file that cannot be read is none."""
+    path = os.path.join(model_dir, UNREPORTED_NAME)
+    try:
+        return {step: list(map(float, losses))
+                for step, losses in files.read_json(path, "model_dir")["losses"].items()}
+    except (OSError, UserError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
 
 
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
@@ -69,32 +52,20 @@ def _board(model_dir):
 
 
 class Progress(tf.train.SessionRunHook):
-    """Prints a banner when the graph is built, then a line every `log_steps` steps, whose numbers
-    are also added to a `Journal`. Raises a `UserError` if the loss or the gradient is not finite.
+    """Reports the steps of a `trainer.Job`: a banner when the graph is built, then a line every
+    `log_steps` steps, whose numbers are also added to `training.csv` and TensorBoard's files.
+    Raises a `UserError` if the loss or the gradient is not finite.
 
-    Args:
-      train_steps: the last step.
-      log_steps: steps between two lines.
-      per_step: units of work in one step.
-      unit: their name, "tokens" or "examples".
-      model_dir: of the run.
-      banner: dict of the lines of the banner, without the parameters.
-      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
-      is_chief: other hosts only check that numbers are finite.
+    A line has the mean loss since the line before. `save` keeps the losses that the next line needs
+    with a checkpoint, so that a resumed run writes the same line.
     """
 
-    def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
-                 model_dir: str, banner: dict[str, Any], with_perplexity: bool = False,
-                 is_chief: bool = True):
-        self._model_dir = model_dir
-        self._journal: Optional[Journal] = None
-        self._train_steps = train_steps
-        self._log_steps = log_steps
-        self._per_step = per_step
-        self._unit = unit
-        self._banner = banner
-        self._with_perplexity = with_perplexity
-        self._is_chief = is_chief
+    def __init__(self, job: Any, banner: dict[str, Any]):
+        self._job, self._banner = job, banner       # without the number of parameters
+        self._model_dir, self._log_steps = job.settings.model_dir, job.settings.log_steps
+        self._last = job.optimization.train_steps
+        self._is_chief = job.devices.is_chief       # other hosts only check the numbers
+        self._path = os.path.join(self._model_dir, JOURNAL_NAME)
 
     def begin(self) -> None:
         self._fetches = train_step.step_of_graph().scalars
@@ -103,14 +74,24 @@ class Progress(tf.train.SessionRunHook):
             show_banner(dict(self._banner, parameters="{:,}".format(count)))
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        step = int(session.run(tf.train.get_global_step()))
-        self._start(step)
+        self._step = int(session.run(tf.train.get_global_step()))
+        self._losses = _unreported(self._model_dir).get(str(self._step), [])
+        self._start_timing()
         self._is_first_step = True
-        if self._is_chief:
-            self._journal = Journal(self._model_dir, step)
+        if not self._is_chief:
+            return
+        # Rows of later steps, of a killed run, are dropped here, and in TensorBoard's files.
+        rows = []
+        if os.path.exists(self._path):
+            with open(self._path, encoding="utf-8", errors="replace") as f:
+                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
+                        and int(row.partition(",")[0]) <= self._step]
+        files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
+        _board(self._model_dir).add_session_log(
+            tf.SessionLog(status=tf.SessionLog.START), self._step + 1)
 
-    def _start(self, step):
-        self._losses, self._since, self._since_step = [], time.time(), step
+    def _start_timing(self):
+        self._since, self._since_step = time.time(), self._step
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         if self._is_first_step:     # an evaluation may have come before it
@@ -121,17 +102,31 @@ class Progress(tf.train.SessionRunHook):
                   run_values: tf.train.SessionRunValues) -> None:
         values = run_values.results
         # The graph may read the step before or after the update, so steps are counted here.
-        step = self._since_step + len(self._losses) + 1
-        self._check(step, values)
-        self._losses.append(values["loss"])
+        self._step += 1
+        self._check(self._step, values)
         if not self._is_chief:
             return
+        self._losses.append(float(values["loss"]))
         if self._is_first_step:
             _log.info("first step after %.1f s", time.time() - self._since)
             self._is_first_step = False
-        if step % self._log_steps == 0 or step >= self._train_steps:
-            self._report(step, values)
-            self._start(step)
+        if self._step % self._log_steps == 0 or self._step >= self._last:
+            self._report(self._step, values)
+            self._losses = []
+            self._start_timing()
+
+    def save(self) -> None:
+        """Keeps the losses of no line yet; call it before the checkpoint of this step is written.
+        Those of other checkpoints stay: the newest one may be damaged."""
+        if not self._is_chief:
+            return
+        before = _unreported(self._model_dir)
+        steps = {str(step) for step, _ in checkpoint.all_prefixes(self._model_dir)}
+        kept = {step: losses for step, losses in before.items() if step in steps}
+        if self._losses:
+            kept[str(self._step)] = self._losses
+        if kept != before:
+            files.write_json(os.path.join(self._model_dir, UNREPORTED_NAME), {"losses": kept})
 
     def leave_out(self, seconds: float) -> None:
         """Leaves out this time from the throughput of the next line."""
@@ -150,27 +145,25 @@ class Progress(tf.train.SessionRunHook):
                         % (wrong, step, checkpoint.newest(self._model_dir) or "none"))
 
     def _report(self, step, values):
-        loss = float(np.mean(self._losses))
-        pace = (time.time() - self._since) / len(self._losses)
-        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._with_perplexity else ""
+        loss = float(np.mean(np.array(self._losses, np.float32)))
+        pace = (time.time() - self._since) / (step - self._since_step)
+        per_second = self._job.per_step / pace
+        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._job.with_perplexity else ""
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
-            len(str(self._train_steps)), step, self._train_steps, loss, perplexity,
-            values["learning_rate"], values["gradient_norm"], self._per_step / pace, self._unit,
-            clock(pace * (self._train_steps - step)))
-        if self._journal:
-            self._journal.add(step, dict(values, loss=loss, per_second=self._per_step / pace,
-                                         memory_gib=memory_gib()))
+            len(str(self._last)), step, self._last, loss, perplexity,
+            values["learning_rate"], values["gradient_norm"], per_second, self._job.unit,
+            clock(pace * (self._last - step)))
+        values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
+        with open(self._path, "a", newline="", encoding="utf-8") as f:
+            csv.writer(f, lineterminator="\n").writerow(
+                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
+        add_to_board(self._model_dir, step, values)
 
 
 class Remaining:
-    """Logs every 15 s how much of some work is done, and how long the rest takes.
-
-    Args:
-      name: of the work.
-      total: of the items.
-      unit: of the items.
-    """
+    """Logs every 15 s how many of the `total` items of some work are done, and how long the rest
+    takes."""
 
     def __init__(self, name: str, total: int, unit: str):
         self.done = 0

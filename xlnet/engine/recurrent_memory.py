@@ -27,14 +27,11 @@ _SECONDS_FOR_OTHER_HOSTS = 600
 
 
 class Memory:
-    """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D].
+    """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D], empty where
+    `starts_stream`, int32 [b], is 1.
 
-    A local variable of each replica: it stays on the device between steps.
-
-    Args:
-      config: the network's.
-      mem_len: M.
-      starts_stream: int32 [b], 1 where the memory is emptied.
+    A local variable of each replica: it stays on the device between steps and is in no checkpoint,
+    whose variables do not depend on the batch size.
     """
 
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
@@ -62,17 +59,12 @@ class MemoryFiles:
     elements, also when the number of devices has changed.
 
     A file is an array float32 [b,L,M,D], then the checksums of its batch elements, uint32 [b].
-
-    Args:
-      model_dir: shared by all hosts.
-      devices: of the run.
-      batch_size: of the global batch.
     """
 
     def __init__(self, model_dir: str, devices: Devices, batch_size: int):
-        self._model_dir = model_dir
+        self._model_dir = model_dir         # shared by all hosts
         self._devices = devices
-        self._batch_size = batch_size
+        self._batch_size = batch_size       # of all of them
 
     def begin(self) -> None:
         """Call it when the graph is complete."""
@@ -116,16 +108,13 @@ class MemoryFiles:
         first = self._devices.rows(self._batch_size).start
         with files.replacing(_path(self._model_dir, step, first)) as temporary:
             write(temporary, np.concatenate(session.run(self._parts)))
-        if self._devices.is_chief:
-            self._wait(step)
-
-    def _wait(self, step):
-        pattern = _path(self._model_dir, step, "*")
-        if not multi_host.wait_until(
+        # The chief's checkpoint follows: by then the memories of all hosts are there.
+        if self._devices.is_chief and not multi_host.wait_until(
                 lambda: [of for of, *_ in _found(self._model_dir)].count(step)
                 >= self._devices.hosts, _SECONDS_FOR_OTHER_HOSTS):
             raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
-                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
+                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS,
+                                                     _path(self._model_dir, step, "*")))
 
     def forget(self) -> None:
         """Removes the memories without a checkpoint."""
@@ -147,33 +136,23 @@ def _checksums(memories):
 
 
 def _rows(paths, stored, rows):
-    """Reads a slice of the arrays that several files hold together.
-
-    Raises:
-      ValueError: one of them is damaged.
-    """
+    """Reads a slice of the arrays that several files hold together; a ValueError if one of them is
+    damaged."""
     parts, first = [], 0
     for path, part in zip(paths, stored):
         here = slice(max(rows.start - first, 0), max(min(rows.stop - first, len(part)), 0))
-        wanted = np.array(part[here])
+        wanted = np.array(part[here])       # of a file that is mapped: no other rows are read
         if len(wanted):
-            _check(path, wanted, here)
+            with open(path, "rb") as f:     # the checksums follow the array
+                np.lib.format.read_magic(f)
+                shape, _, dtype = np.lib.format.read_array_header_1_0(f)
+                f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
+                damaged = np.flatnonzero(_checksums(wanted) != files.read_array(f)[here])
+            if len(damaged):
+                raise ValueError("is damaged: row %d of %s" % (here.start + damaged[0], path))
             parts.append(wanted)
         first += len(part)
     return np.concatenate(parts)
-
-
-def _check(path, wanted, rows):
-    with open(path, "rb") as f:
-        np.lib.format.read_magic(f)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(f)
-        f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
-        if not f.peek(1):
-            return      # written by an early version, without checksums
-        kept = files.read_array(f)
-    damaged = np.flatnonzero(_checksums(wanted) != kept[rows])
-    if len(damaged):
-        raise ValueError("is damaged: row %d of %s" % (rows.start + damaged[0], path))
 
 
 def _path(model_dir, step, first_row):

@@ -47,6 +47,7 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
         stay float32. None: float32.
     """
     def named(getter, name, *args, initializer=None, **kwargs):
+        # A seed of its own for each weight, by its name.
         if isinstance(initializer, (tf.initializers.random_normal,
                                     tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
@@ -81,9 +82,8 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
     Args:
       compute: function of (a part of `inputs`, the index of its first batch element) that returns
         (loss float32 scalar, dict of tensors of these batch elements).
-      inputs: dict of tensors [b,...].
-      micro_batches: divides b.
-      scale: `optimizer.LossScale` by which the gradients are multiplied, or None.
+      inputs: dict of tensors [b,...]; `micro_batches` divides b.
+      scale: by which the gradients are multiplied, or None.
       xla: whether to compile, once for each shape of the inputs.
 
     Returns:
@@ -97,7 +97,7 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
 
         def micro_batch(index):
             part = {name: values[index] for name, values in parts.items()}
-            loss, kept = compute(part, index * rows)
+            loss, kept = compute(part, index * rows)    # the caller's: the network and its loss
             return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
 
         # The first one is outside of the loop: it makes the variables, which a loop cannot.
@@ -105,7 +105,8 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
         if micro_batches == 1:
             return loss, gradients, kept
 
-        # The others: losses and gradients are summed, the tensors to keep are collected.
+        # The others, one after the other, so that the activations of one are kept at a time: losses
+        # and gradients are summed, the tensors to keep are collected.
         arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
                   .write(0, value) for name, value in kept.items()}
 
@@ -151,15 +152,12 @@ def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]]
                   settings: RunSettings, xla: bool,
                   frozen_rows: Callable[[str], int] = lambda name: 0
                   ) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
-    """A training step, on the replica whose graph is being built: loss, gradients, update.
+    """A training step on the replica whose graph is being built: loss, then gradients, then update.
     `step_of_graph` returns its scalars.
 
     Args:
       compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.
       features: dict of tensors [b,...] of this replica.
-      config: of the network.
-      network: has the precision.
-      optimization: of the update.
       settings: of the run; in a new one the weights start from its `init_checkpoint`.
       xla: whether the gradients are compiled.
       frozen_rows: see `optimizer.AdamW`.
@@ -168,7 +166,8 @@ def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]]
       The loss of the global batch, the operation of the update, and the tensors that `compute`
       returned, for all batch elements of this replica.
     """
-    # Loss and gradients of this replica's batch elements.
+    # Loss and gradients of this replica's batch elements. In float16 the loss is scaled, or small
+    # gradients would be 0.
     scale = optimizer.LossScale() if network.precision == "fp16" else None
     loss, gradients, kept = loss_and_gradients(
         compute, features, settings.grad_accum_steps, scale, xla)

@@ -8,6 +8,8 @@ The order of events, in `Trainer.train` and the hook that it is:
 3. Each step: `before_run`, update, `after_run`. Where one is due, the memories are saved, then the
    checkpoint, which is evaluated and perhaps the best one; old checkpoints are removed.
 4. The last step, early stopping or a signal on any host: saved as above, then the session ends.
+
+So a kill at any moment leaves a complete checkpoint with all that belongs to it, or the one before.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -31,7 +33,8 @@ from xlnet.engine.estimator import Estimator
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.errors import UserError
-from xlnet.settings.network import XLNetConfig
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
 
 if TYPE_CHECKING:
@@ -46,7 +49,12 @@ class Job:
     """What the trainer runs: pretraining and fine-tuning are classes of this kind.
 
     Attributes:
-      config: the network's.
+      settings: of the run: model_dir, seed, batch size, intervals, and those of the class.
+      config: the architecture.
+      network: dropout, precision and the like.
+      optimization: `train_steps` is the last step.
+      device_settings: as given.
+      devices: those that they describe.
       model: its `model_fn` is the Estimator's, the training step of one replica.
       unit: of the throughput in the progress line.
       per_step: units in a step.
@@ -57,9 +65,8 @@ class Job:
       answering: of `evaluate_checkpoint`; its graph and session are made before training.
       saves_start: whether the initial weights are saved, as step 0.
       memories: saved with each checkpoint.
-      with_perplexity: see `progress.Progress`.
+      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
     """
-    config: XLNetConfig
     model: Any
     unit = examples = "examples"
     per_step: int
@@ -67,6 +74,16 @@ class Job:
     evaluates = evaluates_start = saves_start = with_perplexity = False
     answering: Optional[Predictor] = None
     memories: Optional[MemoryFiles] = None
+
+    def __init__(self, settings: Any, config: XLNetConfig, network: NetworkSettings,
+                 optimization: OptimizationSettings, device_settings: DeviceSettings,
+                 devices: Devices):
+        self.settings = settings
+        self.config = config
+        self.network = network
+        self.optimization = optimization
+        self.device_settings = device_settings
+        self.devices = devices
 
     def batches(self, start: int) -> tf.data.Dataset:
         """This host's batches; start: the index of the first one, counted over the run."""
@@ -95,22 +112,16 @@ class Trainer(tf.train.SessionRunHook):
 
     Args:
       job: what is trained.
-      settings: of the run: model_dir, seed, batch size, intervals.
-      optimization: `train_steps` is the last step.
-      devices: of the run.
       selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: RunSettings, optimization: OptimizationSettings,
-                 devices: Devices, selection: BestCheckpoint):
-        self._job = job
-        self._settings = settings
-        self._optimization = optimization
-        self._devices = devices
-        self._selection = selection
-        self._model_dir = settings.model_dir
-        self._place = lock.Place(settings.model_dir, "model_dir")
-        self._last = optimization.train_steps
+    def __init__(self, job: Job, selection: BestCheckpoint):
+        self._job, self._selection = job, selection
+        self._settings: RunSettings = job.settings
+        self._devices = job.devices
+        self._model_dir = self._settings.model_dir
+        self._place = lock.Place(self._model_dir, "model_dir")
+        self._last = job.optimization.train_steps
         self._stop = StopSignal()
         self._has_stopped = False       # by a signal on any host
 
@@ -145,16 +156,17 @@ class Trainer(tf.train.SessionRunHook):
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step
-            self._progress = Progress(
-                train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
-                unit=job.unit, model_dir=self._model_dir, banner=self._banner(),
-                with_perplexity=job.with_perplexity, is_chief=self._devices.is_chief)
+            self._progress = Progress(job, self._banner())
             if job.answering and self._devices.is_chief:
                 job.answering.build()
             estimator = Estimator(job.model.model_fn, self._model_dir, self._devices, settings.seed)
             try:
                 estimator.train(lambda: job.batches(self._first), max_steps=self._last,
                                 hooks=[self._progress, self])
+            except Interrupted:
+                _log.info("stopped by %s in the evaluation before the first step; run the same "
+                          "command again", self._stop.name)
+                return False
             finally:
                 self._stop.end()
                 tf.summary.FileWriterCache.clear()      # TensorBoard's files would stay open
@@ -174,6 +186,7 @@ class Trainer(tf.train.SessionRunHook):
         """Runs interrupted evaluations; returns the step from which the run resumes."""
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
         self._selection.go_back_to(step)
+        # A kill or a signal interrupted them; their checkpoints were kept.
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
             if not (saved and self._devices.is_chief and self._lacks_evaluation(saved)):
                 continue
@@ -192,20 +205,25 @@ class Trainer(tf.train.SessionRunHook):
         self._stop.begin()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        # The checkpoint is restored. Is it the one that was found?
         self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
         self._saved = int(session.run(tf.train.get_global_step()))
         if self._saved != self._step:
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._step, self._saved))
+        # It is: the run resumes, or begins, and writes from here on.
         if self._devices.is_chief:
             self._job.begin()
         if self._job.memories:
             self._job.memories.load(session, self._step)
         if self._job.saves_start and not self._step:
             self._save(session)
-        if self._job.evaluates_start and not self._step:    # below the banner
-            self._evaluate(0, None)
+        if self._job.evaluates and self._job.evaluates_start and not self._step:
+            # A signal ends a run that has done nothing yet; of several hosts, the others would take
+            # this one for lost.
+            with self._stop.interrupts() if self._devices.hosts == 1 else contextlib.nullcontext():
+                self._evaluate(0, None)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))
@@ -215,6 +233,7 @@ class Trainer(tf.train.SessionRunHook):
         self._step += 1
         if self._step == self._first + 1 and not self._devices.is_chief:
             self._job.check_host()
+        # A step in which a stop is signalled is saved, on all hosts: they see the same number.
         self._has_stopped = bool(run_values.results > 0)
         if (self._has_stopped or self._is_evaluated(self._step)
                 or self._step % self._settings.save_steps == 0):
@@ -232,6 +251,8 @@ class Trainer(tf.train.SessionRunHook):
         """Saves, evaluates and removes old checkpoints. A signal interrupts the evaluation."""
         self._place.check()
         memories, self._saved = self._job.memories, self._step
+        # First what belongs to the checkpoint, so that no checkpoint lacks it.
+        self._progress.save()
         if memories:
             memories.save(session, self._step)
         if not self._devices.is_chief:
@@ -240,8 +261,12 @@ class Trainer(tf.train.SessionRunHook):
         self._keep_some()       # a kill during the evaluation leaves nothing beyond max_save
         if self._is_evaluated(self._step) and not self._has_stopped:
             began = time.time()
-            self._stop.interrupts(lambda: self._evaluate(
-                self._step, dict(checkpoint.all_prefixes(self._model_dir))[self._step]))
+            try:
+                with self._stop.interrupts():
+                    self._evaluate(self._step,
+                                   dict(checkpoint.all_prefixes(self._model_dir))[self._step])
+            except Interrupted:
+                _log.info("note: the evaluation is interrupted; it will run on resume")
             self._progress.leave_out(time.time() - began)
             self._keep_some()
 
@@ -272,6 +297,11 @@ class Trainer(tf.train.SessionRunHook):
     def _banner(self):
         job, settings, replicas = self._job, self._settings, self._devices.replicas
         each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
+        start = "random weights"
+        if self._step:
+            start = "%s, step %d" % (self._model_dir, self._step)
+        elif settings.init_checkpoint:
+            start = checkpoint.resolve(settings.init_checkpoint)
         return {
             "devices": self._devices.words,
             **job.banner(),
@@ -279,22 +309,15 @@ class Trainer(tf.train.SessionRunHook):
                 settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
             "steps": "%d to %d, %d of warm-up" % (
-                self._step, self._last, self._optimization.warmup),
-            "start": self._start(),
+                self._step, self._last, job.optimization.warmup),
+            "start": start,
             "model": "%r in %s" % (job.config, self._model_dir),
         }
-
-    def _start(self):
-        """The source of the weights, for the banner."""
-        if self._step:
-            return "%s, step %d" % (self._model_dir, self._step)
-        init_checkpoint = self._settings.init_checkpoint
-        return checkpoint.resolve(init_checkpoint) if init_checkpoint else "random weights"
 
 
 # ---- signals
 
-class _Interrupted(BaseException):
+class Interrupted(BaseException):
     """A signal came during work that need not finish."""
 
 
@@ -333,25 +356,31 @@ class StopSignal:
 
     def _ask(self, signum, frame):
         self._asked = signum
+        # A second Ctrl-C is Python's own again.
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
         if self._may_interrupt:
             self._may_interrupt = False
-            raise _Interrupted()
+            raise Interrupted()
 
-    def interrupts(self, work: Callable[[], None]) -> None:
-        """Calls `work`, which a signal interrupts; does nothing if a signal has already come."""
+    @contextlib.contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """A signal interrupts the work inside.
+
+        Raises:
+          Interrupted: one has come, perhaps before.
+        """
+        if self._asked:
+            raise Interrupted()
+        self._may_interrupt = True
         try:
-            self._may_interrupt = True
-            if not self._asked:
-                work()
-        except _Interrupted:
-            _log.info("note: the evaluation is interrupted; it will run on resume")
+            yield
         finally:
             self._may_interrupt = False
 
     def before_run(self, session: tf.Session) -> tf.Tensor:
         """The tensor to fetch in the next step: 0 until a signal has come to any host."""
+        # The signal travels with the sums of the step, which all hosts make together.
         if self._asked:
             session.run(self._raise)
         return self._seen

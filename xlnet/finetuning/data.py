@@ -21,29 +21,17 @@ _log = logging.getLogger(__name__)
 
 
 class TaskData:
-    """The data of a task that the settings ask for.
-
-    Args:
-      tuned: the task and the settings.
-      tokenizer: the vocabulary.
-    """
+    """The data of a task that the settings of `tuned` ask for."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
         self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
-        self._warned: set[str] = set()      # paths of records
+        self._warned: set[str] = set()      # paths of records, and what was said of them
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
 
-    def of_split(self, split: str, need_labels: bool) -> dict:
-        """The rows of each part of `split`: dict of part to a sequence of `Row`s."""
-        parts = expand_split(self._task, split)
-        for part in parts:
-            if (part, need_labels) not in self._read:
-                found = parsing.read_parts(self._task, self._settings.data_dir, part, need_labels)
-                self._read.update(((name, need_labels), rows) for name, rows in found.items())
-        return {part: self._read[part, need_labels] for part in parts}
+    # -- files
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
@@ -67,36 +55,48 @@ class TaskData:
         missing file is an error."""
         return self._settings.eval_steps is not None or self.has(self._settings.eval_split)
 
+    # -- files to rows
+
+    def of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+        """The rows of each part of a split, such as dev_matched of dev, by its name."""
+        parts = expand_split(self._task, split)
+        for part in parts:
+            if (part, need_labels) not in self._read:
+                # A file that is read has the rows of the split that is held out of it, too.
+                found = parsing.read_parts(self._task, self._settings.data_dir, part, need_labels)
+                self._read.update(((name, need_labels), rows) for name, rows in found.items())
+        return {part: self._read[part, need_labels] for part in parts}
+
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
         rows = self.of_split("train", need_labels=True)["train"]
         return self._task.reader.training_rows(rows, self._settings.seed, self._settings.data_dir)
 
-    def to_predict(self) -> dict:
+    def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file` (`readers.Paths` are several), or else of
         `predict_split`, as of `of_split`. Of several files, bad ones are named and left out."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
-        if self._to_predict is None:
-            self._to_predict = {}
-            paths = readers.each_path(settings.predict_file)
-            for path in paths:
-                name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
-                try:
-                    self._to_predict[name] = parsing.read_to_predict(
-                        self._task, path, settings.predict_form)
-                except UserError as e:
-                    if len(paths) == 1:
-                        raise
-                    _log.warning("%s", e if path in str(e) else "%s: %s" % (path, e))
+        if self._to_predict is not None:
+            return self._to_predict
+        self._to_predict, paths = {}, readers.each_path(settings.predict_file)
+        for path in paths:
+            name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
+            try:
+                self._to_predict[name] = parsing.read_to_predict(
+                    self._task, path, settings.predict_form)
+            except UserError as e:
+                if len(paths) == 1:
+                    raise
+                _log.warning("%s", e if path in str(e) else "%s: %s" % (path, e))
         return self._to_predict
 
-    def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
-        """The records of a split's rows, made at most once.
+    # -- rows to records, records to batches
 
-        Warns, once for each file, if the vocabulary or the length lose much of the text.
-        """
+    def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
+        """The records of a split's rows, made at most once. Warns, once for each file, if the
+        vocabulary or the length lose much of the text."""
         settings, task = self._settings, self._task
         made = encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.reader.examples(rows),
@@ -122,14 +122,12 @@ class TaskData:
           is_fixed: whether all are as long as `max_seq_length`, not as their longest example.
           how: other arguments of `input_pipeline.finetuning_batches`.
         """
-        task, length = self._task, self._layout.max_seq_length
+        task, length, padding = self._task, self._layout.max_seq_length, self._padding
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training))
-        padding = self._padding
-        multiple = length if is_fixed else padding.multiple
         return input_pipeline.finetuning_batches(
-            path, features, row_length=length, multiple=multiple, pads=padding.side,
-            token_features=padding.token_features, **how)
+            path, features, row_length=length, multiple=length if is_fixed else padding.multiple,
+            pads=padding.side, token_features=padding.token_features, **how)
 
     def _label_features(self):
         return self._task.head.features(self._layout.max_seq_length)

@@ -26,13 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Evaluator:
-    """Predicts the files of a task with the checkpoints of a model directory.
-
-    Args:
-      model: the network with the task's output layer.
-      data: of the task.
-      devices: where to run.
-    """
+    """Predicts the files of a task with the checkpoints of a model directory."""
 
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
         self._settings, self._task = settings, task = model.tuned.settings, model.tuned.task
@@ -40,12 +34,13 @@ class Evaluator:
         self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
         # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
         # step needs all cores.
-        divides = not settings.do_train and settings.long_document != "memory"
-        at_once = devices.parallel_batches if divides else 1
+        in_turn = settings.do_train or settings.long_document == "memory"
+        at_once = 1 if in_turn else devices.parallel_batches
         rows = -(-settings.eval_batch_size // at_once)
         self.predictor = Predictor(
             model.answers, [lambda path: data.batches(path, is_fixed=devices.xla,
                                                       batch_size=rows)], devices, at_once=at_once)
+        # Where results are written: in a directory that may only be read, nowhere.
         directory: Optional[str] = settings.model_dir
         if not files.is_writable(settings.model_dir):
             directory = settings.predict_dir
@@ -66,35 +61,35 @@ class Evaluator:
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
-        results = []
-        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            results.append(self._evaluation.score(self._predictions(split, rows, prefix), rows))
-            self._evaluation.report(split, "step %d" % step, results[-1], rows)
-        return self._evaluation.mean(results)
+        return self._evaluation.mean([
+            self._score(split, rows, step, prefix)[0]
+            for split, rows in self._data.of_split(self._settings.eval_split, True).items()])
+
+    def _score(self, split, rows, step, prefix):
+        """(metrics, `Predictions`) of a checkpoint for the rows of a split; prints the metrics."""
+        predictions = self._predictions(split, rows, prefix)
+        result = self._evaluation.score(predictions, rows)
+        self._evaluation.report(split, "step %d" % step, result, rows)
+        return result, predictions
 
     def evaluate(self) -> None:
-        """Prints the task's metrics for each file of `eval_split` and each checkpoint.
-
-        Writes them to `eval_results_<split>.json` in the model directory, or in `predict_dir` if
-        that may only be read, with tables of errors as text and as a plot.
-        """
+        """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
+        to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
         evaluation, checkpoints = self._evaluation, self.checkpoints()
         self._note_trained_on()
+        # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             baseline = evaluation.baseline(split, rows)
-            results, predictions = [], []
-            for step, prefix in checkpoints:
-                predictions.append(self._predictions(split, rows, prefix))
-                result = evaluation.score(predictions[-1], rows)
-                evaluation.report(split, "step %d" % step, result, rows)
-                results.append(dict(step=step, **result))
+            scored = [self._score(split, rows, *one) for one in checkpoints]
+            results = [dict(step=step, **result)
+                       for (step, _), (result, _) in zip(checkpoints, scored)]
             best = self._best_of(results)
             evaluation.keep_results(split, rows, baseline, results, best)
             shown = results.index(best) if best else -1
-            evaluation.keep_tables(split, rows, predictions[shown].values)
+            evaluation.keep_tables(split, rows, scored[shown][1].values)
             by_split.append(results)
-        # The best checkpoint on all files predicts.
+        # The best checkpoint on all files predicts: of each, the results on these are averaged.
         best = self._best_of([dict(evaluation.mean(results), step=step)
                               for (step, _), *results in zip(checkpoints, *by_split)])
         self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
@@ -124,10 +119,12 @@ class Evaluator:
         Raises:
           UserError: some of several files are bad; the others have predictions.
         """
+        # Which checkpoint.
         settings, task = self._settings, self._task
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
         assert chosen, "`prepare` refuses a directory without checkpoints"
         step, prefix = chosen
+        # Each file; empty rows are in the output, but not in the input of the network.
         found = self._data.to_predict()
         for split, rows in found.items():
             with_text = row_store.store_rows(row for row in rows if row.pairs)
@@ -142,8 +139,7 @@ class Evaluator:
                 len(paths) - len(found), len(paths)))
 
     def _predictions(self, split: str, rows: Sequence[Row], prefix: Optional[str]) -> Predictions:
-        """The predictions of the checkpoint `prefix` for the rows of a split: rows to records, in
-        batches through the network, the outputs joined by row."""
+        # Rows to records, in batches through the network, the outputs joined by row.
         made = self._data.records(split, rows)
         outputs = self.predictor.all_records(made, prefix, "%s %s" % (self._task.name, split))
         return self._task.head.join(outputs, made.windows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -34,22 +34,26 @@ class TaskModel:
     tuned: FineTunedTask
     network: NetworkSettings
 
-    def predictions(self, features: dict[str, tf.Tensor],
-                    attention: Optional[list] = None) -> dict[str, tf.Tensor]:
+    def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read. A feature
-        `token_scale`, float32 [B,C*T], multiplies the embeddings; attention: see `RunConfig`."""
+        `token_scale`, float32 [B,C*T], multiplies the embeddings."""
         with self._scope():
-            nn, logits = self._logits(features, None, attention=attention)
+            nn, logits = self._logits(features)
             return self.tuned.task.head.outputs(nn, logits, features)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """`predictions` with `loss`, `index` and `is_real_example` of each record, [B]."""
         with self._scope():
-            nn, logits = self._logits(features, None)
-            head = self.tuned.task.head
+            (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(head.outputs(nn, logits, features),
                         loss=head.loss(nn, logits, features, None),
                         index=features["index"], is_real_example=features["is_real_example"])
+
+    def attention(self, features: dict[str, tf.Tensor]) -> list[tf.Tensor]:
+        """The attention probabilities of each layer, float32 [B*C,N,T,T]."""
+        with self._scope():
+            return self._read(self.network.run_config(False), features, self._texts(features), None,
+                              with_attention=True).attention
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
@@ -67,31 +71,36 @@ class TaskModel:
         """The variable scope of inference."""
         return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
-    def _logits(self, features, seed, device=None, attention=None):
-        """(`heads.HeadBuilder`, the output layer's logits); seed None: inference."""
+    def _logits(self, features, seed=None, device=None):
+        """(`heads.HeadBuilder` on the network's output, the output layer's logits); seed None:
+        inference."""
         settings, head, is_training = self.tuned.settings, self.tuned.task.head, seed is not None
-        run = self.network.run_config(
-            is_training, device=device, attention=attention,
-            mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
-        nn = self._layers(run, head.num_choices(is_training), features, seed)
-        return nn, head.logits(nn, features, is_training)
-
-    def _layers(self, run, count, features, seed):
-        """The network up to the output layer: `heads.HeadBuilder` of [B*C,T,D]; count: C."""
-        config, settings = self.config, self.tuned.settings
-        ids, segments, padding = (
-            tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x      # [B*C,T]
-            for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
-        if settings.long_document == "memory":
-            sequence, padding = read_on(config, run, ids, segments, padding, seed,
+        with_memory = settings.long_document == "memory"
+        run = self.network.run_config(is_training, device=device,
+                                      mem_len=settings.max_seq_length if with_memory else None)
+        ids, segments, padding = texts = self._texts(features, is_training)
+        if with_memory:
+            sequence, padding = read_on(self.config, run, ids, segments, padding, seed,
                                         length=settings.max_seq_length)
         else:
-            sequence = modeling.transformer_xl(
-                config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
-                seed=seed, token_scale=features.get("token_scale")).sequence
-        return heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
-            config, run, sequence, summary_type=settings.summary_type, padding=padding,
+            sequence = self._read(run, features, texts, seed).sequence
+        nn = heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
+            self.config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)
+        return nn, head.logits(nn, features, is_training)
+
+    def _texts(self, features, is_training=False):
+        """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
+        count = self.tuned.task.head.num_choices(is_training)
+        return [tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x
+                for x in (features["input_ids"], features["segment_ids"], features["input_mask"])]
+
+    def _read(self, run, features, texts, seed, **how):
+        """The `modeling.Outputs` for texts that are read at once: each token sees all others."""
+        ids, segments, padding = texts
+        return modeling.transformer_xl(
+            self.config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
+            seed=seed, token_scale=features.get("token_scale"), **how)
 
 
 def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
@@ -112,6 +121,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 
+    # One segment, with the memory of those before; padding leaves no trace in it.
     def read(index, mems):
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
@@ -125,8 +135,9 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
 
     batch, total = modeling.shape_of(ids)
     mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
-    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1],
-                            seed=seed)       # makes the variables, which a loop cannot
+    # Makes the variables, which a loop cannot.
+    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed)
+    # All segments but the last are read for their memory alone.
     last = total // length - 1
     _, *mems = tf.while_loop(
         lambda index, *_: index < last,
@@ -142,9 +153,7 @@ class TrainingModel:
     """A `TaskModel` in training.
 
     Args:
-      model: the network and its output layer.
-      optimization: learning rate and optimizer.
-      class_weights: floats [L], weights of the rows by their label; None: all 1.
+      class_weights: floats [L], weights of the examples by their label; None: all 1.
       xla: whether a step is compiled.
     """
     model: TaskModel
@@ -154,25 +163,25 @@ class TrainingModel:
 
     def model_fn(self, features: dict) -> EstimatorSpec:
         """The Estimator's; features: this replica's part of `input_pipeline.finetuning_batches`."""
-        settings = self.model.tuned.settings
-        first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
-        loss, update, _ = train_step.training_step(
-            lambda part, row: (self._loss(part, first_row + row), {}),
-            train_step.on_device(features), config=self.model.config, network=self.model.network,
-            optimization=self.optimization, settings=settings, xla=self.xla,
-            frozen_rows=lambda name: frozen_rows(name, self.model.config, settings.freeze_layers))
-        return EstimatorSpec(loss, update)
-
-    def _loss(self, features, first_row):
-        """The mean loss of rows from index `first_row` of the global batch."""
-        settings = self.model.tuned.settings
-        step_seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
+        model, settings, config = self.model, self.model.tuned.settings, self.model.config
         options = LossOptions(settings.label_smoothing, self.class_weights)
-        with tf.variable_scope(tf.get_variable_scope(), custom_getter=frozen(
-                self.model.config, settings.freeze_layers)):
-            loss = self.model.training_loss(features, fold_in(step_seed, first_row), options,
-                                            device="xla" if self.xla else None)
-        return tf.reduce_mean(loss)
+        # The index of the first example in the global batch, on which dropout depends.
+        first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
+
+        def compute(part, row):
+            seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
+            with tf.variable_scope(tf.get_variable_scope(),
+                                   custom_getter=frozen(config, settings.freeze_layers)):
+                losses = model.training_loss(part, fold_in(seed, first_row + row), options,
+                                             device="xla" if self.xla else None)
+            # All parts are equally large, so the mean of their means is that of the batch.
+            return tf.reduce_mean(losses), {}
+
+        loss, update, _ = train_step.training_step(
+            compute, train_step.on_device(features), config=config, network=model.network,
+            optimization=self.optimization, settings=settings, xla=self.xla,
+            frozen_rows=lambda name: frozen_rows(name, config, settings.freeze_layers))
+        return EstimatorSpec(loss, update)
 
 
 # ---- frozen layers ----
@@ -197,7 +206,7 @@ def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
     return count if re.search("transformer/(%sseg_embed)$" % biases, name) else 0
 
 
-def frozen(config: XLNetConfig, count: int) -> Callable:
+def frozen(config: XLNetConfig, count: int) -> Callable[..., Any]:
     """A variable scope's getter that freezes the embeddings and the `count` lowest layers; 0: none.
 
     No gradient reaches the rows of frozen layers in a stacked variable.

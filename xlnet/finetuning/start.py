@@ -29,15 +29,8 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     """Trains, evaluates and predicts as the settings ask.
 
     Args:
-      settings: those of the task.
-      network: dropout, precision and the like.
-      optimization: learning rate and optimizer.
-      device: where to run.
       given: names of the settings on the command line or in a preset; see `resolve`.
       check_task: raises UserError for flags that contradict the task of the given name.
-
-    Raises:
-      UserError: a setting, a file or a directory is wrong.
     """
     # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
     # whose import takes seconds.
@@ -67,7 +60,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         _check_files(tuned, TaskData(tuned, tokenizer))
 
         # Read everything, then train, evaluate and predict.
-        tuner = FineTuner(tuned, config, network, optimization, device, tokenizer, connect(device))
+        tuner = FineTuner(tuned, tokenizer, config, network, optimization, device, connect(device))
         tuner.prepare()
         if settings.do_train and not tuner.train():
             return
@@ -92,6 +85,7 @@ def check_directories(settings: FineTuningSettings) -> None:
     if predicts and not settings.predict_dir and not files.is_writable(settings.model_dir):
         raise UserError("model_dir: %s cannot be written to; give --predict_output=FILE or "
                         "--predict_dir=DIRECTORY for the predictions" % settings.model_dir)
+    # Before hours of work, not after.
     if settings.do_train:
         files.require_writable(settings.model_dir, "model_dir")
     if predicts and settings.predict_dir:

@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
 from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.engine.devices import Devices
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
@@ -23,9 +22,8 @@ from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_settings import SavedRunSettings
 from xlnet.model_directory.task_settings import AnySettings, FineTunedTask, kept_by_model
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
@@ -56,44 +54,29 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
 
 
 class FineTuner(Job):
-    """A fine-tuning run in a model directory.
-
-    The constructor reads nothing; `prepare` reads and checks all input, then `train` and the
-    methods of `evaluator` write.
+    """A fine-tuning run in a model directory. The constructor reads nothing; `prepare` reads and
+    checks all input, then `train` and the methods of `evaluator` write.
 
     Args:
       tuned: the task and the settings.
-      config: the architecture.
-      network: dropout, precision and the like.
-      optimization: learning rate and optimizer.
-      device_settings: where to run.
       tokenizer: the vocabulary.
-      devices: those of `device_settings`.
+      of_job: the arguments of `Job` after the settings.
     """
+    saves_start = True
 
-    def __init__(self, tuned: FineTunedTask, config: XLNetConfig, network: NetworkSettings,
-                 optimization: OptimizationSettings, device_settings: DeviceSettings,
-                 tokenizer: Tokenizer, devices: Devices):
-        self._settings, self._task = tuned.settings, tuned.task
-        self.config = config
-        self._network = network
-        self._optimization = optimization
-        self._device_settings = device_settings
+    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer, *of_job: Any):
+        super().__init__(tuned.settings, *of_job)
+        self._task = tuned.task
         self._tokenizer = tokenizer
-        self._devices = devices
         self._data = TaskData(tuned, tokenizer)
-        self._model = TaskModel(config, tuned, network)
-        self.evaluator = Evaluator(self._model, self._data, devices)
+        self._model = TaskModel(self.config, tuned, self.network)
+        self.evaluator = Evaluator(self._model, self._data, self.devices)
 
     def prepare(self) -> None:
-        """Reads and checks all input; writes nothing.
+        """Reads and checks all input; writes nothing."""
+        settings, task, data = self.settings, self._task, self._data
 
-        Raises:
-          UserError: settings, files, model directory and devices do not fit together.
-        """
-        settings, task, data = self._settings, self._task, self._data
-
-        # settings against the network, the task and the devices
+        # Settings against the network, the task and the devices.
         encoding.check_max_seq_length(settings.max_seq_length)
         if settings.freeze_layers > self.config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
@@ -101,11 +84,11 @@ class FineTuner(Job):
         if settings.label_smoothing and not task.head.smooths_labels:
             raise UserError("label_smoothing: task %s has no classes" % task.name)
         if settings.do_train:
-            self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+            self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
-        # against the model directory, or the initial weights
+        # Against the model directory, or the initial weights.
         self._described = dict(task_settings.describe(
-            settings, task, self._tokenizer, self._network.clamp_len), dev_share=task.dev_share)
+            settings, task, self._tokenizer, self.network.clamp_len), dev_share=task.dev_share)
         prefixes = self.evaluator.checkpoints()
         if not prefixes and not settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
@@ -119,7 +102,8 @@ class FineTuner(Job):
             if settings.do_train:
                 task_settings.check_start(settings.init_checkpoint, self._described)
 
-        # the rows of all files; from then on lengths are in steps
+        # The rows of all files are read here, so that bad ones are found before any training. An
+        # epoch has a length then: lengths are in steps from now on.
         if settings.do_train:
             self._train_rows = data.to_train()
             self._described["train_sha256"] = data.digests("train")
@@ -131,18 +115,19 @@ class FineTuner(Job):
             elif settings.eval_split.startswith("test"):
                 _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
                              "there", settings.eval_split)
-            self._settings, self._optimization = settings, _ = in_steps(
-                settings, self._optimization, len(self._train_rows))
+            settings, self.optimization = in_steps(settings, self.optimization,
+                                                   len(self._train_rows))
+            self.settings = settings
         if settings.do_eval or settings.do_train and settings.eval_steps:
             data.of_split(settings.eval_split, need_labels=True)
         if settings.do_predict:
             data.to_predict()
 
-        # against the run that resumes
+        # Against the run that resumes.
         rows = data.of_split("train", True)["train"] if settings.do_train else None
         weights = task.head.class_weights(settings.class_weights, rows) \
             if settings.class_weights else None
-        self._training = TrainingModel(self._model, self._optimization, weights, self._devices.xla)
+        self.model = TrainingModel(self._model, self.optimization, weights, self.devices.xla)
         if settings.do_train:
             self._selection = best_checkpoint.BestCheckpoint(
                 settings.model_dir, task.metrics[0], settings.patience,
@@ -153,7 +138,7 @@ class FineTuner(Job):
     def _settings_to_save(self):
         """The `SavedRunSettings`. The settings that the model keeps have its values, and the
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
-        settings, data = self._settings, self._data
+        settings, data = self.settings, self._data
         contents = {"train": self._described["train_sha256"],
                     "metric": [split_metrics.digest_of(
                         self._task.own_metrics.get(name, name)) for name in self._task.metrics]}
@@ -163,27 +148,22 @@ class FineTuner(Job):
                 if name in kept_by_model(settings)}
         return SavedRunSettings(
             settings.model_dir, FINETUNING_NAME,
-            (settings, self._network, self._optimization, self._device_settings),
+            (settings, self.network, self.optimization, self.device_settings),
             evaluates=settings.eval_steps != 0, contents=contents, more=dict(
                 kept, spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
                 model_config_path=os.path.join(settings.model_dir, CONFIG_NAME)))
 
     def train(self) -> bool:
-        """Trains from the current step to the last one, or until early stopping.
-
-        With `eval_steps` the model is evaluated while training, and the best checkpoint exported.
-
-        Returns:
-          False if a signal stopped it before.
-        """
-        settings = self._settings
-        self.model, self.per_step = self._training, settings.train_batch_size
+        """Trains from the current step to the last one, or until early stopping; evaluates in
+        between and keeps the best checkpoint. Returns False if a signal stopped it before."""
+        settings = self.settings
+        self.per_step = settings.train_batch_size
         self.epoch_steps = len(self._train_rows) / settings.train_batch_size
         if settings.eval_steps:
             self.evaluates, self.answering = True, self.evaluator.predictor
-        trainer = Trainer(self, settings, self._optimization, self._devices, self._selection)
         with errors.explained(records=lambda: self._train_records.path):
-            is_done = trainer.train()
+            is_done = Trainer(self, self._selection).train()
+        # Predictions that are the same for all rows: a run that learned nothing.
         best = self._selection.best()
         if best and best.get("collapsed"):
             _log.warning(
@@ -191,9 +171,7 @@ class FineTuner(Job):
                 "a lower learning_rate or more warm-up", best["collapsed"])
         return is_done
 
-    # ---- the parts of a `Job`, which the trainer calls
-
-    saves_start = True
+    # -- the parts of a `Job`, which the trainer calls
 
     @functools.cached_property
     def _train_records(self):
@@ -202,7 +180,7 @@ class FineTuner(Job):
     def begin(self) -> None:
         """Writes the description of the run, once its checkpoint is restored."""
         self._saved.write(self.config, self._tokenizer)
-        settings = self._settings
+        settings = self.settings
         files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._described)
         # Examples for the page of the server.
         split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
@@ -212,24 +190,24 @@ class FineTuner(Job):
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""
-        settings, made = self._settings, self._train_records
+        settings, made = self.settings, self._train_records
         return input_pipeline.for_replicas(self._data.batches(
-            made.path, is_training=True, is_fixed=self._devices.xla, num_examples=made.count,
+            made.path, is_training=True, is_fixed=self.devices.xla, num_examples=made.count,
             batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
-            start_step=start), self._devices.replicas)
+            start_step=start), self.devices.replicas)
 
     def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         return self.evaluator.evaluate_step(step, prefix)
 
     def banner(self) -> dict[str, Any]:
-        settings, task = self._settings, self._task
+        settings, task = self.settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         epochs = settings.epochs or (
-            self._optimization.train_steps * settings.train_batch_size / len(self._train_rows))
+            self.optimization.train_steps * settings.train_batch_size / len(self._train_rows))
         evaluated = "{:,} steps".format(settings.eval_steps) if settings.eval_steps \
             else "0 steps: never"
         return {
-            "precision": self._devices.precision_in_words(self._network),
+            "precision": self.devices.precision_in_words(self.network),
             "task": "%s: %s %s, %s%s" % (
                 task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
                 task.head.words(), held_out if task.dev_share else ""),

@@ -44,12 +44,8 @@ _READ = re.compile("|".join((*map(re.escape, (
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
-    """A trained model without its weights.
-
-    Attributes:
-      prefix: of the checkpoint with the weights.
-      tuned: None for a model that is only pretrained, on `objective`.
-    """
+    """A trained model without its weights, which are in the checkpoint `prefix`; tuned: None for a
+    model that is only pretrained, on `objective`."""
     prefix: str
     config: XLNetConfig
     tokenizer: Tokenizer
@@ -85,7 +81,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     network.check()
     TaskSettings(do_predict=True, **given).check()
 
-    # which checkpoint, and where its other files are
+    # Which checkpoint, and where its other files are.
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)
@@ -101,7 +97,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     if is_tuned and not os.path.isdir(path):
         given["model_dir"] = home
 
-    # the settings, the architecture and the vocabulary that hold
+    # The settings, the architecture and the vocabulary that hold.
     settings: Any = TaskSettings(**given)
     if is_tuned:
         with task_settings.as_written(task_path):
@@ -118,7 +114,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     if not is_tuned:
         return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
 
-    # the task
+    # The task, which must be what the weights were trained for.
     with task_settings.as_written(task_path):
         task = task_settings.find_task(settings)
         described = task_settings.describe(settings, task, tokenizer)

@@ -66,6 +66,7 @@ class SavedRunSettings:
         if not prefixes:
             self._check_best()
             return
+        # Do architecture and vocabulary fit the checkpoint, and the settings those that it has?
         check_weights(prefixes[-1][1], config, tokenizer, "model_dir")
         if not os.path.exists(self._path):
             return
@@ -88,11 +89,8 @@ class SavedRunSettings:
         _log.info("note: settings changed: %s", "; ".join(changes))
 
     def check_host(self) -> None:
-        """Compares with the first host's, once that has begun.
-
-        Raises:
-          UserError: a setting differs on which the steps or the checkpoints of all hosts depend.
-        """
+        """Compares with the first host's, once that has begun; a UserError if a setting differs on
+        which the steps or the checkpoints of all hosts depend."""
         if not os.path.exists(self._path):
             return
         different = ["%s is %s, not %s" % (field.name, now, was) for field, was, now
@@ -117,6 +115,7 @@ class SavedRunSettings:
         """Yields (field, old value, new value) of the settings that differ."""
         for name, field in self._fields.items():
             was, now = (_value(values, field) for values in (before, self.values))
+            # A path is compared by the content that it had, and has now.
             digests = [values["about"].get(name) for values in (before, self.values)]
             if digests == [None, None]:
                 if was != now:
@@ -156,11 +155,8 @@ def _value(values, field):
 
 
 def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str) -> None:
-    """Compares with the architecture and the vocabulary next to a checkpoint, if they are there.
-
-    Raises:
-      UserError: they are others, or text was cleaned in another way; names `flag`.
-    """
+    """Compares with the architecture and the vocabulary next to a checkpoint, if they are there; a
+    UserError that names `flag` if they are others, or text was cleaned in another way."""
     checkpoint.check_config(prefix, config)
     check_vocabulary(os.path.dirname(prefix), tokenizer)
     spiece = os.path.join(os.path.dirname(prefix), SPIECE_NAME)

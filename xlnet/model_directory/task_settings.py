@@ -49,26 +49,16 @@ AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 
 class Padding(NamedTuple):
-    """The padding that batches leave out.
-
-    Attributes:
-      side: of the padding, "left" or "right".
-      token_features: features [T] of the head that are truncated like the ids.
-      multiple: the length of batches is a multiple of it [tokens].
-    """
-    side: str
-    token_features: tuple[str, ...]
-    multiple: int
+    """The padding that batches leave out."""
+    side: str                           # "left" or "right"
+    token_features: tuple[str, ...]     # features [T] of the head that are truncated like the ids
+    multiple: int                       # the length of batches is a multiple of it [tokens]
 
 
 @dataclasses.dataclass(frozen=True)
 class FineTunedTask:
-    """What a model is fine-tuned for.
-
-    Attributes:
-      task: the task.
-      settings: those of the run; of a loaded model, those of a run that predicts.
-    """
+    """What a model is fine-tuned for: the task and the settings of the run; of a loaded model,
+    those of a run that predicts."""
     task: Task
     settings: FineTuningSettings
 
@@ -143,6 +133,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
       UserError: a given setting contradicts the model, without `allow_changes`.
       MissingFlag: a required setting is neither given nor kept.
     """
+    # What a model that is there keeps.
     home = home_of(settings.model_dir)
     if home:
         with as_written(os.path.join(home, TASK_NAME)):
@@ -152,10 +143,12 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     elif not settings.do_train and not weights_in(settings.model_dir):
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
+    # What is next to the initial weights.
     if settings.init_checkpoint:
         if settings.do_train and not weights_in(settings.model_dir):     # else it resumes
             _require_checkpoint(settings.init_checkpoint)
         settings = with_own_files(settings, directory_of(settings.init_checkpoint))
+    # What nobody keeps has to be given, or has a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
@@ -180,6 +173,7 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
 
 def _with_kept(settings, given, path):
     """The settings with those of `task.json` that are not given."""
+    # Is it a model of this program, and of this task?
     described = files.read_json(path, "model_dir")
     trained = known.type_of(described, path) if "kind" in described else None
     if trained and trained.program != settings.program:
@@ -317,7 +311,8 @@ def _is_train_file(settings, stored):
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    path = os.path.join(settings.model_dir, FINETUNING_NAME + ".json")
+    home, name = os.path.split(os.path.abspath(settings.model_dir))     # RUN of RUN/best
+    path = os.path.join(home if name == BEST else settings.model_dir, FINETUNING_NAME + ".json")
     run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
     named = [run[name] for name in ("data_dir", "train_file") if run.get(name)]
     return any(os.path.exists(one) and os.path.samefile(one, settings.data_dir)
@@ -349,15 +344,11 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer,
 
 
 def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) -> None:
-    """Raises UserError if `model_dir` has checkpoints that were trained for something else.
+    """Raises UserError if `model_dir` has checkpoints that were trained for something else than
+    `wanted`: what `describe` returns for the settings, perhaps with `dev_share`.
 
     The original implementation writes no `task.json`: its checkpoints are used if they have the
     output layer, but training does not continue from them.
-
-    Args:
-      model_dir: with checkpoints or without.
-      wanted: what `describe` returns for the settings, perhaps with `dev_share`.
-      settings: of the run.
     """
     from xlnet.engine import checkpoint
     prefixes = checkpoint.all_prefixes(model_dir)
@@ -375,19 +366,21 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
         _log.info("note: %s has no %s: task, vocabulary and settings are those given", model_dir,
                   TASK_NAME)
         return
+    # The task: all that the weights depend on.
     stored = files.read_json(path, "model_dir")
     different = ["%s %s, not %s" % (name, _entry(stored.get(name)), _entry(value))
                  for name, value in wanted.items()
                  if name not in _MAY_DIFFER and stored.get(name) != value]
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
+    # The output layer: as many outputs as labels; an own type may have another number.
     labels = wanted.get("labels") or []
-    # An own type may have another number of outputs.
     outputs = checkpoint.shapes(prefix).get(
         "model/%s/logit/bias" % wanted["head"]) if labels and not wanted["module"] else None
     if outputs and outputs != [len(labels)]:
         raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
                         % (path, len(labels), wanted["head"], prefix, outputs[0]))
+    # The rows that were held out stay held out.
     share = wanted.get("dev_share", 0.0)
     if (settings.do_train or share) and stored.get("dev_share", share) != share \
             and not settings.allow_changes:
@@ -401,11 +394,8 @@ def _entry(value):
 
 
 def check_start(init_checkpoint: str, wanted: dict[str, Any]) -> None:
-    """Compares the labels with those of the initial output layer, if it is the same one.
-
-    Raises:
-      UserError: their number differs.
-    """
+    """Compares the labels with those of the initial output layer, if it is the same one; a
+    UserError if their number differs."""
     path = os.path.join(directory_of(init_checkpoint), TASK_NAME)
     stored = files.read_json(path, "init_checkpoint") if os.path.exists(path) else {}
     if stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:

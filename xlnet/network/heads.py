@@ -44,22 +44,16 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
               summary_type: str = "last", padding: Optional[tf.Tensor] = None,
               use_proj: bool = True, seed: Optional[tf.Tensor] = None,
               first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
-    """One vector per example, variables under `scope`.
+    """One vector per example, float32 [B,D], variables under `scope`.
 
     Args:
-      config: `XLNetConfig`.
-      run: `RunConfig`.
       sequence: float32 [B,Q,D].
       summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
         padding. None: all positions count, as in the original implementation.
       use_proj: whether to add a dense tanh layer.
-      seed: as in `transformer_xl`.
-      first_row: as in `transformer_xl`.
+      seed, first_row: as in `transformer_xl`.
       scope: misspelt in the released checkpoints, and therefore here.
-
-    Returns:
-      float32 [B,D].
     """
     # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart.
     net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
@@ -110,7 +104,11 @@ def _attention_summary(net, sequence, padding):
 
 def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
             precision: str = "fp32") -> tf.Tensor:
-    """Negative log likelihood of each target (paper, equation 3), softmax tied to the embedding.
+    """-log p(target | the tokens before it in the order), of each target (paper, equation 3), where
+
+        p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
+
+    with the embeddings e: the softmax is tied to them.
 
     sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
     precision: of the matmul, as in `RunConfig`.
@@ -234,24 +232,23 @@ class HeadBuilder:
     def best_path(logits: tf.Tensor, is_step: tf.Tensor, edges: tf.Tensor, may_follow: np.ndarray,
                   may_begin: np.ndarray, may_end: np.ndarray) -> tf.Tensor:
         """The sequence of classes with the highest sum of logits among those that are allowed
-        (Viterbi).
+        (Viterbi): int32 [B,T]; the values at other positions have no meaning.
 
         Args:
           logits: [B,T,L]. is_step: bool [B,T], the positions that belong to the sequence.
           edges: bool [B,2], whether it must begin, and must end, as allowed.
           may_follow: bool [L,L], whether the class of the column may follow that of the row.
-          may_begin: bool [L].
-          may_end: bool [L].
-
-        Returns:
-          int32 [B,T]; the values at other positions have no meaning.
+          may_begin, may_end: bool [L].
         """
+        # What is not allowed costs more than any logits gain.
         begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
                               for allowed in (may_begin, may_follow, may_end))
         edges = tf.cast(edges, tf.float32)
         start = edges[:, :1] * begin                                             # [B,L]
         stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
 
+        # Forward: the score of the best path to each class, and which class it comes from.
+        # Positions that do not belong to the sequence pass on the scores.
         def step(state, inputs):
             scores, _, has_begun = state
             logits, is_step = inputs                                             # [B,L], [B,1]
@@ -266,6 +263,7 @@ class HeadBuilder:
         scores, before, _ = tf.scan(
             step, (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
             (start, stay, tf.zeros_like(start[:, :1], tf.bool)), back_prop=False)       # [T,B,L]
+        # Backward: the best last class, and before it always the one that it comes from.
         last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
         classes = tf.scan(
             lambda later, before: tf.gather(before, later, batch_dims=1),

@@ -29,11 +29,7 @@ Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances
 
 class IncrementalNetwork:
     """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
-
-    Args:
-      config: `XLNetConfig`.
-      run: `RunConfig`.
-      has_queries: whether blanks can be predicted; a causal network has no vector for them.
+    has_queries: whether blanks can be predicted; a causal network has no vector for them.
 
     Attributes:
       inputs: `Inputs` of a step.
@@ -72,6 +68,7 @@ class IncrementalNetwork:
         blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)          # [B,P]
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs.ids, query)
+        # Both streams are rows of one tensor: the masks tell them apart, and only tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)                             # [B,T+P,D]
         self._layers, self.attention, clears = [], [], []
         weights_of = layer_weights(net, has_segments=False)
@@ -107,6 +104,7 @@ class IncrementalNetwork:
         tokens = x[:, :tf.shape(inputs.ids)[1]]                                       # [B,T,D]
         k, v = (self._write(slots, split_heads(dense(tokens, kernel), heads))
                 for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v)))
+        # Slots are in the order of reading; the distance of each to a row is an input.
         q = split_heads(dense(x, weights.q), heads)                                   # [B,N,T+P,H]
         index = shape_of(k)[2] - inputs.distances                                     # [T+P,S]
         scores = relative_scores(q, Keys(k, v, kept.distance_keys), weights.biases, None,

@@ -33,17 +33,10 @@ class Kernels(NamedTuple):
 # ---- dropout ----
 
 class Dropout(NamedTuple):
-    """A dropout mask: a function of `seed`, see `stateless_random`, and of the batch element.
-
-    Attributes:
-      rate: the fraction of elements that is dropped; 0: off.
-      seed: uint64 [1].
-      first_row: the index of batch element 0 in the global batch, an int or a scalar; None: batch
-        elements have no index.
-    """
-    rate: float = 0.
-    seed: Optional[tf.Tensor] = None
-    first_row: Any = None
+    """A dropout mask: a function of `seed`, see `stateless_random`, and of the batch element."""
+    rate: float = 0.                    # the fraction of elements that is dropped; 0: off
+    seed: Optional[tf.Tensor] = None    # uint64 [1]
+    first_row: Any = None               # index of batch element 0 in the global batch, or None
 
     @property
     def dropped_of_65536(self) -> int:
@@ -92,24 +85,16 @@ class Biases(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """An attention mask.
-
-    Attributes:
-      bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
-      has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see
-        some.
-    """
+    """An attention mask. bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where
+    masked. has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all
+    see some."""
     bias: tf.Tensor
     has_visible_key: Optional[tf.Tensor] = None
 
 
 def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
-    """The `Mask` of a bool tensor.
-
-    Args:
-      masked: bool [B or 1,T or 1,K], True where a query may not see a key.
-      may_see_nothing: False if every query is known to see some key, such as itself.
-    """
+    """The `Mask` of masked, bool [B or 1,T or 1,K], True where a query may not see a key;
+    may_see_nothing: False if every query is known to see some key, such as itself."""
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
     if not may_see_nothing:
         return Mask(bias)
@@ -120,43 +105,28 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
                        segments: Optional[tf.Tensor] = None,
                        first_distance: Optional[tf.Tensor] = None,
                        drops: Dropout = NO_DROPOUT) -> tf.Tensor:
-    """Attention with relative positions and segments (paper, section 2.5, appendix A.2).
+    """Attention with relative positions and segments (paper, section 2.5, appendix A.2):
+
+        softmax(scores + mask) v,    with dropout of the probabilities: [B,N,T,H]
 
     Args:
       q: [B,N,T,H].
-      keys: `Keys`.
-      biases: `Biases`.
       mask: None: every query sees every key. A query that sees no key gets zeros.
       segments: [B,1,T,S] one-hot, of the queries; or None.
       first_distance: int [B,T], the index of the distance between each query and the first key.
         None: the queries are the complete sequence, Q - i for query i.
-      drops: dropout of the probabilities.
-
-    Returns:
-      [B,N,T,H].
     """
-    probabilities = tf.cast(attention_probabilities(q, keys, biases, mask, segments,
-                                                    first_distance), q.dtype)
-    return tf.matmul(dropout(probabilities, drops), keys.v)
+    probabilities = attention_probabilities(q, keys, biases, mask, segments, first_distance)
+    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), keys.v)
 
 
 def attention_probabilities(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[Mask],
-                            segments: Optional[tf.Tensor],
-                            first_distance: Optional[tf.Tensor]) -> tf.Tensor:
+                            segments: Optional[tf.Tensor] = None,
+                            first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
     """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
     scores = relative_scores(q, keys, biases, segments, shift=lambda by_distance: relative_shift(
         by_distance, shape_of(keys.k)[2], first_distance))
     return masked_softmax(scores, mask)
-
-
-def recorded(kernels: Kernels, found: list[tf.Tensor]) -> Kernels:
-    """Kernels whose attention appends its probabilities, float32 [B,N,T,K], to `found`."""
-    def attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[Mask] = None,
-                  segments: Optional[tf.Tensor] = None,
-                  first_distance: Optional[tf.Tensor] = None, *more: Any) -> tf.Tensor:
-        found.append(attention_probabilities(q, keys, biases, mask, segments, first_distance))
-        return kernels.relative_attention(q, keys, biases, mask, segments, first_distance, *more)
-    return kernels._replace(relative_attention=attention)
 
 
 def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional[tf.Tensor],
@@ -172,12 +142,15 @@ def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional
     Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
     key [B,N,T,K].
     """
+    # What the key holds.
     scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
+    # How far away it is.
     if keys.k_r.shape[0] == 1:      # a matmul does not broadcast: see `ops.repeated`
         by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])       # [B,N,T,R]
     else:
         by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
     scores += shift(by_distance)
+    # Whether it is in the same segment: one of two numbers of each query.
     if segments is not None:
         same, other = (tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
                        for vector in tf.unstack(biases.seg_embed))                   # [B,N,T,1]

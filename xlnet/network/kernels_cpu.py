@@ -33,13 +33,9 @@ Pass = Callable[..., Any]       # the elementwise part of a forward or backward 
 
 
 class BlockSize(NamedTuple):
-    """How many query positions make a block.
-
-    Attributes:
-      rows: at least this many; on a CPU so few that their scores fit the cache.
-      cells: more, as long as the scores of an example, N x rows x K, are at most this many; for a
-        GPU, which is faster with larger blocks. 0: `rows`.
-    """
+    """How many query positions make a block: at least `rows`, on a CPU so few that their scores fit
+    the cache; more, as long as the scores of an example, N x rows x K, are at most `cells`, for a
+    GPU, which is faster with larger blocks."""
     rows: int
     cells: int = 0
 
@@ -53,14 +49,8 @@ GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
 # ---- the choice ----
 
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
-    """The forms for a run.
-
-    Args:
-      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
-      is_training: whether gradients are computed.
-      recompute: whether the backward pass computes attention probabilities again.
-      d_inner: width of the feed-forward layer.
-    """
+    """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla":
+    compiled, as on a TPU. Other arguments: see `tuned`."""
     in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
@@ -81,10 +71,9 @@ def device_here() -> str:
 
 def tuned(*, blocks: BlockSize, run: Callable[[Pass], Pass], is_training: bool,
           recompute: bool) -> Kernels:
-    """The forms of `kernels.Kernels`.
+    """The forms with these blocks of attention.
 
     Args:
-      blocks: of attention.
       run: how elementwise work and dropout are computed: `one_by_one`, `loop` or `fused`.
       is_training: whether the feed-forward layer has an explicit gradient.
       recompute: whether the backward pass computes attention probabilities again.
@@ -135,8 +124,8 @@ def loop(function: Pass) -> Pass:
 
 
 def _random_bits(x_shape, drops, run):
-    """The last argument of `_where_kept` for a tensor of this shape: empty without dropout; the
-    dropout mask; or, in a `loop`, the seed of the mask, so that no tensor of the shape is kept."""
+    """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
+    the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
     if run is not one_by_one:
@@ -183,12 +172,13 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
     (q + r_s)(same - other), and 0 for other segments. Softmax is float32 in every dtype.
     """
     scale = 1. / math.sqrt(shape_of(q)[3])
-    q = q * scale
+    q = q * scale       # here rather than the scores, which are larger
     wide_q, wide_k = q + biases.r_w * scale, keys.k
     if segments is not None:
         wide_q = tf.concat([wide_q, _towards_same(q, biases, scale) * segments], axis=-1)
         wide_k = tf.concat([wide_k, tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] +
                                                     [keys.segments.shape[3]])], axis=-1)
+    # One matmul of these gives the content and the segment term, another one the position term.
     inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
     heads = _attend(blocks, run, recompute, inputs, None if mask is None else mask.bias,
                     first_distance, drops)
@@ -219,8 +209,7 @@ class _Inputs(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Query positions start to stop, and their distances low to high of R. is_all: it is the only
-    block."""
+    """Query positions start to stop, and their distances low to high of R; is_all: no other."""
     number: int
     start: int
     stop: Any
@@ -230,7 +219,8 @@ class _Block(NamedTuple):
 
 
 def _attend(size, run, recompute, inputs, bias, first_distance, drops):
-    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]."""
+    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. Only the
+    probabilities are kept for the backward pass; with `recompute`, nothing but the inputs."""
     blocks, inputs = _blocks(size, inputs, first_distance)
     work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, run)
 
@@ -240,6 +230,7 @@ def _attend(size, run, recompute, inputs, bias, first_distance, drops):
         kept: list[tf.Tensor] = []
         outputs: list[tf.Tensor] = []
         for block in blocks:
+            # One block after the other: their scores share the cache.
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(work.probabilities(block, inputs, bias))
                 outputs.append(work.output(block, kept[-1], inputs.v))
@@ -254,9 +245,11 @@ def _attend(size, run, recompute, inputs, bias, first_distance, drops):
 
 def _gradients(work, blocks, inputs, bias, kept, output, dy):
     """The gradients of the inputs. kept: the probabilities of each block, or None."""
+    # Of queries, each block has its own; of keys, values and distances all blocks have a part.
     dq, dq_r = [], []
     shared: list[tf.Tensor] = []        # gradients of k, v and k_r: sums over the blocks
     for block, p in zip(blocks, kept):
+        # One block after the other, and none before the backward pass.
         with tf.control_dependencies(shared or [dy]):
             again = inputs
             if p is None:       # of copies, else the session would keep the forward pass' result
@@ -268,7 +261,7 @@ def _gradients(work, blocks, inputs, bias, kept, output, dy):
             dk_r = own.k_r
             if inputs.k_r.shape[0] == 1:        # the batch shares them
                 dk_r = tf.reduce_sum(dk_r, axis=0, keepdims=True)
-            if not block.is_all:
+            if not block.is_all:        # zeros for the distances of other blocks
                 dk_r = _padded(dk_r, block.low, shape_of(inputs.k_r)[2] - block.high)
             more = [own.k, own.v, dk_r]
             shared = [a + b for a, b in zip(shared, more)] if shared else more
@@ -329,6 +322,7 @@ class _Work:
         score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)                          # [B,N,rows,R']
         score += relative_shift(by_distance, self._num_keys, self._first_distance)
+        # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
         score = tf.cast(score, tf.float32)
         if bias is not None:
             score += _rows(bias, block)
@@ -353,6 +347,7 @@ class _Work:
         Args:
           p: [B,N,rows,K]. output, dy: [B,N,rows,H].
         """
+        # Back through dropout and the softmax: the gradient of the scores.
         q, q_r, k_r = self._of_block(block, inputs)
         dv_out = dy * self._drops.scale                                  # [B,N,rows,H]
         total = tf.reduce_sum(tf.cast(output * dy, tf.float32),          # [B,N,rows,1]
@@ -360,6 +355,7 @@ class _Work:
         dscore, dropped = self._score_gradient(                          # [B,N,rows,K]
             p, tf.matmul(dv_out, inputs.v, transpose_b=True), tf.cast(total, p.dtype),
             *self._bits(block, p))
+        # Back through the shift, then through the matmuls.
         by_distance = shift_back(dscore, shape_of(k_r)[2], self._way_back)    # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),                               # [B,N,rows,H+S]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import ops, parameters
-from xlnet.network.kernels import Keys, Mask, mask_of
+from xlnet.network.kernels import Keys, Mask, attention_probabilities, mask_of
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, Weights, get_initializer, get_weight
 from xlnet.network.stateless_random import fold_in
@@ -49,26 +49,20 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     return self_rank[:, :, None] <= rank[:, None, :]
 
 
-def causal_mask(length: Any, memory_length: Any, same_length: bool) -> tf.Tensor:
-    """bool [1,Q,K]: masks later keys and, with `same_length`, keys further than M away."""
-    position, key = _positions(length, memory_length)
-    masked = key > position
-    if same_length:
-        masked |= key < position - tf.cast(memory_length, tf.int64)
-    return masked[None]
-
-
 def _over_keys(mask, length, memory_length, attn_type, same_length):
-    """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]: all of memory is
-    visible, but for `same_length`."""
+    """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]. All of memory is visible;
+    "uni" masks later keys and, with `same_length`, keys further than M away."""
     if attn_type not in ("bi", "uni"):
         raise ValueError("attn_type is %r, expected bi or uni" % (attn_type,))
     if mask is not None:
         mask = tf.pad(mask, [[0, 0], [0, 0], [memory_length, 0]])   # pads False
-    if attn_type == "uni":
-        causal = causal_mask(length, memory_length, same_length)
-        mask = causal if mask is None else mask | causal
-    return mask
+    if attn_type == "bi":
+        return mask
+    position, key = _positions(length, memory_length)
+    causal = key > position
+    if same_length:
+        causal |= key < position - tf.cast(memory_length, tf.int64)
+    return causal[None] if mask is None else mask | causal[None]
 
 
 def _positions(length, memory_length):
@@ -126,19 +120,16 @@ class Stream(NamedTuple):
 def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[tf.Tensor],
                 memory: Optional[tf.Tensor], sinusoids: tuple[tf.Tensor, tf.Tensor],
                 sign: Optional[tf.Tensor], key_segments: Optional[tf.Tensor], content: Stream,
-                query: Optional[Stream], ends: bool) -> list[tf.Tensor]:
+                query: Optional[Stream], ends: bool, with_attention: bool) -> list[tf.Tensor]:
     """One layer of both streams (paper, equations 1 and 2): the same weights and the same keys, but
     h sees its own token and g does not. Without g it is a layer of Transformer-XL.
 
-    Args:
-      h, g: content stream [B,Q,D], query stream [B,P,D] or None; content and query belong to them.
-      memory: [B,M,D] or None.
-      sinusoids, sign: as in `position_keys`.
-      key_segments: one-hot [B,1,K,S] or None.
-      ends: no layer follows: h is not computed if there is a g, as nothing would read it.
+    h, content: the content stream [B,Q,D]; g, query: the query stream [B,P,D] or None. memory:
+    [B,M,D] or None. sinusoids, sign: as in `position_keys`. key_segments: one-hot [B,1,K,S] or
+    None. ends: no layer follows, so h is not computed if there is a g: nothing would read it.
 
-    Returns:
-      h [B,Q,D] and g [B,P,D] of the next layer, those that exist.
+    Returns h and g of the next layer, those that exist; then, `with_attention`, the probabilities
+    of the last of them, float32 [B,N,T,K].
     """
     def project(kernel):
         """The keys or values of [memory, h]; no gradient reaches the memory."""
@@ -151,21 +142,29 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
                 position_keys(net, weights.r, sinusoids, sign), key_segments)
     streams = []
     if g is None or not ends:
-        streams.append(layer(net, weights, h, keys, content))       # sees its own token
+        x, probabilities = layer(net, weights, h, keys, content, with_attention)    # sees its token
+        streams.append(x)
     if g is not None and query is not None:
-        streams.append(layer(net, weights, g, keys, query))         # does not
-    return streams
+        x, probabilities = layer(net, weights, g, keys, query, with_attention)      # does not
+        streams.append(x)
+    return [*streams, probabilities] if with_attention else streams
 
 
-def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys,
-          stream: Stream) -> tf.Tensor:
-    """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]."""
+def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream,
+          with_attention: bool) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+    """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
+    the probabilities if `with_attention`. `kernels` says what each form of attention computes."""
     q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
-    heads = net.kernels.relative_attention(q, keys, weights.biases, stream.mask, stream.segments,
-                                           stream.first_distance, net.next_dropout(net.run.dropatt))
+    inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
+    if with_attention:      # tuned forms do not have the probabilities as one tensor
+        probabilities = attention_probabilities(*inputs)
+        heads = tf.matmul(net.cast(probabilities), keys.v)
+    else:
+        probabilities = None
+        heads = net.kernels.relative_attention(*inputs, net.next_dropout(net.run.dropatt))
     if stream.weights is not None:
         heads *= net.cast(stream.weights)[:, None, :, None]
-    return after_attention(net, weights, x, heads)
+    return after_attention(net, weights, x, heads), probabilities
 
 
 def after_attention(net: LayerContext, weights: Weights, x: tf.Tensor,
@@ -193,10 +192,12 @@ class Query(NamedTuple):
 
 class Outputs(NamedTuple):
     """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
-    stream. new_mems: list over layers of [B,M',D], or None. embedding_table: [V,D]."""
+    stream. new_mems: over layers [B,M',D] in the dtype of the matmuls, or None. embedding_table:
+    [V,D]. attention: if asked for, over layers this stream's probabilities, float32 [B,N,T,K]."""
     sequence: tf.Tensor
     new_mems: Any
     embedding_table: tf.Tensor
+    attention: Sequence[tf.Tensor] = ()
 
 
 def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
@@ -204,14 +205,13 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
                    mask: Optional[tf.Tensor] = None, mems: Optional[Sequence[tf.Tensor]] = None,
                    query: Optional[Query] = None, attn_type: str = "bi",
                    seed: Optional[tf.Tensor] = None, first_row: Optional[tf.Tensor] = None,
-                   token_scale: Optional[tf.Tensor] = None) -> Outputs:
+                   token_scale: Optional[tf.Tensor] = None,
+                   with_attention: bool = False) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
     Args:
-      config: `XLNetConfig`.
-      run: `RunConfig`; its `bi_data` is not read, see `direction`.
-      input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 is the
-        host's.
+      run: its `bi_data` is not read, see `direction`.
+      input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not.
       seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
       direction: int [B], 1 where the text runs backward. None: all forward.
       mask: bool [B or 1,Q or 1,Q], True where i may not see j. The content stream sees itself all
@@ -220,14 +220,11 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      seed: of dropout, uint64 [1], see `stateless_random`. Needed if `run.is_training` and a
-        rate > 0.
+      seed: of dropout in training, uint64 [1], see `stateless_random`.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
       token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
-
-    Returns:
-      `Outputs`; new memories in the dtype of the matmuls.
+      with_attention: whether to return the attention probabilities; for inference.
     """
     net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
@@ -250,7 +247,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
 
         # The layers. What is remembered is a layer's input: the next sequence sees it there.
-        weights, new_mems = parameters.layer_weights(net, seg_ids is not None), []
+        weights, new_mems, attention = parameters.layer_weights(net, seg_ids is not None), [], []
         run_layer = _layer_function(config, net.run)
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
@@ -258,13 +255,15 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
             streams = run_layer(
                 None if seed is None else fold_in(seed, -1 - i), first_row, weights(i), h, g,
                 memory, sinusoids, sign, key_segments, content, query_stream,
-                i == config.n_layer - 1)
+                i == config.n_layer - 1, with_attention)
+            if with_attention:
+                attention.append(streams.pop())
             # [h, g], or the one that exists: [h] without queries, [g] of the last layer with them.
             h, g = streams[0], None if g is None else streams[-1]
 
         # The output is the query stream's, or without one the content stream's.
         sequence = tf.cast(net.dropout(streams[-1], run.dropout), tf.float32)
-    return Outputs(sequence, new_mems if run.mem_len else None, table)
+    return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
 
 
 def embed(net: LayerContext, input_ids: tf.Tensor,
@@ -343,7 +342,9 @@ def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[i
     """
     if not mem_len:
         return None
+    # The rest of a sequence, after its `reuse_len` positions, is not what the next one continues.
     new = h[:, :reuse_len] if reuse_len else h
     if memory is not None:
         new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
+    # A gradient would need the activations of all earlier sequences.
     return tf.stop_gradient(new[:, -mem_len:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
@@ -17,17 +16,11 @@ def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
     operations run in parallel, the last bit depends on which of them ends first.
     """
-    with _sums_of_two():
-        return tf.gradients(y, xs, dy)
-
-
-@contextlib.contextmanager
-def _sums_of_two():
-    """Changes the default, as no argument reaches the gradients within functions."""
+    # The default is changed, as no argument reaches the gradients within functions.
     before = tf.AggregationMethod.DEFAULT
     tf.AggregationMethod.DEFAULT = tf.AggregationMethod.EXPERIMENTAL_TREE
     try:
-        yield
+        return tf.gradients(y, xs, dy)
     finally:
         tf.AggregationMethod.DEFAULT = before
 
@@ -35,12 +28,8 @@ def _sums_of_two():
 def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
     """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
 
-    The backward pass runs `function` again, so it must depend on its inputs alone: it reads no
-    variables, and its dropout masks come from a seed among the inputs.
-
-    Args:
-      function: returns a nest of tensors.
-      inputs: nests of tensors and other values.
+    The backward pass runs `function` again, so it must depend on its inputs, nests of tensors and
+    other values, alone: it reads no variables, and its dropout masks come from a seed among them.
     """
     leaves = tf.nest.flatten(inputs)
     indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]

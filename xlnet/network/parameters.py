@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels, kernels_cpu
+from xlnet.network import kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -22,13 +22,7 @@ DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 class LayerContext:
     """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
-
-    Args:
-      config: `XLNetConfig`.
-      run: `RunConfig`.
-      seed: uint64 [1], of all dropout; None: there is none.
-      first_row: see `kernels.Dropout`.
-    """
+    seed: uint64 [1], of all dropout; None: there is none. first_row: see `kernels.Dropout`."""
 
     def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
                  first_row: Any = None):
@@ -38,11 +32,10 @@ class LayerContext:
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row
+        # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
         self.kernels = kernels_cpu.choose(device, run.is_training, run.recompute, config.d_inner)
-        if run.attention is not None:
-            self.kernels = kernels.recorded(self.kernels, run.attention)
         self._dropouts = 0
 
     def variable(self, name: str, shape: Sequence[int],
@@ -150,6 +143,7 @@ def _attention_biases(net, has_segments):
 
     def of_layers(name):
         """[N,1,H] of each layer."""
+        # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
         if config.untie_r:
             return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
         return [net.variable(name, heads)[:, None]] * config.n_layer

@@ -52,12 +52,8 @@ def _in_high_half(number):
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Uniform in [0, 1): float32 of `shape`, multiples of 2^-23.
 
-    TensorFlow's own uniform floats differ under XLA.
-
-    Args:
-      shape: static, [B,...].
-      seed: uint64 [1].
-      first_row: an int or a scalar, the index of batch element 0 in the global batch.
+    TensorFlow's own uniform floats differ under XLA. shape: static, [B,...]; first_row: an int or a
+    scalar, the index of batch element 0 in the global batch.
     """
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
@@ -67,15 +63,15 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,
            first_row: Any = None) -> tf.Tensor:
-    """Random uint16 of `shape`.
-
-    Args:
-      shape: [B,...].
-      seed: uint64 [1].
-      first_row: as in `uniform`, for a static shape; None: batch elements have no index.
-    """
+    """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
+    elements have no index."""
     if first_row is None:
-        return _bits16_without_rows(shape, seed)
+        count = math.prod(shape)        # on the host, where `reduce_prod` does not run
+        words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
+        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
+        if not isinstance(count, int) or count % 2:
+            bits = bits[:count]
+        return tf.reshape(bits, shape)
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], -(-size // 2), seed, first_row)
     flat = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
@@ -86,12 +82,8 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Random uint32 of `shape`.
 
     Each is a hash of the seed, its batch element and its index within that, so that a loop over
-    elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`.
-
-    Args:
-      shape: [B,...], with less than 2^32 numbers in a batch element.
-      seed: uint64 [1].
-      first_row: a scalar, the index of batch element 0 in the global batch.
+    elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`. shape: [B,...]
+    with less than 2^32 numbers in a batch element.
     """
     def count(axis, stride):
         """0, stride, 2 stride, ... along one axis."""
@@ -124,17 +116,9 @@ def _in_32_bits(number):
 def _words_of_rows(rows, count, seed, first_row):
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    return _whole_numbers([rows, groups * _GROUP], seed, _row_counter(first_row, groups),
-                          tf.uint32)
-
-
-def _bits16_without_rows(shape, seed):
-    count = math.prod(shape)        # on the host, where `reduce_prod` does not run
-    words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
-    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-    if not isinstance(count, int) or count % 2:
-        bits = bits[:count]
-    return tf.reshape(bits, shape)
+    passed = first_row * groups if isinstance(first_row, int) else (
+        tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
+    return _whole_numbers([rows, groups * _GROUP], seed, _counter(passed), tf.uint32)
 
 
 def _whole_numbers(shape, seed, counter, dtype):
@@ -147,13 +131,6 @@ def _key(seed):
     """uint64 [1]: the seed itself. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
     return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
-
-
-def _row_counter(first_row, groups):
-    """The counter at the first row, where a row uses `groups` values."""
-    if isinstance(first_row, int):
-        return _counter(first_row * groups)
-    return _counter(tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
 
 
 def _counter(passed):

@@ -1,5 +1,5 @@
 """Pretraining on the engine's trainer.
 
-`objectives` defines the targets and the losses, `model` trains on them, `sources` finds the data,
-`held_out` evaluates, `run` puts them together.
+Begin with `run`: what is read, trained and evaluated. `model` is a step on one device, `objectives`
+the targets and the losses, `held_out` the evaluation; `sources` finds the data.
 """

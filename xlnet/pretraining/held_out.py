@@ -19,6 +19,7 @@ from xlnet.engine import progress
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.records.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
@@ -26,31 +27,34 @@ _log = logging.getLogger(__name__)
 class HeldOut:
     """Evaluates checkpoints on held-out records.
 
-    Each batch continues the text streams of the batch before, so each device has its own streams.
-
     Args:
       model: what to evaluate.
+      manifest: of the records.
       make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
         epoch.
-      num_streams: text streams of the records.
-      windows_per_stream: sequences of each.
-      rows: the largest batch size on one device.
       devices: those of training.
       keeps: whether to add results to TensorBoard's files in the model directory.
     """
 
-    def __init__(self, model: PretrainingModel,
-                 make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
-                 windows_per_stream: int, rows: int, devices: Devices, keeps: bool = True):
+    def __init__(self, model: PretrainingModel, manifest: Manifest,
+                 make_batches: Callable[[int, slice], tf.data.Dataset], devices: Devices,
+                 keeps: bool = True):
         self._model = model
-        self._windows = num_streams * windows_per_stream
+        self._windows = manifest.num_streams * manifest.windows_per_stream
         self._unigram: Optional[float] = None       # its perplexity, once it is known
         self._keeps = keeps
-        used = devices.here(_largest_divisor(num_streams, devices.per_host))
-        each = _largest_divisor(num_streams // used.per_host, rows)
+        # Each batch continues the text streams of the batch before, so each device has its own
+        # streams, as many at once as divide them and are not more than in training.
+        used = devices.here(_largest_divisor(manifest.num_streams, devices.per_host))
+        count, settings = used.per_host, model.settings
+        most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
+        each = _largest_divisor(manifest.num_streams // count, max(1, most))
+
+        def of_device(number, path):
+            del path        # there is one dataset
+            return make_batches(each * count, slice(number * each, (number + 1) * each))
         self.answering = Predictor(model.held_out, [
-            functools.partial(_of_device, make_batches, each, number, used.per_host)
-            for number in range(used.per_host)], used, model.settings.seed)
+            functools.partial(of_device, number) for number in range(count)], used, settings.seed)
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
@@ -74,22 +78,13 @@ class HeldOut:
         return result
 
 
-def _of_device(make_batches, each, number, count, path):
-    """The batches of device `number`, of size `each`; `path` is not used: there is one dataset."""
-    del path
-    return make_batches(each * count, slice(number * each, (number + 1) * each))
-
-
 def _largest_divisor(number, limit):
     return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
 
 
 def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
     """The perplexity of the best model that ignores the context: the frequencies of the targets.
-
-    Args:
-      batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted.
-    """
+    batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted."""
     found = np.concatenate([batch["ids"][batch["weights"] > 0] for batch in batches])
     _, counts = np.unique(found, return_counts=True)
     fractions = counts / counts.sum()
@@ -97,7 +92,8 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
 
 
 def _result(batches):
-    """The metrics over all batches of `PretrainingModel.held_out`, in any order."""
+    """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
+    not depend on which device was first."""
     total = math.fsum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64)
                       for batch in batches)
     loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)

@@ -36,15 +36,19 @@ class PretrainingModel:
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: dict of `input_pipeline.pretraining_batches`,
         [b,...]."""
+        # The batch, with targets and with the memory of the sequences before.
         settings = self.settings
         batch, store = self._batch(features)
         # The index of the first batch element in the global batch, on which dropout depends.
         first_row = devices.replica_index() * batch["ids"].shape.as_list()[0]
-        # Losses are divided by the targets of the global batch, on average of a micro-batch. So
-        # each target has the same weight, however many its replica and micro-batch have.
+        # Losses are divided by the targets of the global batch, not of their own part: rows differ
+        # in how many targets count, and so each target has the same weight, however many its
+        # replica and micro-batch have. The steps that follow take means over both, so the number is
+        # that of a part on average.
         targets, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
         targets /= settings.grad_accum_steps
 
+        # What is differentiated: the loss of a part of the batch, and the memory that it leaves.
         def compute(part, row):
             predictions, kept = self._predict(part, first_row + row, is_training=True)
             loss = tf.reduce_sum(predictions.losses * part["weights"]) / targets
@@ -79,6 +83,7 @@ class PretrainingModel:
         run = self.network.run_config(
             is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
+        # One memory for each layer: [b,L,M,D] to L times [b,M,D].
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         bits = objectives.RandomBits(train_step.dropout_seed(
             settings.seed, tf.train.get_global_step()), first_row) if is_training else \
@@ -92,10 +97,8 @@ class PretrainingModel:
             "memory": tf.stack(predictions.new_mems, axis=1)}
 
     def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
-        """The results of a held-out batch, without dropout; updates the memories.
-
-        Args:
-          features: as for `model_fn`.
+        """The results of a held-out batch, without dropout; updates the memories. features: as for
+        `model_fn`.
 
         Returns:
           Dict: losses, weights float32 [b,P]; ids of the targets, int32 [b,P]. With next-segment
@@ -106,6 +109,7 @@ class PretrainingModel:
         batch, store = self._batch(features)
         predictions, kept = self._predict(batch, None, is_training=False)
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        # Who reads the losses has moved on: the next batch continues the text streams.
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
         outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])

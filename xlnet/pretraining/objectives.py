@@ -43,6 +43,7 @@ def targets(objective: str, features: Mapping[str, tf.Tensor],
     sequences.
     """
     input_ids, positions = features["input_ids"], features["positions"]
+    # All tokens but the first, whatever the records' targets are.
     if objective == "causal":
         positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
             1, input_ids.shape[1], dtype=input_ids.dtype)
@@ -61,18 +62,12 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     """Runs the network on a batch.
 
     Args:
-      objective: "permutation", "masked" or "causal".
-      config: `XLNetConfig`.
-      run: `RunConfig`.
       features: dict of the input pipeline's tensors [B,...].
       mems: list over layers of [B,M,D], or None.
       ids: int32 [B,P], as returned by `targets`.
       bits: of dropout and masking, or `NO_RANDOM_BITS`.
       mask_id: of <mask>, for the masked objective.
       with_segments: whether to predict from <cls> if segment B continues A.
-
-    Returns:
-      `Predictions`.
     """
     positions, input_ids = features["positions"], features["input_ids"]
     length = input_ids.shape[1]
@@ -127,6 +122,7 @@ def _mask(config, features, bits, mask_id):
         numbers = uniform([batch, length, 2], seed, bits.first_row)
     choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
+    # 80 % <mask>, 10 % any token, 10 % the token itself, as in BERT.
     shown = tf.where_v2(choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random)
     is_changed = is_target(features["positions"], length) & (
         choice < _MASK_RATE + _RANDOM_RATE)

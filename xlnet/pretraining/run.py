@@ -1,11 +1,11 @@
-"""A pretraining run: its data, evaluation, and what it adds to the trainer."""
+"""A pretraining run: what is read and checked, what is trained, what is evaluated."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import os
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +13,6 @@ from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
@@ -21,10 +20,8 @@ from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
 from xlnet.pretraining import sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
-from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
-from xlnet.settings.training import TASK_NAME, OptimizationSettings
+from xlnet.settings.pretraining import PRETRAINING_NAME
+from xlnet.settings.training import TASK_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 if TYPE_CHECKING:
@@ -36,32 +33,18 @@ _log = logging.getLogger(__name__)
 
 
 class Pretrainer(Job):
-    """A pretraining run: data, model directory, evaluation.
-
-    The constructor reads nothing; `prepare` reads and checks, `train` writes. After them come, in
-    the order of `trainer`, the parts of a `Job`.
+    """A pretraining run. The constructor reads nothing; `prepare` reads and checks, `train` writes;
+    or `evaluate` alone, which does not write.
 
     Args:
-      settings: of pretraining.
-      config: of the architecture.
-      network: settings of the network.
-      optimization: settings of the optimization.
-      device_settings: of the devices.
       manifest: that of the training records.
-      devices: those of `device_settings`.
+      of_job: the arguments of `Job`.
     """
+    unit, examples, evaluates_start = "tokens", "windows", True
 
-    def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
-                 network: NetworkSettings, optimization: OptimizationSettings,
-                 device_settings: DeviceSettings, manifest: Manifest,
-                 devices: Devices):
-        self._settings = settings
-        self.config = config
-        self._network = network
-        self._optimization = optimization
+    def __init__(self, manifest: Manifest, *of_job: Any):
+        super().__init__(*of_job)
         self._manifest = manifest
-        self._device_settings = device_settings
-        self._devices = devices
 
     def prepare(self) -> None:
         """Reads and checks everything; writes nothing.
@@ -69,13 +52,13 @@ class Pretrainer(Job):
         Raises:
           UserError: something does not fit.
         """
-        _check_pretrained(self._settings.model_dir, "model_dir")
+        _check_pretrained(self.settings.model_dir, "model_dir")
         self._read()
-        settings = self._settings
+        settings = self.settings
 
         # Does the batch fit the text streams and the devices, the vocabulary the objective?
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
-        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
         if settings.eval_steps and not settings.eval_record_info_dir:
@@ -91,43 +74,21 @@ class Pretrainer(Job):
             contents["eval_record_info_dir"] = self._held_out.digest
         self._saved = SavedRunSettings(     # the architecture in place of the path of its file
             settings.model_dir, PRETRAINING_NAME,
-            (settings, self._network, self._optimization, self._device_settings),
+            (settings, self.network, self.optimization, self.device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
             more=self.config.to_dict(), contents=contents)
         self._saved.check(self.config, self._tokenizer)
 
-    def evaluate(self) -> dict[str, float]:
-        """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
-
-        Raises:
-          UserError: something does not fit.
-        """
-        self._settings = settings = dataclasses.replace(
-            self._settings, eval_record_info_dir=(
-                self._settings.eval_record_info_dir or self._settings.record_info_dir))
-        path, flag = (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint \
-            else (settings.model_dir, "model_dir")
-        prefix = checkpoint.resolve(path, flag)
-        _check_pretrained(os.path.dirname(prefix), flag)
-        self._read()
-        check_weights(prefix, self.config, self._tokenizer, flag)
-        is_run = "global_step" in checkpoint.names(prefix)
-        if not is_run:          # weights alone, such as released ones
-            # A model_dir that is not a directory: there is no run to resume.
-            self._settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
-        evaluator = self._evaluator(self._make_model(), keeps=False)
-        if evaluator is None:
-            raise RuntimeError("no held-out records")
-        return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
-
     def _read(self):
-        settings, manifest = self._settings, self._manifest
+        settings, manifest = self.settings, self._manifest
         vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
         self._tokenizer = Tokenizer(vocabulary, manifest.uncased, manifest.keep_accents,
                                     descriptions_beside(settings.init_checkpoint))
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
+        self.model = PretrainingModel(self.config, self.network, self.optimization, settings,
+                                      manifest.reuse_len, self._tokenizer, self.devices.xla)
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
@@ -136,57 +97,31 @@ class Pretrainer(Job):
         Returns:
           False if a signal stopped it.
         """
-        settings, manifest = self._settings, self._manifest
+        settings, manifest = self.settings, self._manifest
         self.per_step = settings.train_batch_size * manifest.seq_len
         self.epoch_steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        self.memories = MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size)
+        self.memories = MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size)
         self.with_perplexity = not settings.next_segment_loss     # which is part of the loss
-        self.model = self._make_model()
-        self._evaluate = self._evaluator(self.model)
+        self._evaluate = self._evaluator()
         if self._evaluate:
             self.evaluates, self.answering = True, self._evaluate.answering
-        best = BestCheckpoint(settings.model_dir, "loss", lower_is_better=True,
-                              table=HELD_OUT_NAME)
-        return Trainer(self, settings, self._optimization, self._devices, best).train()
+        return Trainer(self, BestCheckpoint(settings.model_dir, "loss", lower_is_better=True,
+                                            table=HELD_OUT_NAME)).train()
 
-    def _make_model(self):
-        return PretrainingModel(self.config, self._network, self._optimization, self._settings,
-                                self._manifest.reuse_len, self._tokenizer, self._devices.xla)
-
-    def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
-        """The evaluator on held-out records, None without any; keeps: as for `HeldOut`."""
-        directory, manifest = self._settings.eval_record_info_dir, self._held_out
-        if not directory or not manifest:
-            return None
-        from xlnet.pretraining.held_out import HeldOut  # not for runs without held-out records
-
-        def make_batches(batch_size, rows):
-            return input_pipeline.pretraining_batches(
-                directory, manifest, permutation=self._permutation, batch_size=batch_size,
-                **self._reading(), seed=0, epochs=1, rows=rows)
-        settings = self._settings
-        return HeldOut(
-            model, make_batches, manifest.num_streams, manifest.windows_per_stream,
-            max(1, settings.train_batch_size // self._devices.replicas
-                // settings.grad_accum_steps), self._devices, keeps)
-
-    # -- the parts of a `Job`
-
-    unit, examples = "tokens", "windows"
-    evaluates_start = True
+    # -- the parts of a `Job`, which the trainer calls
 
     def batches(self, start: int) -> tf.data.Dataset:
-        settings, devices = self._settings, self._devices
-        return input_pipeline.for_replicas(input_pipeline.pretraining_batches(
-            settings.record_info_dir, self._manifest, permutation=self._permutation,
-            batch_size=settings.train_batch_size, **self._reading(),
-            seed=settings.seed, start_step=start,
-            rows=devices.rows(settings.train_batch_size)), devices.per_host)
+        settings, devices = self.settings, self.devices
+        return input_pipeline.for_replicas(self._dataset(
+            settings.record_info_dir, self._manifest, batch_size=settings.train_batch_size,
+            seed=settings.seed, start_step=start, rows=devices.rows(settings.train_batch_size)),
+            devices.per_host)
 
-    def _reading(self):
-        """Arguments of `pretraining_batches` about the vocabulary."""
-        return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
-                    legacy_word_start=self._tokenizer.is_legacy_word_start)
+    def _dataset(self, directory, manifest, **how):
+        return input_pipeline.pretraining_batches(
+            directory, manifest, permutation=self._permutation,
+            special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
+            legacy_word_start=self._tokenizer.is_legacy_word_start, **how)
 
     def begin(self) -> None:
         self._saved.write(self.config, self._tokenizer)
@@ -199,9 +134,9 @@ class Pretrainer(Job):
         return self._evaluate(step, prefix)
 
     def banner(self) -> dict[str, str]:
-        settings, manifest = self._settings, self._manifest
+        settings, manifest = self.settings, self._manifest
         return {
-            "precision": self._devices.precision_in_words(self._network),
+            "precision": self.devices.precision_in_words(self.network),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),
@@ -211,6 +146,41 @@ class Pretrainer(Job):
             "settings": " ".join("%s=%s" % item for item in self._saved.values.items()
                                  if item[0] != "about"),
         }
+
+    # -- evaluation, while training and without it
+
+    def _evaluator(self, keeps: bool = True) -> Optional[HeldOut]:
+        """The evaluator on held-out records, None without any; keeps: as for `HeldOut`."""
+        settings, manifest = self.settings, self._held_out
+        if not manifest:
+            return None
+        from xlnet.pretraining.held_out import HeldOut  # not for runs without held-out records
+        return HeldOut(
+            self.model, manifest, lambda batch_size, rows: self._dataset(
+                settings.eval_record_info_dir, manifest, batch_size=batch_size, rows=rows, seed=0,
+                epochs=1), self.devices, keeps)
+
+    def evaluate(self) -> dict[str, float]:
+        """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        settings = self.settings
+        path, flag = (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint \
+            else (settings.model_dir, "model_dir")
+        prefix = checkpoint.resolve(path, flag)
+        _check_pretrained(os.path.dirname(prefix), flag)
+        is_run = "global_step" in checkpoint.names(prefix)
+        # Weights alone, such as released ones, are the start of a run whose directory is none.
+        start = {} if is_run else dict(init_checkpoint=prefix, model_dir=prefix)
+        self.settings = dataclasses.replace(settings, **start, eval_record_info_dir=(
+            settings.eval_record_info_dir or settings.record_info_dir))
+        self._read()
+        check_weights(prefix, self.config, self._tokenizer, flag)
+        evaluator = self._evaluator(keeps=False)
+        assert evaluator, "there are held-out records"
+        return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
 
 
 def _check_pretrained(directory, flag):

@@ -15,23 +15,18 @@ _TFRECORDS = "tfrecords"
 
 
 def find_records(directory: str) -> str:
-    """The directory of the records for the path `directory`.
-
-    The original's command lines name `<save_dir>/tfrecords`, records are in `<save_dir>`; either
-    path finds them. A directory without records is returned as it is.
-    """
+    """The directory of the records for the path `directory`: that path or, as the original's
+    command lines name `<save_dir>/tfrecords`, the one below or above."""
     parent, name = os.path.split(directory.rstrip("/"))
     others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
-    return next((other for other in [directory, *others]
-                 if files.exists(os.path.join(other, MANIFEST_NAME))), directory)
+    for other in (directory, *others):
+        if files.exists(os.path.join(other, MANIFEST_NAME)):
+            return other
+    return directory
 
 
 def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
-    """The manifest of the records in a directory.
-
-    Args:
-      spiece_model_file: the vocabulary, which the records contain; another one is an error.
-    """
+    """The manifest of the records in a directory; another vocabulary than theirs is an error."""
     manifest = Manifest.read(directory)
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
@@ -44,12 +39,7 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
 
 def choose_permutation(settings: PretrainingSettings, manifest: Manifest,
                        is_read: bool = True) -> Permutation:
-    """The rule for sampling targets.
-
-    Args:
-      settings: of pretraining.
-      manifest: of the records.
-      is_read: whether the targets are used; if not, one is sampled.
+    """The rule for sampling targets; is_read: whether they are used; if not, one is sampled.
 
     Raises:
       UserError: more targets than a sequence can have.
@@ -64,12 +54,11 @@ def choose_permutation(settings: PretrainingSettings, manifest: Manifest,
 
 
 def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Optional[Manifest]:
-    """The manifest of the held-out records; their sequences must have the training records'
-    shape."""
+    """The manifest of the held-out records, whose sequences must be as the training records'."""
     directory = settings.eval_record_info_dir
     if not directory:
         return None
-    held_out = read_manifest(directory, None)
+    held_out = Manifest.read(directory)
     if held_out.sp_model_sha256 != manifest.sp_model_sha256:
         own = _vocabulary(settings.record_info_dir, manifest)
         raise UserError("eval_record_info_dir: the records in %s were made with another vocabulary,"

@@ -55,12 +55,12 @@ def main(settings: PretrainingSettings, architecture: Settings,
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
 
-    pretrainer = Pretrainer(settings, config, network, optimization, device, manifest, devices)
+    pretrainer = Pretrainer(manifest, settings, config, network, optimization, device, devices)
     if settings.do_eval:
         pretrainer.evaluate()
         return
-    pretrainer.prepare()        # reads and checks everything; from here on files are written
-    pretrainer.train()
+    pretrainer.prepare()        # reads and checks everything
+    pretrainer.train()          # from here on files are written
 
 
 # Settings that a held-out loss depends on.

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
@@ -79,8 +78,7 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
         raise UserError("attention: the model reads a text in segments (long_document=memory), "
                         "expected one that reads it at once")
     inputs = session.placeholders(tuned)
-    found: list[tf.Tensor] = []
-    TaskModel(loaded.config, tuned, loaded.network).predictions(inputs, attention=found)
+    found = TaskModel(loaded.config, tuned, loaded.network).attention(inputs)
     return inputs, {str(layer): each for layer, each in enumerate(found)}
 
 

@@ -62,8 +62,10 @@ class InputSettings(Settings, need=Need.TEXT):
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     """xlnet data make: text to pretraining records."""
+    # Where from, where to.
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
+    # The form of the records.
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
     reuse_len: int = setting(256, "leading part of a sequence that continues the one before "
                              "[tokens]", minimum=1, resume="any")
@@ -77,6 +79,7 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     num_passes: int = setting(1, "repetitions of the corpus, each with other A/B pairs and another "
                               "document order", minimum=1)
     seed: int = as_in(RunSettings, "seed")
+    # How the work is divided, and what becomes of earlier work.
     num_workers: int = setting(0, "processes; 0: one per core", minimum=0, need=Need.SPEED)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1,
                             need=Need.DEVICES)

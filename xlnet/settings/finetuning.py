@@ -18,6 +18,7 @@ QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with
 @dataclasses.dataclass(frozen=True)
 class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     """What fine-tuning has on a task of any type: the task, what to do."""
+    # The task and its files.
     task_name: str = of_model("", "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists all) or custom for your own files",
                               need=Need.TASK, resume="any")
@@ -49,6 +50,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                             "evaluations that choose model_dir/best [steps]; if not given, an "
                             "epoch; 0: none")
     max_save: int = as_in(RunSettings, "max_save", default=3)
+    # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(False, "fine-tune on the train split", need=Need.TASK, resume="any")
     do_eval: bool = as_in(PretrainingSettings, "do_eval", help="evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file",
@@ -78,6 +80,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         None, "file for the predictions instead of predict_dir; -: the standard output",
         aliases=("output",), is_result=True, need=Need.PREDICTION, resume="any")
 
+    # From text to batches.
     max_seq_length: int = of_model(128, "length of an example with its special tokens [tokens]",
                                    need=Need.LENGTH)
     encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of files (cp1252, "
@@ -95,6 +98,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     epochs: Optional[float] = setting(None, "length of training in epochs instead of train_steps; "
                                       "3 if neither is given", above=0.0, instead_of="train_steps",
                                       need=Need.STEPS, resume="any")
+    # Against overfitting, of which small files have much.
     freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; 0: "
                                  "none", minimum=0, need=Need.REGULARIZATION)
     class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
@@ -144,6 +148,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
     """xlnet classify: the task, its files, what to do."""
+    # The columns of own files; the labels say which task type it is.
     text_a_column: str = of_model("text_a", "custom: column of the text; a,b joins two columns")
     text_b_column: Optional[str] = of_model(None, "custom: column of the second text")
     label_column: str = of_model("label", "custom: column of the label; with multi_label also a "
@@ -156,6 +161,7 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
                                    need=Need.TASK)
     multi_label: bool = of_model(False, "custom: an example has any number of labels")
     label_separator: str = of_model(",", "custom: text between the labels in a cell of multi_label")
+    # Several labels, and rankings.
     label_thresholds: Optional[str] = of_model(
         None, "multi_label: minimum probability of single labels instead of predict_threshold: "
         "label:0.3,other:0.6", need=Need.PREDICTION, resume="evaluation")
@@ -169,6 +175,7 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
                                   "of the file", minimum=0, need=Need.EVALUATION,
                                   resume="evaluation")
 
+    # Prediction.
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
         "tabs between a pair; run, qrels: TREC's",
@@ -178,6 +185,7 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
                                         "of each label with multi_label", minimum=0.0, maximum=1.0,
                                         need=Need.PREDICTION, resume="evaluation")
 
+    # Texts longer than `max_seq_length`.
     long_document: str = of_model(
         "truncate", "how to fit long texts: truncate the end, cut the middle (head_tail), average "
         "sliding windows, or read segments of max_seq_length with memory of those before",
@@ -185,6 +193,7 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
     max_segments: int = of_model(8, "long_document=memory: maximum number of segments of a text",
                                  minimum=1, need=Need.LENGTH)
 
+    # The output layer.
     summary_type: str = of_model("last", "how a text is pooled to one vector",
                                  choices=("last", "first", "mean", "attn"), need=Need.HEAD)
     use_summ_proj: bool = of_model(True, "apply a dense tanh layer to the summary",
@@ -233,6 +242,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
                                         "has answers, do_eval and eval_steps evaluate on it")
     do_prepro: bool = setting(False, "make the records of the files", need=Need.TASK, resume="any")
     model_dir: str = as_in(TaskSettings, "model_dir", default="")
+    # The columns of tables.
     context_column: str = of_model("context", "tables: column of the text with the answer")
     question_column: str = of_model("question", "tables: column of the question")
     answer_column: str = of_model("answer", "tables: column of the answer, empty where there is "
@@ -245,6 +255,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512, help="length of a "
                                 "window with its question and special tokens [tokens]")
+    # A paragraph is cut into windows, each with the complete question.
     doc_stride: int = of_model(128, "stride between the windows of a long paragraph [tokens]",
                                minimum=1, need=Need.LENGTH)
     max_query_length: int = of_model(64, "maximum length of a question [tokens]", minimum=1,
@@ -256,6 +267,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
     max_segments: int = as_in(ClassifierSettings, "max_segments", default=2,
                               help="long_document=memory: segments of max_seq_length that are read "
                               "for a window, itself included")
+    # Which answers are considered: a beam of starts, for each a beam of ends.
     max_answer_length: int = of_model(64, "maximum length of an answer [tokens]", minimum=1,
                                       need=Need.PREDICTION)
     start_n_top: int = of_model(5, "beam size of the start of an answer", minimum=1,
@@ -306,6 +318,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         to_predict = self.predict_file if self.does_run else self.named_file
         if not (self.data_dir or self.named_files or to_predict):
             raise UserError("no questions: give data_dir, or train_file and predict_file")
+        # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:
             raise UserError("max_query_length is %d: with %d special tokens it leaves nothing of "

@@ -102,11 +102,13 @@ POSITION_DROPOUTS = ("none", "row")
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings(Settings, need=Need.REGULARIZATION):
     """How the network is initialized and regularized."""
+    # Against overfitting.
     dropout: float = rate(0.1, "dropout rate of hidden states")
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
     position_dropout: str = setting("none", "dropout of the sinusoids of the relative distances; "
                                     "row: a mask per batch element, as in the original",
                                     choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
+    # The initial weights, and how far apart positions may be.
     init: str = setting("normal", "distribution of the initial weights",
                         choices=("normal", "uniform"), need=Need.ORIGINAL)
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
@@ -115,6 +117,7 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
                                 need=Need.ORIGINAL)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
                              minimum=-1, need=Need.ORIGINAL)
+    # Speed and memory.
     use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL,
                                  resume="any")
     precision: Optional[str] = setting(None, "dtype of the matmuls (mixed precision); fp32 if not "
@@ -123,8 +126,7 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
                               need=Need.SPEED, resume="any")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device,
-        attention.
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
 
         Raises:
           UserError: as `check`.
@@ -165,7 +167,6 @@ class RunConfig:
       built_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
-      attention: a list to which each layer appends its attention probabilities; None: none does.
 
     Raises:
       UserError: a value is not allowed, or two contradict each other.
@@ -188,9 +189,9 @@ class RunConfig:
     position_dropout: str = NetworkSettings.position_dropout
     device: Optional[str] = None
     built_once: bool = False
-    attention: Optional[list[Any]] = None
 
     def __post_init__(self) -> None:
+        # Two names for one precision, as the documented API has use_bfloat16.
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
         if self.device not in (None, "cpu", "gpu", "xla"):
@@ -205,7 +206,7 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-_NOT_OF_FLAGS = ("is_training", "device", "built_once", "attention")
+_NOT_OF_FLAGS = ("is_training", "device", "built_once")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 

@@ -21,6 +21,7 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
     model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; "
                            "a run found there resumes; if not given, model next to the records")
+    # The records, and what is done with them.
     record_info_dir: str = required("directory of records made by xlnet data make",
                                     need=Need.RECORDS)
     spiece_model_file: Optional[str] = as_in(
@@ -43,6 +44,7 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     next_segment_loss: float = setting(0.0, "weight of the loss of predicting whether segment B "
                                        "continues A; 0: off", minimum=0.0)
     same_length: bool = setting(False, "with objective=causal each position sees mem_len others")
+    # Memory, and which tokens are predicted: sampled while training, so not of the records.
     mem_len: int = setting(384, "length of the memory of earlier sequences [tokens]; 0: none",
                            minimum=0)
     perm_size: int = setting(256, "size of a permutation chunk [tokens]", minimum=1)
@@ -53,6 +55,7 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     mask_alpha: int = setting(6, "about one in mask_alpha / mask_beta n-grams is a target, evenly "
                               "spaced", minimum=1)
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
+    # Of the records: flags of the original that may be given all the same.
     seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
     reuse_len: Optional[int] = as_in(CorpusSettings, "reuse_len", **_CHECKED)
     bi_data: Optional[bool] = as_in(CorpusSettings, "bi_data", **_CHECKED)

@@ -8,6 +8,7 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, rate, required, setting, share
 
 JOURNAL_NAME = "training.csv"           # in a model directory: losses by step
+UNREPORTED_NAME = "unreported_losses.json"      # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
 BEST = "best"       # the directory of the best checkpoint in a model directory
 TASK_NAME = "task.json"     # there: the task of a fine-tuned model and its settings
@@ -16,6 +17,7 @@ TASK_NAME = "task.json"     # there: the task of a fine-tuned model and its sett
 @dataclasses.dataclass(frozen=True)
 class RunSettings(Settings, need=Need.MODEL):
     """What every training run has: its directory, its initial weights, its steps."""
+    # Where a run is, and what it starts from.
     model_dir: str = required("directory for checkpoints; a run found there resumes", resume="any")
     model_config_path: Optional[str] = setting(
         None, "JSON file of the architecture, or tiny, base or large; if not given, that of "
@@ -24,6 +26,7 @@ class RunSettings(Settings, need=Need.MODEL):
                                                resume="any")
     init_checkpoint: Optional[str] = setting(None, "initial weights: a checkpoint prefix, its "
                                              "directory, or DIRECTORY/latest", resume="any")
+    # Its steps.
     train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1,
                                     need=Need.STEPS)
     grad_accum_steps: int = setting(1, "micro-batches per device and step (gradient accumulation) "
@@ -31,6 +34,7 @@ class RunSettings(Settings, need=Need.MODEL):
                                     resume="any")
     seed: int = setting(0, "seed of all random numbers", minimum=0, maximum=2 ** 63 - 1,
                         need=Need.STEPS)
+    # What happens between them.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1, resume="any")
     eval_steps: int = setting(0, "interval between evaluations [steps]; 0: before and after "
                               "training only", minimum=0, need=Need.EVALUATION, resume="any")
@@ -48,6 +52,7 @@ class RunSettings(Settings, need=Need.MODEL):
 @dataclasses.dataclass(frozen=True)
 class OptimizationSettings(Settings, need=Need.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
+    # The schedule.
     learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
     train_steps: int = setting(100000, "length of training [steps]", minimum=1, need=Need.STEPS,
                                resume="any")
@@ -59,6 +64,7 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
                                 choices=("poly", "cos", "constant"))
     min_lr_ratio: float = share(0.001, "final learning rate as a fraction of the peak",
                                 need=Need.ORIGINAL)
+    # AdamW.
     weight_decay: float = setting(0.0, "decoupled weight decay, except on biases and layer norms; "
                                   "0: off", minimum=0.0)
     adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, need=Need.ORIGINAL)
