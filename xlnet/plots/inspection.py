@@ -19,7 +19,6 @@ from xlnet import errors
 from xlnet.batches import input_pipeline
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.records import feature_spec
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
@@ -32,7 +31,6 @@ class Windows:
     """Windows as the trainer sees them in one epoch."""
     input_ids: np.ndarray        # int32 [W,Q]
     seg_ids: np.ndarray          # int32 [W,Q]
-    word_start: np.ndarray       # bool [W,Q]
     is_target: np.ndarray        # bool [W,Q]
     is_special: np.ndarray       # bool [W,Q]
     rank: np.ndarray             # int32 [W,Q], see `permutation.ranks`
@@ -69,7 +67,6 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
     Raises:
       UserError: a damaged record file.
     """
-    paths = manifest.stream_paths(directory)
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
@@ -80,22 +77,11 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
             legacy_word_start=legacy_word_start).take(count)
         found = list(batches.as_numpy_iterator())
         joined = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
-        starts = [_word_starts(path, manifest.seq_len, first, count)
-                  for path in (paths if stream is None else paths[stream:stream + 1])]
     is_target = np.zeros(joined["input_ids"].shape, bool)
     rows, targets = np.nonzero(joined.pop("weights"))
     is_target[rows, joined.pop("positions")[rows, targets]] = True
     return Windows(is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids),
-                   word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **joined)
-
-
-def _word_starts(path, seq_len, first, count):
-    """Where words begin, [count, Q], which the trainer's batches do not have."""
-    import tensorflow as tf
-    serialized = tf.data.TFRecordDataset(path).skip(first).batch(count).take(1)
-    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len),
-                                serialized.get_single_element())
-    return parsed["word_start"].numpy()
+                   **joined)
 
 
 # ---- order and masks ----
@@ -244,7 +230,6 @@ def _wrapped(label, text, width):
 
 def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with counts over all windows."""
-    spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
     counts = np.bincount(windows.direction, minlength=2)
     a_len, b_len = windows.segment_lengths(reuse_len)
@@ -252,9 +237,6 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
         "%s windows, %s tokens" % (_grouped(len(windows)), _grouped(tokens)),
         "%s targets, %.2f %% of the tokens" % (
             _grouped(windows.is_target.sum()), 100 * windows.is_target.sum() / tokens),
-        "%s spans of on average %.2f words, %.2f tokens" % (
-            _grouped(len(spans.tokens)), spans.words.mean(), spans.tokens.mean()),
-        "%.2f %% of the spans are whole words" % (100 * spans.is_whole.mean()),
         "%s windows forward, %s backward" % tuple(map(_grouped, counts)),
         "A of on average %.1f tokens, B of %.1f; B continues A in %.2f %%" % (
             a_len.mean(), b_len.mean(), 100 * windows.label.mean()),
@@ -264,25 +246,3 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
 
 def _grouped(number):
     return "{:,}".format(int(number))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Spans:
-    """Runs of adjacent targets in one part of a window; adjacent n-grams are one run."""
-    tokens: np.ndarray      # int [spans]
-    words: np.ndarray       # int [spans], of which it has a token
-    is_whole: np.ndarray    # bool [spans], whether it begins and ends with a word
-
-
-def _spans(windows, reuse_len):
-    targets, length = windows.is_target, windows.input_ids.shape[1]
-    before = np.pad(targets[:, :-1], [[0, 0], [1, 0]])
-    before[:, reuse_len] = False                      # the parts are sampled separately
-    after = np.pad(targets[:, 1:], [[0, 0], [0, 1]])
-    after[:, reuse_len - 1] = False
-    begins, ends = (np.flatnonzero((targets & ~other).ravel()) for other in (before, after))
-    word = np.cumsum(windows.word_start.ravel())
-    starts = np.append(windows.word_start.ravel(), True)
-    starts[::length] = True                           # a window begins with a word
-    return _Spans(ends - begins + 1, word[ends] - word[begins] + 1,
-                  starts[begins] & starts[ends + 1])
