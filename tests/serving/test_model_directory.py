@@ -90,6 +90,11 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     assert model.cost(call, [row], BUDGET) == BUDGET        # next to the batches
     with pytest.raises(UserError, match="has 513 words, at most 512 are explained"):
         model.cost(call, [row, dict(row, text_a="ka " * 512)], BUDGET)
+    with running(model, "m", LimitSettings(max_waiting=1)) as server:
+        asked = {"signature_name": "explain", "instances": [row], "parameters": given}
+        assert ask(server, body=asked) == (200, {"predictions": [json.loads(json.dumps(found))]})
+        long = dict(row, text_a="ka " * 512)
+        assert ask(server, body=dict(asked, instances=[long]))[0] == 413
     for parameters, said in ((dict(method="integrated_gradients"), "expected leave_one_out"),
                              (dict(label=3), "label is 3"), (dict(step=3), "no 'step'")):
         with pytest.raises(UserError, match=said):

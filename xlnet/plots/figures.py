@@ -25,15 +25,8 @@ _TICKS = 10.5       # [points]
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
-    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`.
-
-    Rows see columns (paper, figure 4 and appendix A.7). The upper panels have the tokens as the
-    model reads them, the lower ones in factorization order, where the two streams are the lower
-    triangle with and without its diagonal.
-
-    Returns:
-      Set of `(id, piece)` that no installed font can show; the figure has their ids.
-    """
+    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`; returns the
+    `(id, piece)`s that no installed font can show, of which the figure has the ids."""
     found = figure.Names.of(excerpt.pieces, excerpt.ids, excerpt.title)
     families, names = found.families, found.shown
     title = excerpt.title if set(excerpt.title) <= figure.choose_fonts(excerpt.title)[1] else \
@@ -47,6 +40,8 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     drawn.get_layout_engine().set(hspace=0.03)
     drawn.suptitle("%s\n%s" % (title, _in_words(names, places, 2 * width)), fontsize=12,
                    family=families, parse_math=False)
+    # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
+    # A.7). In factorization order they are the lower triangle with and without its diagonal.
     grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
     orders = (("as the model reads", np.arange(len(names))),
               ("in factorization order", np.argsort(places, kind="stable")))

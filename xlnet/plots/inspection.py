@@ -1,7 +1,5 @@
 """Pretraining records as text and as counts.
 
-Windows, targets and orders come from `input_pipeline` and masks from `modeling`, as in training.
-
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
 """
 
@@ -67,6 +65,8 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
     Raises:
       UserError: a damaged record file.
     """
+    # What is shown is what is trained on: windows, targets and orders come from the trainer's
+    # input pipeline, from the step at which it reads them.
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
@@ -118,8 +118,6 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
                      seed: int, most: int) -> Excerpt:
     """A sentence with targets and order sampled as for a part of a window.
 
-    All of it is predicted if `permutation.num_predict` is large enough.
-
     Raises:
       UserError: it has no token or more than `most`, or `mask_mode` is legacy.
     """
@@ -129,6 +127,7 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
     if not 1 <= len(ids) <= most:
         raise UserError("sentence: %d pieces, expected 1 to %d, so that the figure can be read"
                         % (len(ids), most))
+    # All of it is predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
     word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
@@ -141,20 +140,11 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
 
 def visibility(rank: np.ndarray, is_target: np.ndarray,
                memory_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each position sees in the two streams (paper, figure 4 and appendix A.7).
-
-    The content stream sees what the query stream sees, and the token itself. All of the memory is
-    visible.
-
-    Args:
-      rank: int32 [Q].
-      is_target: bool [Q].
-      memory_length: M.
-
-    Returns:
-      content, query: bool [Q,K], True where row i sees column j. The query stream only has the rows
-      of targets.
-    """
+    """What each position sees in the content and in the query stream (paper, figure 4 and appendix
+    A.7): bool [Q,K] twice, True where row i sees column j. The query stream only has the rows of
+    targets."""
+    # The mask of the network. All of the memory is visible; the content stream sees what the query
+    # stream sees, and the token itself.
     from xlnet.network import modeling
     seen = ~modeling.permutation_mask(rank[None], is_target[None]).numpy()[0]
     seen = np.pad(seen, [[0, 0], [memory_length, 0]], constant_values=True)
@@ -174,11 +164,9 @@ segments         reused (continues the stream), A, B
 
 def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
                 width: int) -> str:
-    """A window as lines of at most `width` columns, with parts and targets marked.
-
-    A backward window is reversed, so that its words are readable; the numbers at its parts are
-    positions in the order in which the model reads.
-    """
+    """A window as lines of at most `width` columns, with parts and targets marked."""
+    # A backward window is reversed, so that its words are readable; the numbers at its parts are
+    # positions in the order in which the model reads.
     backward = windows.direction[row] == 1
     a_len, b_len = (int(lengths[row]) for lengths in windows.segment_lengths(reuse_len))
     targets = windows.is_target[row]
@@ -202,6 +190,7 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
     open on the left."""
     targets, is_special = windows.is_target[row], windows.is_special[row]
     places = places_in_order(windows.rank[row], targets)
+    # A bracket opens where the token before is no target, or is one of another part.
     before, after = np.roll(targets, 1), np.roll(targets, -1)
     before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = False
     left, right = (after, before) if backward else (before, after)
@@ -220,6 +209,7 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
 
 def _wrapped(label, text, width):
     """Lines of at most `width` columns, of which an East Asian wide character takes two."""
+    # A filler in front of each wide character makes the lengths right, and goes again.
     filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
     return [line.replace("\0", "") for line in textwrap.wrap(
         filled, width - 1, initial_indent=label, subsequent_indent=" " * len(label),

@@ -113,7 +113,8 @@ class Model:
         self.max_seq_length: int = loaded.max_seq_length
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
-        try:        # the part that is used first is built now: its first result does not wait
+        # The part that is used first is built now: its first result does not wait.
+        try:
             if tuned:
                 self._task_part(tuned)
             else:
@@ -321,14 +322,6 @@ class Model:
         found = self._all(self._predicting("score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
-    @overload
-    def choose(self, text: str, choices: Sequence[str],
-               question: Optional[str] = ...) -> results.Choice: ...
-
-    @overload
-    def choose(self, text: Several, choices: Sequence[Sequence[str]],
-               question: Union[None, str, Sequence[str]] = ...) -> list[results.Choice]: ...
-
     def choose(self, text: Union[str, Sequence[str], Column], choices: Sequence[Any],
                question: Union[None, str, Sequence[str]] = None) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
@@ -350,13 +343,6 @@ class Model:
         if question is None or isinstance(question, str):
             questions = [question] * len(several("text", text))
         return self._all(job, together(text=text, choices=choices, question=questions))
-
-    @overload
-    def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
-
-    @overload
-    def rank(self, query: Several,
-             documents: Sequence[Sequence[str]]) -> list[list[results.Ranked]]: ...
 
     def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -421,9 +407,9 @@ class Model:
         return self._all(self._predicting("tag"), texts)
 
     def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
-        """How much each word of a text, or pair, counts for its prediction:
-        `explanation.Explanation`. For models that classify, score or rank; a document is explained
-        with its query, as the pair (query, document).
+        """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
+        models that classify, score or rank; a document is explained with its query, as the pair
+        (query, document).
 
         Args:
           errors: "raise", or "return".
@@ -640,6 +626,7 @@ class Model:
         return self._restored
 
     def _note_cut(self, records):
+        # The feature is taken out: the network does not know it.
         self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
                         len(records["input_ids"]), self.max_seq_length)
 

@@ -77,6 +77,7 @@ class FillingSettings(Settings):
 
     def split(self, text: str) -> list[str]:
         """The parts of a text before, between and behind its blanks."""
+        # More underscores are one blank, too.
         more = "_*" if not self.blank.strip("_") else ""
         return re.split(re.escape(self.blank) + more, text)
 
@@ -237,18 +238,19 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
       UserError: an unknown name, or a value of another type or range; it begins with `source`.
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
+    # NumPy's numbers, and names of other libraries.
     plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
              for name, value in values.items()}
-    # A list of texts is JSON, as the flag has it.
-    for name in ("stop", "targets"):
-        if name in fields and not isinstance(plain.get(name), (str, type(None))):
-            plain[name] = json.dumps(stop_texts(plain[name], name))
     for name, field in fields.items():
         for alias in set(field.metadata["aliases"]) & set(plain):
             if name in plain:
                 raise UserError("%s%s and %s are one setting, expected one of them" % (
                     source and source + ": ", alias, name))
             plain[name] = plain.pop(alias)
+    # A list of texts is JSON, as the flag has it.
+    for name in ("stop", "targets"):
+        if name in fields and not isinstance(plain.get(name), (str, type(None))):
+            plain[name] = json.dumps(stop_texts(plain[name], name))
     for name, value in plain.items():
         if name not in fields:
             raise UserError("%sno '%s'%s (there are %s)" % (

@@ -66,6 +66,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError("output: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "output")
+    # What can be refused is refused before the directory is made.
     set_up_process()
     model = model_files.read(model_dir, use_checkpoint=use_checkpoint,
                              network=NetworkSettings(precision=DTYPES[dtype]), **given)
@@ -146,6 +147,7 @@ def _write(model, directory, names, dtype, served_as):
 
 
 def _build(model, names):
+    # Without names, what a model cannot have (raw text without tensorflow-text) is only noted.
     made = {}
     for name in names or (("ids", "text") if model.tuned else ("vectors",)):
         try:

@@ -93,6 +93,7 @@ class ServedModel:
         if os.path.exists(os.path.join(path, "saved_model.pb")):
             raise UserError("model_dir: %s is a SavedModel, which TensorFlow Serving serves; "
                             "expected the model directory that it was exported from" % path)
+        # A batch of the longest texts is within the budget.
         found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(found, device, min(
@@ -100,6 +101,7 @@ class ServedModel:
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
         self.labels = list(model.labels) if model.labels else None
+        # The signatures with their inputs.
         self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} if tuned else {
             "fill": ("text",), "generate": ("prompt",), "attention": ("text",),
             "vectors": ("text_a",)}
@@ -107,6 +109,7 @@ class ServedModel:
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
         self._warm_up()
+        # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
         if self.labels and self.verb in ("classify", "tag"):
             names = self.labels if self.verb == "classify" else sorted(
@@ -143,6 +146,7 @@ class ServedModel:
 
     def _read_examples(self):
         """Those of the model directory, if there are any."""
+        # They are next to the settings, which `best/` has not.
         home = os.path.abspath(self.path)
         home = os.path.dirname(home) if os.path.basename(home) == BEST else home
         path = os.path.join(home, EXAMPLES_NAME)
@@ -190,6 +194,7 @@ class ServedModel:
             layers = values.pop("layers", layers)
             values.setdefault("most_tokens", 40)        # what is sent grows with its square
         settings: Any = from_keywords(_SETTINGS_OF[signature], values, "parameters")
+        # What a loaded model may do is too much for a stranger's request.
         for name, most in _MOST_OF.items():
             if getattr(settings, name, 0) > most:
                 raise UserError("parameters: %s is %d, expected at most %d" % (
@@ -274,6 +279,7 @@ class ServedModel:
             return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
+        # Of a filling: the known text and the pieces of all blanks, whose probabilities are [P,V].
         parts = settings.split(text)
         pieces = settings.pieces_range()[-1] * (len(parts) - 1)
         if settings.order == "all" and settings.beams * pieces > _MOST_PREDICTED:
@@ -285,6 +291,7 @@ class ServedModel:
 
     def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
         """The answers to rows, for `json`; that of a bad row is its UserError."""
+        # An answer of one output is its value, as of TensorFlow Serving.
         found, form = self._found(call, {
             name: [row[name] for row in rows] for name in rows[0]})
         answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
