@@ -402,9 +402,10 @@ class _Protocol(H11Protocol):
         super().connection_lost(error)
         self._end_watch()
         if self.cycle is not None and not self.cycle.response_complete:
-            task = self.cycle.scope.get("task")
+            scope: Any = self.cycle.scope
+            task = scope.get("task")
             if task is not None:
-                self.cycle.scope["task"] = None         # says why
+                scope["task"] = None                    # says why
                 task.cancel()
 
     def _watch(self):

@@ -102,9 +102,11 @@ class ServedModel:
         self.n_layer, self.n_head = model.n_layer, model.n_head
         self.labels = list(model.labels) if model.labels else None
         # The signatures with their inputs.
-        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} if tuned else {
-            "fill": ("text",), "generate": ("prompt",), "attention": ("text",),
-            "vectors": ("text_a",)}
+        self._inputs: dict[str, tuple[str, ...]] = {"vectors": ("text_a",)}
+        if tuned:
+            self._inputs["text"] = tuned.task.reader.texts
+        else:
+            self._inputs.update(fill=("text",), generate=("prompt",), attention=("text",))
         self.verb = model.verb
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]

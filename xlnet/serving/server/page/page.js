@@ -318,8 +318,8 @@ function explained({ words, weights, first_words: first, output, value }, texts)
     dir: "auto" })));
   return [make("h2", { textContent: model.labels ? `Words that count for ${output}, ${percent(value)}`
     : `Words that count for the score, ${round(value)}` }),
-  make("p", { className: "hint", textContent: "Without a blue word it is lower, without an orange, underlined "
-    + "one higher: the darker, the more. Point at a word for its number." }), ...shaded,
+  make("p", { className: "hint", textContent: "Blue words raise it, orange, underlined words lower it; a "
+    + "stronger colour counts more. Point at a word for its number." }), ...shaded,
   make("details", {}, make("summary", { textContent: "The numbers as a table" }), make("table", {},
     make("thead", {}, cells("th", "Word", "Change")),
     make("tbody", {}, ...words.map((word, at) => cells("td", word, numbers[at])))))];
