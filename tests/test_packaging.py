@@ -110,7 +110,7 @@ def test_extras(installed):
                    if re.search("extra == .%s" % extra, line))
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
     serves = {each.name: each.specifier for each in serve}
-    assert set(serves) == {"starlette", "uvicorn", "prometheus-client", "tensorflow-text"}
+    assert set(serves) == {"uvicorn", "prometheus-client", "tensorflow-text"}
     assert not serves["tensorflow-text"].contains("2.22.0")
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Union
 
-from xlnet import errors, files, fonts
+from xlnet import errors, files
 
 _log = logging.getLogger(__name__)
 
 NOTES = "#555555"       # color of notes
+_FONT = "DejaVu Sans"   # comes with matplotlib
 
 
 def new(width: float, height: float, **settings: Any) -> Any:
@@ -68,7 +70,7 @@ class Names:
     def of(cls, names: Sequence[str], ids: Iterable[int], more: str = "") -> Names:
         """Finds fonts for names and for `more`, further text of the figure."""
         new(1, 1)       # imports matplotlib
-        families, characters = fonts.choose(more + "".join(names))
+        families, characters = choose_fonts(more + "".join(names))
         pairs = [(int(id), name) for id, name in zip(ids, names)]
         return cls([name if set(name) <= characters else "#%d" % id for id, name in pairs],
                    families, {(id, name) for id, name in pairs if not set(name) <= characters})
@@ -88,3 +90,40 @@ class Names:
             listed = ["#%d is %s" % each for each in sorted(self.unshown)]
             _log.info("note: no installed font shows %d %s(s) of the figure: %s", len(listed), what,
                       ", ".join(listed))
+
+
+# ---- fonts
+
+def choose_fonts(text: str) -> tuple[list[str], set[str]]:
+    """Font families for a text, and the set of its characters that they have: matplotlib's own one,
+    then each one with characters that those before it lack."""
+    from matplotlib import font_manager
+    families, wanted = [_FONT], set(text)
+    covered = wanted & _characters(font_manager.findfont(_FONT))
+    for font in _installed():
+        if covered == wanted:
+            break
+        more = (wanted - covered) & _characters(font.fname)
+        if more:
+            families.append(font.name)
+            covered |= more
+    return families, covered
+
+
+def _installed():
+    """Upright fonts of normal weight, without Last Resort, which has a box for every character."""
+    from matplotlib import font_manager
+    return sorted((font for font in font_manager.fontManager.ttflist
+                   if font.style == "normal" and font.weight in (400, "normal", "regular")
+                   and not font.name.startswith("Last Resort")), key=lambda f: (f.name, f.fname))
+
+
+@functools.cache
+def _characters(path):
+    from matplotlib import ft2font
+    return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())
+
+
+def drawn_length(text: str) -> int:
+    """Width of a text in Latin letters; Chinese characters count twice."""
+    return sum(2 if ord(c) > 0x2e80 else 1 for c in text)

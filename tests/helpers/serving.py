@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-for package in ("starlette", "uvicorn", "prometheus_client"):
+for package in ("uvicorn", "prometheus_client"):
     pytest.importorskip(package, reason="the server needs pip install '.[serve]'")
 
 from xlnet.errors import UserError  # noqa: E402
@@ -18,7 +18,7 @@ from xlnet.serving.server.model_directory import Call  # noqa: E402
 
 class Echo:
     """Answers with the text and its length. No model: the subject is the server."""
-    version, default, path, budget = "1", "text", "m", 100
+    default, path = "text", "m"
     about, labels, verb, examples, n_layer, n_head = "an echo", None, "classify", {}, 1, 1
     names = ["text", "choices", "generate"]
 
@@ -30,9 +30,6 @@ class Echo:
             raise UserError("no signature '%s'" % signature)
         return {"choices": {"choices": 2, "text_a": None}, "generate": {"prompt": None}}.get(
             signature, {"text_a": None})
-
-    def signature_def(self):
-        return {name: {"inputs": {}} for name in self.names}
 
     def call(self, signature, parameters):
         self.inputs(signature)

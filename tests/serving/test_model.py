@@ -234,11 +234,6 @@ def test_vectors(kept):
     assert model.vectors([]).shape == (0, 16) and model.vectors([], [0, 1]).shape == (0, 2, 16)
     unit = pooled["mean"] / np.linalg.norm(pooled["mean"], axis=-1, keepdims=True)
     np.testing.assert_allclose(model.vectors(texts, [0, 1], normalize=True), unit, atol=1e-5)
-    cosines = unit[:, 1] @ unit[:, 1].T
-    np.testing.assert_allclose(model.similarity(texts), cosines, atol=1e-5)
-    np.testing.assert_allclose(model.similarity(texts, texts[1]), cosines[:, 1], atol=1e-5)
-    assert model.similarity(texts[0], texts[2]) == pytest.approx(cosines[0, 2], abs=1e-5)
-    assert model.similarity([], texts).shape == (0, 3)
 
 
 def test_ids(kept):
@@ -356,23 +351,21 @@ def test_empty_lists_give_results_of_the_right_width(kept):
     model = kept("multi_label").model
     assert model.probabilities([]).shape == (0, len(model.labels))
     assert kept("regression").model.score([]).shape == (0,)
-    assert model.similarity([]).shape == (0, 0)
     assert model.encode([]) == [] and model.classify(np.array([])) == []
 
 
 def test_threads_get_the_answers_of_one(kept):
     """16 of them, the network's two parts at once."""
     model = kept("multi_label").model
-    texts = [FILES["multi_label"][1].split("\n")[number % 4] for number in range(32)]
+    texts = FILES["multi_label"][1].split("\n")[:4] * 8
 
     def ask(text):
         return model.probabilities(text), model.vectors(text)
     alone = list(map(ask, texts))
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        together = list(pool.map(ask, texts))
-    for ours, others in zip(alone, together):
-        for one, other in zip(ours, others):
-            np.testing.assert_array_equal(one, other)
+        for ours, others in zip(alone, pool.map(ask, texts)):
+            np.testing.assert_array_equal(ours[0], others[0])
+            np.testing.assert_array_equal(ours[1], others[1])
 
 
 def test_texts_and_pairs_as_dicts(kept):
@@ -396,36 +389,24 @@ def test_a_model_says_what_it_cannot(kept):
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
             (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
             (lambda: model.classify(3), "text 0: found int, expected a text: str"),
-            (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
             (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
                                                    "(the last one) down to -2"),
-            (lambda: model.vectors("a", layers=0.5), "layers: 0.5, expected 0 (embeddings) to 1, "
-                                                     "or -1 (the last one) down to -2"),
             (lambda: model.encode("a\ud800"), r"text 0: found 'a\ud800', expected a text: it has "
                                               "code points that are no characters"),
             (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold "
                                                        "<= 1"),
-            (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
-                                                        "first, last, none"),
             (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "
                                                                  "texts"),
             (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
-            (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
-            (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
             (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: the "
                                                                   "second text is empty"),
             (lambda: kept("classification").model.classify(("a", "b"), threshold=.3),
              "threshold: the task custom has 3 labels, of which the likeliest one is predicted, "
              "for which there is no threshold"),
-            (lambda: kept("regression").model.predict("a", threshold=.3), "threshold: the task "
-             "custom has no labels, for which there is no threshold"),
             (lambda: model.classify({"text": "a", "pair": "b"}), "text 0: found a dict with text, "
              "pair, expected text, and text_pair of a pair"),
-            (lambda: model.classify({"text": "a", "text_pair": "b"}), "text 0: expected one text, "
-                                                                      "not a pair"),
             (lambda: kept("spans").model.predict("a"), "text 0: found 'a', expected (question, "
                                                        "context)"),
-            (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
             (lambda: kept("spans").model.answer(["a", "b"], ["c"]), "found lists of 2 and 1, "
                                                                     "expected as many of each")):
         with pytest.raises(xlnet.UserError) as raised:

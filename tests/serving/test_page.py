@@ -27,6 +27,9 @@ SEES = {"content": [[True, False], [True, True]], "query": [[False, False], [Tru
 # Of a signature: its inputs by name, a list with its length, and what is answered.
 SIGNATURES = {
     "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.25, 0.75]}),
+    "explain": ({"text_a": None}, {
+        "words": ["a", "<b>", "a"], "weights": [0.1, -0.2, 0.05], "first_words": 3,
+        "output": EVIL, "value": 0.75}),
     "score": ({"text_a": None, "text_b": None}, 2.34567),
     "tag": ({"text_a": None}, {
         "words": [], "tags": [], "entity_labels": ["PER", "PER", "LOC"],
@@ -37,7 +40,7 @@ SIGNATURES = {
     "no answer": ({"question": None, "context": None}, {
         "answer": "", "start": -1, "end": -1, "probability": 0.6, "null_probability": 0.9,
         "texts": ["Bo", "Anna"], "probabilities": [0.6, 0.4]}),
-    "choose": ({"text_a": None, "choices": 3}, {"label": "no", "probabilities": [0.6, 0.4, 0]}),
+    "choose": ({"text_a": None, "choices": 2}, {"label": "no", "probabilities": [0.6, 0.4]}),
     "fill": ({"text": None}, {"texts": ["long " * 20 + "<u> b", "x"], "words": [["<u>"], ["x"]],
                               "probabilities": [0.5, 0.1]}),
     "generate": ({"prompt": None}, {}),
@@ -57,11 +60,6 @@ class Model(Echo):
 
     def inputs(self, signature):
         return SIGNATURES[signature][0]
-
-    def signature_def(self):
-        return {name: {"inputs": {key: {"dtype": "DT_STRING", "tensor_shape": {
-            "dim": [{"size": str(size)} for size in (-1, *filter(None, [count]))]}}
-            for key, count in self.inputs(name).items()}} for name in self.names}
 
     def call(self, signature, parameters):
         return Call(signature, tuple(sorted((name, str(value))
@@ -154,8 +152,32 @@ def test_predictions_as_people_want_them(page):
         "No answer in this text 90\u00a0%")
     assert page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
     assert "Rejected spans" in page.inner_text("#answer")
-    predict(page, "choose", text_a="a", choices="one\n\n two")
-    assert page.model.asked[-1][2][0]["choices"] == ["one", " two", ""]
+    predict(page, "choose", text_a="a", choices="\n two")
+    assert page.model.asked[-1][2][0]["choices"] == [" two", ""]
+
+
+def test_why(page):
+    """Words are shaded where they are in the text; the numbers are there for those who do not see
+    colours."""
+    predict(page, "text", text_a="a  <b> a")
+    assert page.locator("nav button[data-signature='explain']").count() == 0
+    page.click("#why")
+    done(page)
+    assert page.model.asked[-1] == ("explain", {}, [{"text_a": "a  <b> a"}])
+    assert page.inner_text("#answer h2") == "Words that count for %s, 75\u00a0%%" % EVIL
+    assert page.inner_text("#answer .text") == "a  <b> a"
+    found = page.evaluate("""[...document.querySelectorAll("#answer .text mark")].map(
+        e => [e.textContent, e.title, e.className, e.style.getPropertyValue("--part")])""")
+    assert found == [["a", "+0.1000", "raises", "50%"], ["<b>", "\u22120.2000", "lowers", "100%"],
+                     ["a", "+0.0500", "raises", "25%"]]
+    page.click("#answer summary")
+    assert page.locator("#answer td").all_inner_texts() == [
+        "a", "+0.1000", "<b>", "\u22120.2000", "a", "+0.0500"]
+    assert "75\u00a0%" in page.inner_text(".headline")        # the prediction is still there
+    with contextlib.suppress(KeyError):
+        page.screenshot(path=os.path.join(os.environ["XLNET_SCREENSHOTS"], "why-%d.png" % (
+            page.viewport_size["width"])), full_page=True)
+    assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
 
 
 def test_a_filling_goes_into_the_text(page):
@@ -296,7 +318,12 @@ def test_accessibility(page):
     texts = {"text_a": ANNA, "text_b": "b", "question": "Who?", "context": ANNA, "choices": "a\nb",
              "text": "a ___", "prompt": "It was"}
     for signature, (inputs, _) in SIGNATURES.items():
-        predict(page, signature, **{name: texts[name] for name in inputs})
+        if signature == "explain":              # below the prediction of the last one, `text`
+            page.click("#why")
+            done(page)
+            page.click("#answer summary")
+        else:
+            predict(page, signature, **{name: texts[name] for name in inputs})
         page.evaluate("document.querySelector('#same').open = true")
         page.evaluate(AXE.read_text(encoding="utf-8"))
         found = page.evaluate("axe.run()")["violations"]

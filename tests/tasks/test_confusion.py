@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.paths import ROOT
 
-from xlnet import figure, fonts
+from xlnet import figure
 from xlnet.tasks.metrics import confusion
 from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES
@@ -89,7 +89,7 @@ def test_labels_in_any_script_are_drawn_without_a_warning(
         tmp_path, monkeypatch, caplog, is_installed):
     caplog.set_level("INFO", "xlnet")
     if not is_installed:
-        monkeypatch.setattr(fonts, "_installed", lambda: [])
+        monkeypatch.setattr(figure, "_installed", lambda: [])
     names = ("财经", "体育", "$x^", "a very long name of a label that would push the picture aside")
     found = np.array([1, 1, 2, 3]), np.array([0, 1, 2, 3])
     with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlnet import figure, files, fonts
+from xlnet import figure, files
 
 if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
@@ -34,7 +34,7 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     found = figure.Names.of(attention.pieces, attention.ids)
     names = found.shown if attention.places is None else [
         "%s %d" % each for each in zip(found.shown, attention.places)]
-    margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
+    margin = 0.35 + 0.05 * max(map(figure.drawn_length, names))
     panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
     named = range(0, len(names), -(-len(names) // _MOST_NAMES))
     width = margin + len(heads) * (panel + 0.12) + 0.5

@@ -40,6 +40,7 @@ def read(model_dir: str, flag: str) -> Curves:
       UserError: there is no run, or its files have no curve; `flag` gave the directory.
     """
     files.require_directory(model_dir, flag)
+    # Pretraining and fine-tuning keep the same two files.
     journal, kept = (os.path.join(model_dir, name) for name in (JOURNAL_NAME, EVALUATIONS_NAME))
     loss, evaluations, metric = [], [], "loss"
     try:

@@ -9,7 +9,7 @@ import collections
 
 import numpy as np
 
-from xlnet import figure, fonts
+from xlnet import figure
 from xlnet.figure import NOTES
 from xlnet.plots.inspection import Excerpt, places_in_order, visibility
 
@@ -25,28 +25,23 @@ _TICKS = 10.5       # [points]
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
-    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`.
-
-    Rows see columns (paper, figure 4 and appendix A.7). The upper panels have the tokens as the
-    model reads them, the lower ones in factorization order, where the two streams are the lower
-    triangle with and without its diagonal.
-
-    Returns:
-      Set of `(id, piece)` that no installed font can show; the figure has their ids.
-    """
+    """Writes the content-stream and query-stream masks of an `inspection.Excerpt`; returns the
+    `(id, piece)`s that no installed font can show, of which the figure has the ids."""
     found = figure.Names.of(excerpt.pieces, excerpt.ids, excerpt.title)
     families, names = found.families, found.shown
-    title = excerpt.title if set(excerpt.title) <= fonts.choose(excerpt.title)[1] else \
+    title = excerpt.title if set(excerpt.title) <= figure.choose_fonts(excerpt.title)[1] else \
         "A text of %d pieces" % len(names)
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
     labels = ["%s  %s" % (name, place or "–") for name, place in zip(names, places)]
-    margin = 1.1 + 0.1 * max(map(fonts.drawn_length, names))      # for names and titles [inches]
+    margin = 1.1 + 0.1 * max(map(figure.drawn_length, names))      # for names and titles [inches]
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
     drawn.get_layout_engine().set(hspace=0.03)
     drawn.suptitle("%s\n%s" % (title, _in_words(names, places, 2 * width)), fontsize=12,
                    family=families, parse_math=False)
+    # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
+    # A.7). In factorization order they are the lower triangle with and without its diagonal.
     grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
     orders = (("as the model reads", np.arange(len(names))),
               ("in factorization order", np.argsort(places, kind="stable")))
@@ -74,7 +69,7 @@ def _in_words(names, places, width):
     if not ordered:
         return "none of these tokens is predicted"
     text = "factorization order:  " + "  →  ".join(ordered)
-    return text if fonts.drawn_length(text) * 0.1 < width else \
+    return text if figure.drawn_length(text) * 0.1 < width else \
         "factorization order: the numbers next to the pieces"
 
 

@@ -1,7 +1,5 @@
 """Pretraining records as text and as counts.
 
-Windows, targets and orders come from `input_pipeline` and masks from `modeling`, as in training.
-
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
 """
 
@@ -19,7 +17,6 @@ from xlnet import errors
 from xlnet.batches import input_pipeline
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.records import feature_spec
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
@@ -32,7 +29,6 @@ class Windows:
     """Windows as the trainer sees them in one epoch."""
     input_ids: np.ndarray        # int32 [W,Q]
     seg_ids: np.ndarray          # int32 [W,Q]
-    word_start: np.ndarray       # bool [W,Q]
     is_target: np.ndarray        # bool [W,Q]
     is_special: np.ndarray       # bool [W,Q]
     rank: np.ndarray             # int32 [W,Q], see `permutation.ranks`
@@ -69,7 +65,8 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
     Raises:
       UserError: a damaged record file.
     """
-    paths = manifest.stream_paths(directory)
+    # What is shown is what is trained on: windows, targets and orders come from the trainer's
+    # input pipeline, from the step at which it reads them.
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
@@ -80,22 +77,11 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
             legacy_word_start=legacy_word_start).take(count)
         found = list(batches.as_numpy_iterator())
         joined = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
-        starts = [_word_starts(path, manifest.seq_len, first, count)
-                  for path in (paths if stream is None else paths[stream:stream + 1])]
     is_target = np.zeros(joined["input_ids"].shape, bool)
     rows, targets = np.nonzero(joined.pop("weights"))
     is_target[rows, joined.pop("positions")[rows, targets]] = True
     return Windows(is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids),
-                   word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **joined)
-
-
-def _word_starts(path, seq_len, first, count):
-    """Where words begin, [count, Q], which the trainer's batches do not have."""
-    import tensorflow as tf
-    serialized = tf.data.TFRecordDataset(path).skip(first).batch(count).take(1)
-    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len),
-                                serialized.get_single_element())
-    return parsed["word_start"].numpy()
+                   **joined)
 
 
 # ---- order and masks ----
@@ -132,8 +118,6 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
                      seed: int, most: int) -> Excerpt:
     """A sentence with targets and order sampled as for a part of a window.
 
-    All of it is predicted if `permutation.num_predict` is large enough.
-
     Raises:
       UserError: it has no token or more than `most`, or `mask_mode` is legacy.
     """
@@ -143,6 +127,7 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
     if not 1 <= len(ids) <= most:
         raise UserError("sentence: %d pieces, expected 1 to %d, so that the figure can be read"
                         % (len(ids), most))
+    # All of it is predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
     word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
@@ -155,20 +140,11 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
 
 def visibility(rank: np.ndarray, is_target: np.ndarray,
                memory_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each position sees in the two streams (paper, figure 4 and appendix A.7).
-
-    The content stream sees what the query stream sees, and the token itself. All of the memory is
-    visible.
-
-    Args:
-      rank: int32 [Q].
-      is_target: bool [Q].
-      memory_length: M.
-
-    Returns:
-      content, query: bool [Q,K], True where row i sees column j. The query stream only has the rows
-      of targets.
-    """
+    """What each position sees in the content and in the query stream (paper, figure 4 and appendix
+    A.7): bool [Q,K] twice, True where row i sees column j. The query stream only has the rows of
+    targets."""
+    # The mask of the network. All of the memory is visible; the content stream sees what the query
+    # stream sees, and the token itself.
     from xlnet.network import modeling
     seen = ~modeling.permutation_mask(rank[None], is_target[None]).numpy()[0]
     seen = np.pad(seen, [[0, 0], [memory_length, 0]], constant_values=True)
@@ -188,11 +164,9 @@ segments         reused (continues the stream), A, B
 
 def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
                 width: int) -> str:
-    """A window as lines of at most `width` columns, with parts and targets marked.
-
-    A backward window is reversed, so that its words are readable; the numbers at its parts are
-    positions in the order in which the model reads.
-    """
+    """A window as lines of at most `width` columns, with parts and targets marked."""
+    # A backward window is reversed, so that its words are readable; the numbers at its parts are
+    # positions in the order in which the model reads.
     backward = windows.direction[row] == 1
     a_len, b_len = (int(lengths[row]) for lengths in windows.segment_lengths(reuse_len))
     targets = windows.is_target[row]
@@ -216,6 +190,7 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
     open on the left."""
     targets, is_special = windows.is_target[row], windows.is_special[row]
     places = places_in_order(windows.rank[row], targets)
+    # A bracket opens where the token before is no target, or is one of another part.
     before, after = np.roll(targets, 1), np.roll(targets, -1)
     before[[start for _, start, _ in parts]] = after[[end - 1 for *_, end in parts]] = False
     left, right = (after, before) if backward else (before, after)
@@ -234,6 +209,7 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
 
 def _wrapped(label, text, width):
     """Lines of at most `width` columns, of which an East Asian wide character takes two."""
+    # A filler in front of each wide character makes the lengths right, and goes again.
     filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
     return [line.replace("\0", "") for line in textwrap.wrap(
         filled, width - 1, initial_indent=label, subsequent_indent=" " * len(label),
@@ -244,7 +220,6 @@ def _wrapped(label, text, width):
 
 def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with counts over all windows."""
-    spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
     counts = np.bincount(windows.direction, minlength=2)
     a_len, b_len = windows.segment_lengths(reuse_len)
@@ -252,9 +227,6 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
         "%s windows, %s tokens" % (_grouped(len(windows)), _grouped(tokens)),
         "%s targets, %.2f %% of the tokens" % (
             _grouped(windows.is_target.sum()), 100 * windows.is_target.sum() / tokens),
-        "%s spans of on average %.2f words, %.2f tokens" % (
-            _grouped(len(spans.tokens)), spans.words.mean(), spans.tokens.mean()),
-        "%.2f %% of the spans are whole words" % (100 * spans.is_whole.mean()),
         "%s windows forward, %s backward" % tuple(map(_grouped, counts)),
         "A of on average %.1f tokens, B of %.1f; B continues A in %.2f %%" % (
             a_len.mean(), b_len.mean(), 100 * windows.label.mean()),
@@ -264,25 +236,3 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
 
 def _grouped(number):
     return "{:,}".format(int(number))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Spans:
-    """Runs of adjacent targets in one part of a window; adjacent n-grams are one run."""
-    tokens: np.ndarray      # int [spans]
-    words: np.ndarray       # int [spans], of which it has a token
-    is_whole: np.ndarray    # bool [spans], whether it begins and ends with a word
-
-
-def _spans(windows, reuse_len):
-    targets, length = windows.is_target, windows.input_ids.shape[1]
-    before = np.pad(targets[:, :-1], [[0, 0], [1, 0]])
-    before[:, reuse_len] = False                      # the parts are sampled separately
-    after = np.pad(targets[:, 1:], [[0, 0], [0, 1]])
-    after[:, reuse_len - 1] = False
-    begins, ends = (np.flatnonzero((targets & ~other).ravel()) for other in (before, after))
-    word = np.cumsum(windows.word_start.ravel())
-    starts = np.append(windows.word_start.ravel(), True)
-    starts[::length] = True                           # a window begins with a word
-    return _Spans(ends - begins + 1, word[ends] - word[begins] + 1,
-                  starts[begins] & starts[ends + 1])

@@ -36,6 +36,7 @@ def text(found: Explanation) -> str:
 
 def draw(path: str, found: Explanation) -> None:
     """Writes a PNG with a bar for each word, or for those that count most."""
+    # The words are in the order of the text, whichever are kept.
     kept = np.sort(np.argsort(-np.abs(found.weights), kind="stable")[:_MOST_BARS])
     names = figure.Names.of([found.words[number] for number in kept], kept + 1, found.output)
     height = 1.3 + 0.22 * len(kept)

@@ -46,19 +46,21 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
               settings: AttentionSettings) -> Attention:
     """The attention probabilities of some layers, counted from 1.
 
-    In the order "none" every token sees all, in the query stream all but itself. A causal network
-    has only left_to_right.
-
     Raises:
       UserError: no text, one of more than `most_tokens` pieces, or no such layer.
     """
     ids = tokenizer.ids(text)
     _check(ids, layers, model.n_layer, settings)
+    # The masks of both streams by the ranks of the tokens, as in pretraining with every token a
+    # target: nobody sees what comes later in the order, a query not even its own token. Without an
+    # order every token sees all, in the query stream all but itself.
     order = "left_to_right" if model.is_causal else settings.order
     rank = _rank(len(ids), order, settings)                                       # [T]
     content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
+    # All tokens are read at once, and each is asked for at its own position: the rows of the
+    # content stream, then those of the query stream.
     positions = range(len(ids))
     with model.turn, model.reading(len(ids)) as reading:
         found = np.array(reading.attention(
@@ -84,10 +86,8 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
 
 def of_fine_tuned(tuned: FineTunedTask, tokenizer: Tokenizer, row: Row, layers: Sequence[int],
                   n_layer: int, settings: AttentionSettings, part: session.Part) -> Attention:
-    """The attention probabilities of a fine-tuned network, whose tokens see each other.
-
-    Args:
-      part: of `build`.
+    """The attention probabilities of a fine-tuned network, whose tokens see each other; `part` is
+    of `build`.
 
     Raises:
       UserError: as of `attention`; or the row is several records, or has several texts apart.

@@ -22,7 +22,7 @@ from xlnet.tasks.task import Row
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
 
-_VERBS = ("classify", "score", "rank")      # of models with one output for a text
+VERBS = ("classify", "score", "rank")      # of models with one output for a text
 
 
 class Explanation(NamedTuple):
@@ -48,10 +48,10 @@ class Explanation(NamedTuple):
 def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
     """Raises UserError if a model or its label cannot be explained."""
     task = tuned.task
-    if task.type.verb not in _VERBS:
+    if task.type.verb not in VERBS:
         raise UserError("explain: a model of task type %s (%s) has several outputs for a text, "
                         "expected one for %s" % (task.type.name, task.type.verb, " or ".join(
-                            _VERBS)))
+                            VERBS)))
     names = task.scorer.probabilities
     if label is not None and label not in names:
         raise UserError("explain: label is '%s'%s, expected %s" % (
@@ -74,16 +74,19 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 def leave_one_out(row: Row, label: Optional[str], tuned: FineTunedTask,
                   values_of: Callable[[list[Row]], Any]) -> Explanation:
-    """Predicts the text without each of its words.
-
-    Args:
-      label: that is explained; None: the most probable one.
-      values_of: function from n rows to the task's values, float32 [n,L] or [n].
-    """
-    places = [(number, start, end) for number, text in enumerate(_texts(row))
-              for start, end in words_of(text)]
+    """Predicts the text without each of its words; `values_of` gives the task's values of n rows,
+    float32 [n,L] or [n]."""
     words, first_words = _words(row)
-    values = np.asarray(values_of([row, *(_without(row, *place) for place in places)]), np.float64)
+    rows = [row]
+    for number, text in enumerate(_texts(row)):
+        for start, end in words_of(text):
+            texts = _texts(row)
+            texts[number] = text[:start] + text[end:]
+            rest = iter(texts)
+            rows.append(row._replace(pairs=tuple(
+                tuple(None if text is None else next(rest) for text in pair)
+                for pair in row.pairs)))
+    values = np.asarray(values_of(rows), np.float64)
     index, name = _output(tuned, values, label)
     values = values[:, index] if values.ndim > 1 else values
     return Explanation(words, values[0] - values[1:], first_words, name, float(values[0]), None)
@@ -98,6 +101,7 @@ def integrated_gradients(row: Row, label: Optional[str], steps: int, batch_size:
     Raises:
       UserError: the text is longer than a record, or is cut elsewhere than at its end.
     """
+    # The record of the text, and which part of each of its tokens belongs to which word.
     reader, layout = tuned.task.reader, tuned.layout
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
     batches = list(session.batches_by_length(records, layout.max_seq_length,
@@ -109,11 +113,13 @@ def integrated_gradients(row: Row, label: Optional[str], steps: int, batch_size:
                         "method=leave_one_out" % layout.max_seq_length)
     index, name = _output(tuned, np.asarray(values_of([row])), label)
 
-    # The ends of the way, and the nodes between for an integral of high order.
+    # The ends of the way, for the sum that the weights should have, and between them the nodes of
+    # Gauss and Legendre, of which few give an integral that is nearly exact.
     nodes, factors = np.polynomial.legendre.leggauss(steps)
     alphas = np.concatenate([[0., 1.], (nodes + 1) / 2])                              # [K+2]
     is_word = word_of_token.any(axis=0)                                               # [T]
     scales = np.where(is_word, alphas[:, None], 1.).astype(np.float32)
+    # Every point of the way is the same record with other scales.
     found = []
     for begin in range(0, len(alphas), batch_size):
         scale = scales[begin:begin + batch_size]
@@ -129,11 +135,9 @@ def integrated_gradients(row: Row, label: Optional[str], steps: int, batch_size:
 
 def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
     """The graph of `integrated_gradients`: from a record, `token_scale` float32 [B,T] and the
-    number of the output, to its value [B] and the gradient [B,T] with respect to `token_scale`.
-
-    As the way begins at zero, the gradient of a token's scale is that of its embedding times the
-    embedding: what integrated gradients integrate.
-    """
+    number of the output, to its value [B] and the gradient [B,T] with respect to `token_scale`."""
+    # As the way begins at zero, the gradient of a token's scale is that of its embedding times the
+    # embedding: what integrated gradients integrate.
     inputs = dict(session.placeholders(tuned), output=tf.placeholder(tf.int32, []),
                   token_scale=tf.placeholder(tf.float32, [None, None]))
     values = TaskModel(loaded.config, tuned, loaded.network).predictions(inputs)["values"]
@@ -152,18 +156,9 @@ def _words(row):
     return tuple(word for words in by_text for word in words), len(by_text[0])
 
 
-def _without(row, number, start, end):
-    """The row without the characters `start` to before `end` of one of its texts."""
-    texts = _texts(row)
-    texts[number] = texts[number][:start] + texts[number][end:]
-    rest = iter(texts)
-    return row._replace(pairs=tuple(tuple(None if text is None else next(rest) for text in pair)
-                                    for pair in row.pairs))
-
-
 def _output(tuned, values, label):
-    """(index, name) of the output that is explained; values: the first one's are those of the
-    text."""
+    """(index, name) of the output that is explained: of the label, or the most probable one of the
+    first of `values`."""
     names = tuned.task.scorer.probabilities
     if not names:
         return 0, "score"
@@ -174,6 +169,7 @@ def _output(tuned, values, label):
 def _tokens(row, tokenizer, ids):
     """The part of each token that each word has, float64 [W,T]: a piece of several words is divided
     among them. None: the ids are not the texts of the row, or the beginnings of them."""
+    # The tokens are aligned with the characters of the texts, as far as the record has them.
     texts = _texts(row)
     aligned = Aligner(tokenizer).encode(texts)
     ends = np.append(np.flatnonzero(ids == tokenizer.sep_id), len(ids) - 1)
@@ -182,6 +178,7 @@ def _tokens(row, tokenizer, ids):
     for text, pieces, end in zip(texts, aligned, ends):
         count, spans = end - begin, np.array(words_of(text)).reshape(-1, 2)
         columns += [*pieces.ids[:count], tokenizer.sep_id]
+        # A token belongs to the words that it overlaps; one of spaces alone to the word behind it.
         first = np.searchsorted(spans[:, 1], pieces.starts[:count], "right")
         last = np.searchsorted(spans[:, 0], pieces.ends[:count], "left")
         for token, (one, other) in enumerate(zip(first.tolist(), last.tolist())):

@@ -1,12 +1,22 @@
 """Fills blanks in a text: the likeliest fillings, with the joint probability of all their pieces in
 any factorization order (paper, section 2.1).
 
-A blank is one or more pieces. In an order z the probability of a filling x is the product over its
-pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): it depends on the positions of all
-pieces, and on the pieces earlier in the order.
-
 Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 """
+
+# A blank is one or more pieces. In an order z the probability of a filling x is the product over
+# its pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): it depends on the positions of all
+# pieces, and on the pieces earlier in the order.
+#
+# For each number of pieces that the blanks may have (a "form"), as positions depend on it:
+# 1. The known tokens are read once, and all see each other. The query of each blank's position sees
+#    them: log probabilities of each piece as the first of the order (`_Search`).
+# 2. A beam search goes through the order: the piece that was chosen last is read, sees what was
+#    read before it, and the next position is asked for. Each beam has keys and values of its own.
+# 3. With several orders, the searches of two of them propose fillings; each filling is then scored
+#    in every order at one go, with the mask of that order as in pretraining, and the probabilities
+#    are averaged.
+# The fillings of all forms are compared by their probability.
 
 from __future__ import annotations
 
@@ -84,8 +94,8 @@ class Blanks:
     """A text cut at its blanks. Of a long one only the tokens around the blanks are read.
 
     Attributes:
-      forms: by the numbers of pieces of all blanks that are tried, a tuple: the fillings that are
-        compared, int [C,P]; None: any.
+      forms: by the numbers of pieces of all blanks, a tuple: the fillings that are compared, int
+        [C,P]; None: any.
       is_cut: whether tokens are left out.
 
     Raises:
@@ -103,12 +113,14 @@ class Blanks:
             raise UserError("no blank %s in %s%s" % (settings.blank, shown, (
                 "; write %s for %s, or set blank to '%s'" % (settings.blank, other, other)
                 if other else "")))
+        # Each part is tokenized by itself: a piece never crosses the edge of a blank.
         ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
                if part.strip() else [] for i, part in enumerate(self._parts)]
         if not any(ids):
             raise UserError("nothing but blanks in %s" % shown)
         self._ids = self._around(ids)
         self.is_cut = self._ids != ids
+        # Whether the word of each blank begins with a space: its first piece then has the mark.
         self._after_space = [part[-1:].isspace() or not (i or part)
                              for i, part in enumerate(self._parts[:-1])]
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
@@ -118,6 +130,8 @@ class Blanks:
 
     def _around(self, ids):
         """The ids of the parts without those that are too far from the blanks."""
+        # What is between blanks is kept; before and behind them as much as there is room for, half
+        # of it on each side unless one side has less.
         first, *between, last = ids
         room = self._settings.context - sum(map(len, between))
         if room < 0:
@@ -170,6 +184,8 @@ class Blanks:
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
+                # A word begins with the mark of a space and has no other one; a mark alone is the
+                # beginning of a word only if more pieces follow.
                 row = ~special
                 if not place:
                     row &= marked if after_space else ~marked
@@ -212,6 +228,7 @@ def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
         search = _Search(reading, ids, positions, places, allowed)
         is_given = fillings is not None
         if not is_given:
+            # Of many orders the first and the last one are searched: from left to right and back.
             searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
             found, scores = zip(*(search.best(order, settings.beams) for order in searched))
             fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
@@ -247,12 +264,8 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
 
 
 class _Search:
-    """Fillings of the blanks of one text, of which the known tokens are read once.
-
-    Args:
-      ids, positions: of the known tokens. places: [P], positions of the blanks' pieces. allowed:
-        bool [P,V].
-    """
+    """Fillings of the blanks of one text. positions: of its known tokens; places: [P], of the
+    blanks' pieces."""
 
     def __init__(self, reading: Reading, ids: Sequence[int], positions: Sequence[int],
                  places: Sequence[int], allowed: np.ndarray):
@@ -263,6 +276,7 @@ class _Search:
     def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest fillings in this order that a beam search finds, at most `beams`: int
         [C,P]; their log probabilities [C]."""
+        # Back to the known tokens: what other searches read after them is forgotten.
         self._reading.keep([0])
         fillings = np.zeros((1, len(order)), np.int64)
         scores, said = np.zeros(1), self._first[order[0]][None]                     # [1], [1,V]
@@ -274,6 +288,7 @@ class _Search:
                     fillings[:, [before]], [self._places[before]], [self._places[place]],
                     again_from=again_from)[:, 0]                                    # [C,V]
                 again_from += 1
+            # Of all beams with each next piece the best ones continue.
             sums = np.where(self._allowed[place], scores[:, None] + said, -np.inf)
             rows, ids = sampling.best(sums, beams)
             fillings, scores = fillings[rows], sums[rows, ids]
@@ -283,6 +298,8 @@ class _Search:
 
     def joint(self, fillings: np.ndarray, order: Sequence[int]) -> np.ndarray:
         """The log probabilities [C] of fillings int [C,P] in this order, at one go."""
+        # All pieces are read together. Content: a piece does not see those later in the order.
+        # Query, which predicts it: nor itself.
         self._reading.keep([0] * len(fillings))
         rank = np.argsort(order)
         said = self._reading.read(

@@ -1,10 +1,21 @@
 """Generates text that continues a prompt, token by token: greedy, sampled, or by beam search.
 
-A causal network reads the prompt from left to right; a permutation network reads all of it at once
-and fills the blank behind it, then the next one.
-
 Shape letters: B texts generated side by side, b of one prompt, V vocabulary.
 """
+
+# How a text is generated:
+# 1. The prompt is read. Its keys and values stay in the memory of a `Reading`, S slots, so that
+#    each further token is one step of the network, however long the text is (`_Following`).
+# 2. The mask. In a causal network a token sees those on its left, and the last one predicts the
+#    next. In a permutation network the tokens of the prompt all see each other, as the known tokens
+#    of pretraining do; the token behind them is a target position: its query sees all of them and
+#    predicts it. Then it is read itself, as the next one in a factorization order from left to
+#    right, and sees all that was read before, which does not see it.
+# 3. The log probabilities are adjusted (`_adjusted`: banned pieces, repetition), and a token is
+#    chosen: the likeliest, a sample (`sampling.distribution`), or those of the best beams.
+# 4. Texts that ended (<eod>, a stop text, the length) leave the batch; beams that continue from one
+#    parent share its keys and values, which are copied (`Reading.keep`).
+# 5. When the slots are full, the newest token takes the slot of the oldest one.
 
 from __future__ import annotations
 
@@ -52,11 +63,9 @@ class Part(NamedTuple):
 # ---- pieces to text ----
 
 class _Text:
-    """A text as its tokens come: characters are released once they cannot be part of a stop text.
+    """A text as its tokens come: characters are released once no stop text can begin with them."""
 
-    Every step costs the same however long the text is.
-    """
-
+    # Every step costs the same however long the text is: only `_held` is searched.
     def __init__(self, pieces: _Pieces, stops: tuple[str, ...]):
         self._pieces, self._stops = pieces, stops
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -77,7 +86,8 @@ class _Text:
             self.is_stopped = True
             released, self._held = self._held[:min(found)], ""
             return released
-        # As many sizes as characters are held, however long the stop texts are.
+        # Held back: the longest end that is the beginning of a stop text. As many sizes are tried
+        # as characters are held, however long the stop texts are.
         length = max((size for stop in self._stops
                       for size in range(1, min(len(stop), len(self._held) + 1))
                       if self._held.endswith(stop[:size])), default=0)
@@ -90,6 +100,7 @@ class _Text:
         return self._held + self._decoder.decode(b"", final=True)
 
     def _characters(self, id):
+        # A character outside the vocabulary is several pieces, each a byte of its UTF-8.
         byte = self._pieces.byte_of.get(id)
         if byte is not None:
             self._at_line_start = False
@@ -133,8 +144,9 @@ def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str,
 
 def write_all(model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str],
               settings: GenerationSettings) -> list[list[Written]]:
-    """The texts that continue each prompt, all prompts as one batch. One that is read in windows is
-    alone: the other ones would have other windows next to it."""
+    """The texts that continue each prompt, all prompts as one batch."""
+    # A prompt that is read in windows is alone: in a batch the others would have to be cut into
+    # windows with it, and get other probabilities than alone.
     ids = [_ids(tokenizer, prompt) for prompt in prompts]
     is_long = [len(each) > _slots(each, settings) for each in ids]
     batches = [[number] for number in range(len(ids)) if is_long[number]]
@@ -153,16 +165,12 @@ def _ids(tokenizer, prompt):
 
 
 def _slots(ids, settings):
-    """S of a prompt, an even number, so that windows of half of it fit side by side."""
+    """S of a prompt: an even number, so that two windows of half of it fit."""
     return (min(settings.context, len(ids) + settings.max_tokens) + 1) // 2 * 2
 
 
 def _parts(model, tokenizer, prompts, settings):
-    """Yields (number of the prompt, `Part`) of prompts, lists of ids.
-
-    In a batch the prompts end at the same position, and shorter ones begin with padding that nobody
-    sees: each gets the log probabilities that it gets alone, up to rounding.
-    """
+    """Yields (number of the prompt, `Part`) of prompts, lists of ids."""
     pieces = _Pieces(tokenizer)
     size = max(_slots(ids, settings) for ids in prompts)
     made = _Beams if settings.method == "beam" else _Samples
@@ -171,6 +179,8 @@ def _parts(model, tokenizer, prompts, settings):
     with model.reading(size) as reading:
         following = _Following(reading, prompts, size, model.is_causal)
         for step in range(settings.max_tokens):
+            # Each prompt chooses from its own rows of the batch. What continues makes the next
+            # batch: the row that each text continues, and its new token.
             parents: list[int] = []
             chosen: list[int] = []
             for number, (search, mine) in enumerate(zip(searches, rows)):
@@ -189,27 +199,28 @@ def _parts(model, tokenizer, prompts, settings):
 
 
 class _Following:
-    """The log probabilities of the next token of each text, [B,V]: at first of the prompts.
-
-    A prompt that is longer than `size` is read in windows of half of it, each with the half before
-    it as memory, as in training.
-    """
+    """The log probabilities of the next token of each text, [B,V]: at first of the prompts."""
 
     def __init__(self, reading: Reading, prompts: Sequence[Sequence[int]], size: int,
                  is_causal: bool):
         self._reading, self._is_causal = reading, is_causal
         self._position = 0
+        # In a batch the prompts end at the same position, and shorter ones begin with padding that
+        # nobody sees: each gets the log probabilities that it gets alone, up to rounding.
         longest = max(map(len, prompts))
         missing = np.array([longest - len(ids) for ids in prompts])[:, None]
         padded = np.array([[0] * (longest - len(ids)) + list(ids) for ids in prompts])
         padding = np.arange(longest) < missing                                  # [B,longest]
         if len(prompts) > 1:
             reading.keep([0] * len(prompts))
+        # A prompt that is longer than the slots is read in windows of half of them, each with the
+        # window before it as memory, as in training.
         window = size if longest <= size else size // 2
         for begin in range(0, longest, window):
             self._read(padded[:, begin:begin + window], padding[:, begin:begin + window])
 
     def _read(self, ids, padding=None):
+        # A causal network predicts behind the last token, another one at a blank after it.
         end = self._position + ids.shape[1]
         self.log_probabilities = self._reading.read(                            # [B,V]
             ids, range(self._position, end), () if self._is_causal else [end],
@@ -267,6 +278,8 @@ def _adjusted(log_probabilities, writing, pieces, settings):
     scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
     if writing.tokens < settings.min_tokens:
         scores[pieces.end_id] = -np.inf
+    # Repetition: logs are negative, so a factor above 1 makes tokens of the text less likely; of
+    # n-grams that are begun again, the token that would complete one is never chosen.
     size = settings.no_repeat_ngram_size
     ids = np.array(writing.ids) if size or settings.repetition_penalty != 1 else ()
     if settings.repetition_penalty != 1:
@@ -299,6 +312,7 @@ class _Samples:
         self._rows = [(number, 0) for number in numbers]        # of the texts that continue
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
+        # Each text has random numbers of its own: the texts next to it change nothing.
         parts, continued, numbers = [], [], []
         for number, row in self._rows:
             writing = self._writings[number]
@@ -326,11 +340,7 @@ class _Samples:
 
 
 class _Beams:
-    """The best texts of a beam search, the best first.
-
-    Of the `beams` likeliest texts with one more token those that end are set aside; then the search
-    ends, if there are `beams` of them, or continues with the `beams` likeliest that do not end.
-    """
+    """The best texts of a beam search, the best first."""
 
     def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
@@ -343,6 +353,10 @@ class _Beams:
         scores = np.array([                                                     # [b,V]
             writing.score + _adjusted(said, writing, self._pieces, self._settings)
             for writing, said in zip(self._alive, log_probabilities)])
+        # Of the `beams` likeliest texts with one more token those that end are set aside. Then the
+        # search ends, if there are `beams` of them, or continues with the `beams` likeliest that do
+        # not end: as each beam has one <eod>, 2 x `beams` candidates have enough of them (fewer if
+        # many complete a stop text).
         continued = []                                          # writing, row, token
         for rank, (row, id) in enumerate(zip(*sampling.best(scores, 2 * width))):
             writing = self._alive[row].copy()

@@ -1,8 +1,5 @@
 """A pretrained network that reads texts token by token and predicts tokens at any position.
 
-The keys and values of what it has read stay on its device, so that a token costs the same however
-long the text before it is.
-
 Shape letters: B texts side by side, T tokens, P blanks, V vocabulary, S slots that keep tokens.
 """
 
@@ -27,8 +24,7 @@ _EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token
 
 def build(config: XLNetConfig, network: NetworkSettings,
           is_causal: bool) -> tuple[Tensors, Tensors]:
-    """The inputs and outputs of an `IncrementalNetwork`, by its names; the attention of layer i is
-    `attention/i`."""
+    """The inputs and outputs of an `IncrementalNetwork`, by its names; `attention/i` of layer i."""
     run = network.run_config(is_training=False)
     with train_step.model_scope(kept_in=run.precision):
         made = IncrementalNetwork(config, run, has_queries=not is_causal)
@@ -41,9 +37,6 @@ def build(config: XLNetConfig, network: NetworkSettings,
 
 class LanguageModel:
     """A pretrained network with its output layer.
-
-    It holds the keys and values of one reading at a time. Those of another reading that is not over
-    wait in the host's memory, and come back with its next step.
 
     Attributes:
       is_causal: whether it reads from left to right only.
@@ -83,6 +76,8 @@ class LanguageModel:
     def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names (`Part`), computed with the keys and values of a reading."""
         with self.turn:
+            # The device holds the keys and values of one reading. Those of another one that is not
+            # over wait in the host's memory, and come back with its next step.
             if self._reading is not reading:
                 other = self._reading           # until its keys are fetched, which may fail
                 if other is not None and not other.is_over:
@@ -99,10 +94,8 @@ class LanguageModel:
 
 
 class Reading:
-    """A text that is being read, or B texts that share positions; one at first.
-
-    Args:
-      size: S; when they are full the newest token replaces the oldest one.
+    """A text that is being read, or B texts that share positions; one at first. When its S slots
+    are full the newest token replaces the oldest one.
 
     Attributes:
       kept: keys and values while the network holds those of another reading.
@@ -153,6 +146,7 @@ class Reading:
             self._is_padding = self._is_padding[list(rows)]
 
     def _run(self, names, ids, positions, asked, hidden, again_from=None, padding=None):
+        # Where the tokens go: the slots after those of the last ones, or again from a number.
         tokens = len(positions)
         if again_from is not None:
             self._positions[again_from:] = _EMPTY
@@ -163,6 +157,9 @@ class Reading:
         if padding is not None and len(padding) > len(self._is_padding):
             self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
         self._is_padding[:, first:first + tokens] = False if padding is None else padding
+        # What the T tokens and the P blanks may not see: empty slots, padding, and of the tokens
+        # that are read with them what `hidden` says. All that was read before is visible, as the
+        # memory of pretraining is.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]      # [T+P,1]
         hides = np.broadcast_to(self._positions == _EMPTY,
                                 (len(rows), self.size)).copy()                   # [T+P,S]

@@ -11,12 +11,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, overload
+from typing import Any, NamedTuple, Optional, Protocol, Union, overload
 
 import numpy as np
 from tqdm import tqdm
 
-from xlnet.engine import checkpoint
 from xlnet.engine.predictor import in_order as in_order_of_records
 from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
@@ -29,11 +28,11 @@ from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
     ExplanationSettings,
+    FillingSettings,
+    GenerationSettings,
     PredictSettings,
     VectorSettings,
-    filling_settings,
     from_keywords,
-    generation_settings,
     stop_texts,
 )
 from xlnet.serving.texts import METHODS, as_text, in_order, listed, pair, several, together
@@ -69,16 +68,10 @@ _SECONDS_WITHOUT_BAR = 2        # short calls have no progress bar
 
 
 class Job(NamedTuple):
-    """What is done with each item.
-
-    Attributes:
-      prepare: function from an item to what `compute` takes; its UserErrors are about that item.
-      compute: function from a list of these to their results.
-      at_once: items that `compute` takes, at most.
-    """
-    prepare: Callable[[Any], Any]
-    compute: Callable[[list], Sequence[Any]]
-    at_once: int
+    """What is done with each item, in two steps: errors of the first are those of its item."""
+    prepare: Callable[[Any], Any]                   # from an item to what `compute` takes
+    compute: Callable[[list], Sequence[Any]]        # from a list of these to their results
+    at_once: int                                    # items that `compute` takes, at most
 
 
 class Model:
@@ -120,7 +113,8 @@ class Model:
         self.max_seq_length: int = loaded.max_seq_length
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
-        try:        # the part that is used first is built now: its first result does not wait
+        # The part that is used first is built now: its first result does not wait.
+        try:
             if tuned:
                 self._task_part(tuned)
             else:
@@ -204,12 +198,6 @@ class Model:
 
     # ---- text in, numbers out: any model
 
-    @overload
-    def encode(self, texts: Text) -> np.ndarray: ...
-
-    @overload
-    def encode(self, texts: Many) -> list[np.ndarray]: ...
-
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several.
@@ -222,26 +210,6 @@ class Model:
             arrays, lengths = self._laid_out(examples)
             return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
         return self._all(Job(_example, compute, self._at_once), texts)
-
-    @overload
-    def vectors(self, texts: Text, layers: Union[int, Sequence[int]] = ...,
-                pooling: str = ..., normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> np.ndarray: ...
-
-    @overload
-    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
-                *, pooling: Literal["none"], normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> list[np.ndarray]: ...
-
-    @overload
-    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
-                pooling: Literal["mean", "first", "last"] = ..., normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> np.ndarray: ...
-
-    @overload
-    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = ...,
-                pooling: str = ..., normalize: bool = ...,
-                errors: str = ...) -> Any: ...
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
                 pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
@@ -269,64 +237,25 @@ class Model:
         return np.stack(found) if found else np.zeros(
             (0, *np.shape(layers), self._loaded.config.d_model), np.float32)
 
-    @overload
-    def similarity(self, texts: Text, others: Optional[Text] = ..., layers: int = ...,
-                   pooling: str = ...) -> np.float32: ...
-
-    @overload
-    def similarity(self, texts: Many, others: Optional[Texts] = ..., layers: int = ...,
-                   pooling: str = ...) -> np.ndarray: ...
-
-    @overload
-    def similarity(self, texts: Text, others: Many, layers: int = ...,
-                   pooling: str = ...) -> np.ndarray: ...
-
-    def similarity(self, texts: Texts, others: Optional[Texts] = None, layers: int = -1,
-                   pooling: str = "mean") -> Any:
-        """The cosine similarity of texts to others, or, without others, to each other.
-
-        Args:
-          others: one or several.
-          layers: one, as of `vectors`.
-          pooling: as of `vectors`, but not "none".
-
-        Returns:
-          float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
-
-        Examples:
-          >>> model.similarity("It rains.", ["It pours.", "A cat."]).shape
-          (2,)
-        """
-        if str(pooling) == "none" or not isinstance(layers, (int, np.integer)):
-            raise UserError("similarity: layers is %r and pooling is %r, expected one layer and "
-                            "one vector of each text" % (layers, pooling))
-        vectors_of = functools.partial(self.vectors, layers=layers, pooling=pooling, normalize=True)
-        found = vectors_of(texts)
-        return found @ (found if others is None else vectors_of(others)).T
-
     def _vectorizing(self, layers: Union[int, Sequence[int]] = -1, **settings: Any) -> Job:
         chosen = from_keywords(VectorSettings, settings)
         wanted = vectors.wanted(layers, chosen.pooling, self.n_layer)
 
         def compute(examples):
             arrays, lengths = self._laid_out(examples)
-            found = self._vectors_of(arrays, lengths, wanted, chosen.pooling)
+            found: list[Any] = [None] * len(lengths)
+            for numbers, batch in session.batches_by_length(
+                    arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
+                for number, values in zip(numbers, np.stack(
+                        self._vectors_part()(wanted, batch), axis=1)):          # [k,D], [k,T',D]
+                    if chosen.pooling == "none":        # of each text's own tokens
+                        values = values[:, values.shape[1] - lengths[number]:]
+                    found[number] = values
             if chosen.normalize:
                 found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
                          for each in found]
             return [layer for layer, in found] if np.ndim(layers) == 0 else found
         return Job(_example, compute, self._at_once)
-
-    def _vectors_of(self, arrays, lengths, wanted, pooling):
-        """n arrays [k,D], or [k,T,D] of each text's own tokens."""
-        found: list[Any] = [None] * len(lengths)
-        for numbers, batch in session.batches_by_length(
-                arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
-            for number, values in zip(numbers, np.stack(
-                    self._vectors_part()(wanted, batch), axis=1)):              # [k,D], [k,T',D]
-                found[number] = values if pooling != "none" else \
-                    values[:, values.shape[1] - lengths[number]:]
-        return found
 
     def _laid_out(self, examples):
         """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
@@ -339,14 +268,6 @@ class Model:
     def _vectors_part(self):
         loaded = self._loaded
         return self._open().part("vectors", lambda: vectors.build(loaded.config, loaded.network))
-
-    def embeddings(self) -> np.ndarray:
-        """The vector of each piece of the vocabulary, float32 [V,D]."""
-        self._open()
-        name = "model/transformer/word_embedding/lookup_table"
-        prefix = self._loaded.prefix
-        table, = checkpoint.arrays(prefix, [checkpoint.weights(prefix)[name]])
-        return table
 
     # ---- what it was trained for
 
@@ -401,14 +322,6 @@ class Model:
         found = self._all(self._predicting("score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
-    @overload
-    def choose(self, text: str, choices: Sequence[str],
-               question: Optional[str] = ...) -> results.Choice: ...
-
-    @overload
-    def choose(self, text: Several, choices: Sequence[Sequence[str]],
-               question: Union[None, str, Sequence[str]] = ...) -> list[results.Choice]: ...
-
     def choose(self, text: Union[str, Sequence[str], Column], choices: Sequence[Any],
                question: Union[None, str, Sequence[str]] = None) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
@@ -430,13 +343,6 @@ class Model:
         if question is None or isinstance(question, str):
             questions = [question] * len(several("text", text))
         return self._all(job, together(text=text, choices=choices, question=questions))
-
-    @overload
-    def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
-
-    @overload
-    def rank(self, query: Several,
-             documents: Sequence[Sequence[str]]) -> list[list[results.Ranked]]: ...
 
     def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -501,9 +407,9 @@ class Model:
         return self._all(self._predicting("tag"), texts)
 
     def explain(self, texts: Texts, errors: str = "raise", **settings: Any) -> Any:
-        """How much each word of a text, or pair, counts for its prediction:
-        `explanation.Explanation`. For models that classify, score or rank; a document is explained
-        with its query, as the pair (query, document).
+        """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
+        models that classify, score or rank; a document is explained with its query, as the pair
+        (query, document).
 
         Args:
           errors: "raise", or "return".
@@ -527,16 +433,11 @@ class Model:
     # ---- what it was pretrained for
 
     @overload
-    def fill(self, texts: str, errors: Literal["raise"] = ...,
-             **settings: Any) -> list[filling.Filling]: ...
+    def fill(self, texts: str, errors: str = ..., **settings: Any) -> list[filling.Filling]: ...
 
     @overload
-    def fill(self, texts: Several, errors: Literal["raise"] = ...,
+    def fill(self, texts: Several, errors: str = ...,
              **settings: Any) -> list[list[filling.Filling]]: ...
-
-    @overload
-    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = ...,
-             **settings: Any) -> Any: ...
 
     def fill(self, texts: Union[str, Sequence[str], Column], errors: str = "raise",
              **settings: Any) -> Any:
@@ -554,7 +455,7 @@ class Model:
         return self._all(self._filling(**settings), texts, errors)
 
     def _filling(self, **settings: Any) -> Job:
-        chosen = filling_settings(settings, "fill")
+        chosen = from_keywords(FillingSettings, settings, "fill")
         model = self._language_model()
         filling.check_model(model)
 
@@ -568,20 +469,16 @@ class Model:
         return Job(prepare, compute, 1)
 
     @overload
-    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
-                 errors: str = ..., *, samples: int, **settings: Any) -> Any: ...
+    def generate(self, prompts: Union[str, Several], stop: Stop = ..., errors: str = ..., *,
+                 samples: int, **settings: Any) -> Any: ...
 
     @overload
-    def generate(self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ...,
+    def generate(self, prompts: str, stop: Stop = ..., errors: str = ...,
                  **settings: Any) -> generation.Written: ...
 
     @overload
-    def generate(self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ...,
+    def generate(self, prompts: Several, stop: Stop = ..., errors: str = ...,
                  **settings: Any) -> list[generation.Written]: ...
-
-    @overload
-    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
-                 errors: str = ..., **settings: Any) -> Any: ...
 
     def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = None,
                  errors: str = "raise", **settings: Any) -> Any:
@@ -591,8 +488,7 @@ class Model:
         Args:
           stop: a text, or several, before which a text ends.
           errors: "raise", or "return".
-          settings: the others of `settings.GenerationSettings`; also `do_sample` and `num_beams`,
-            by which other libraries name the method.
+          settings: the others of `settings.GenerationSettings`.
 
         Examples:
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
@@ -665,6 +561,7 @@ class Model:
                     tuned.task.labels) if tuned.task.labels else "no labels"))
         least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
         method, numbers = METHODS[tuned.task.type.verb], itertools.count()
+        # Of answers to questions: another number of best spans than in the prediction files.
         scorer = tuned.task.scorer
         if chosen.top_k is not None:
             if not hasattr(tuned.task.options, "n_best_size"):
@@ -672,6 +569,7 @@ class Model:
                                 % tuned.task.type.name)
             scorer = tuned.task.with_options(n_best_size=chosen.top_k).scorer
 
+        # An item may be several rows, as the documents of a query; all rows together are batched.
         def prepare(item):
             asked = method.rows(item)
             return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
@@ -698,7 +596,9 @@ class Model:
         return tuned
 
     def _values(self, tuned: FineTunedTask, rows: list[Row]) -> Any:
-        """The `contract.Predictions.values` for some rows."""
+        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them."""
+        # Rows to records: a long text may be several. Their outputs come in the order of lengths,
+        # are put in that of the records, and the records of a row are joined.
         task, reader = tuned.task, tuned.task.reader
         how = tuned.layout
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
@@ -726,6 +626,7 @@ class Model:
         return self._restored
 
     def _note_cut(self, records):
+        # The feature is taken out: the network does not know it.
         self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
                         len(records["input_ids"]), self.max_seq_length)
 
@@ -744,7 +645,7 @@ def _example(item):
 def _generation(stop, settings):
     """`GenerationSettings`; a `stop` that is a str is a text, not JSON."""
     texts = stop_texts([stop] if isinstance(stop, str) else stop)
-    return generation_settings(dict(settings, stop=texts or None), "generate")
+    return from_keywords(GenerationSettings, dict(settings, stop=texts or None), "generate")
 
 
 def _row(tuned, number, asked, place):
@@ -763,15 +664,14 @@ def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
 
 
 def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
-    """The results of items, in their order.
-
-    Args:
-      errors: "raise", or "return": the result of a bad item is its UserError.
-      update: called with the number of items that are done since the last call.
+    """The results of items, in their order; `update` is called with the number of items that are
+    done since the last call.
 
     Raises:
-      UserError: an item is bad; it is named by its number, from 0 on.
+      UserError: an item is bad; it is named by its number, from 0 on. With errors="return" it is
+        the result of the item.
     """
+    # All items are checked before the first one is computed.
     found: list[Any] = []
     for number, item in enumerate(items):
         try:
@@ -791,10 +691,8 @@ def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int]
 
 
 def _pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Iterator[Any]:
-    """Yields what `_results` returns, and reads as many items at a time as the job takes.
-
-    If `items` raises, the results of the items before it are yielded first.
-    """
+    """Yields what `_results` returns, and reads as many items at a time as the job takes."""
+    # If `items` raises, the results of the items before it are yielded first.
     total = len(items) if isinstance(items, Sequence) else None
     iterator, first = iter(items), 0
     failure: Optional[Exception] = None

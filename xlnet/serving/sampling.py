@@ -13,21 +13,21 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
                  top_p: float = 1.) -> np.ndarray:
     """The probabilities that a token is sampled with: float64 [V], sum 1.
 
-    The temperature comes first. Of the tokens the `top_k` likeliest are kept (0: all), and of these
-    the smallest number of likeliest ones whose probabilities sum up to `top_p` (nucleus sampling,
-    https://arxiv.org/abs/1904.09751).
-
     With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 the first and the third are kept: 0.625 and 0.375.
     """
+    # The temperature comes first.
     logs = np.asarray(log_probabilities, np.float64)
     with np.errstate(over="ignore"):
         scaled = logs / temperature
         if scaled.max() == -np.inf:         # overflow: only differences count
             scaled = (logs - logs.max()) / temperature
     order = np.argsort(-scaled, kind="stable")                            # likeliest first
+    # Then the `top_k` likeliest tokens are kept.
     if top_k:
         order = order[:top_k]
     kept = scipy.special.softmax(scaled[order])
+    # Of these, the fewest likeliest ones whose probabilities sum up to `top_p` (nucleus sampling,
+    # https://arxiv.org/abs/1904.09751): those before which the sum was below it.
     if top_p < 1:
         before = np.cumsum(kept) - kept
         order, kept = order[before < top_p], kept[before < top_p]

@@ -61,11 +61,8 @@ class Part:
         self._outputs = outputs
 
     def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names.
-
-        Args:
-          names: a name, or any structure of names.
-          features: arrays by name, at least the inputs of these outputs; others are ignored.
+        """The outputs of these names, any structure of names. features: arrays by name; those that
+        are no inputs are ignored.
 
         Raises:
           UserError: the model is closed, before or meanwhile, memory runs out, or nobody waits for
@@ -81,13 +78,8 @@ class Part:
 
 
 class Restored:
-    """A session with the weights of a checkpoint and without anything of training.
-
-    Any number of threads may use it. Its parts are built when they are first needed, and share
-    weights.
-
-    Args:
-      prefix: of the checkpoint.
+    """A session with the weights of a checkpoint, of this prefix, and without anything of training.
+    Any number of threads may use it.
 
     Raises:
       UserError: there is no such device.
@@ -106,30 +98,25 @@ class Restored:
         self._lock = threading.Lock()
 
     def part(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Part:
-        """The part of this name.
-
-        Args:
-          build: function that builds it the first time; it returns dicts of inputs and of outputs,
-            tensors by name.
+        """The part of this name; `build` builds it the first time, and returns dicts of inputs and
+        of outputs, tensors by name.
 
         Raises:
           UserError: the checkpoint is incomplete, or lacks a variable of the part.
         """
-        if name not in self._parts:
-            with self._lock:
-                if name not in self._parts:
-                    with self.while_open():
-                        self._parts[name] = self._built(build)
+        if name in self._parts:
+            return self._parts[name]
+        with self._lock, self.while_open():
+            if name not in self._parts:         # another thread may have built it meanwhile
+                with gradients_forgotten(), self._graph.as_default():
+                    before = set(tf.global_variables())
+                    part = Part(self, *build())
+                    # Parts share weights: only those that are new are read.
+                    new = [each for each in tf.global_variables() if each not in before]
+                    if new:
+                        restore(self.session, self._prefix, new)
+                self._parts[name] = part
         return self._parts[name]
-
-    def _built(self, build):
-        with gradients_forgotten(), self._graph.as_default():
-            before = set(tf.global_variables())
-            part = Part(self, *build())
-            new = [variable for variable in tf.global_variables() if variable not in before]
-            if new:
-                restore(self.session, self._prefix, new)
-        return part
 
     @contextlib.contextmanager
     def while_open(self) -> Iterator[None]:
@@ -178,10 +165,16 @@ def batches_by_length(records: Arrays, row_length: int, padding: Padding,
       records: `IDS` and the features by token [m,C*T], others [m,...].
       row_length: T.
     """
+    # Sorted by length, texts next to each other have little padding: the work of a batch is its
+    # longest text's.
     def split(values):                                                              # [m,C,T]
         return values.reshape(len(values), -1, row_length)
     by_token = (*IDS, *padding.token_features)
-    lengths = _extents(split(records["input_mask"]) < 1, padding.side).max(axis=1)     # [m]
+    # The length of each text: from its first token to the end of the row or, if padding is on the
+    # right, from the beginning to its last token. Of choices that of the longest.
+    is_text = split(records["input_mask"]) < 1                                      # [m,C,T]
+    is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
+    lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)                     # [m]
     order = np.argsort(lengths, kind="stable")
     for begin in range(0, len(order), batch_size):
         numbers = order[begin:begin + batch_size]
@@ -191,10 +184,3 @@ def batches_by_length(records: Arrays, row_length: int, padding: Padding,
         yield numbers, {
             name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
             if name in by_token else values[numbers] for name, values in records.items()}
-
-
-def _extents(is_text, side):
-    """The length of each text, from its first token to the end of the row or, if padding is on the
-    right, from the beginning to its last token: bool [m,C,T] -> int [m,C]."""
-    is_text = is_text[:, :, ::-1] if side == "right" else is_text
-    return is_text.shape[2] - is_text.argmax(axis=2)

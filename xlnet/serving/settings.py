@@ -77,6 +77,7 @@ class FillingSettings(Settings):
 
     def split(self, text: str) -> list[str]:
         """The parts of a text before, between and behind its blanks."""
+        # More underscores are one blank, too.
         more = "_*" if not self.blank.strip("_") else ""
         return re.split(re.escape(self.blank) + more, text)
 
@@ -230,12 +231,14 @@ def _numbers_in_order(order, names, what):
 
 
 def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
-    """The settings with these values, checked; NumPy's numbers are taken as Python's.
+    """The settings with these values, checked; NumPy's numbers are taken as Python's, and `stop`
+    and `targets` may be lists of texts.
 
     Raises:
       UserError: an unknown name, or a value of another type or range; it begins with `source`.
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
+    # NumPy's numbers, and names of other libraries.
     plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
              for name, value in values.items()}
     for name, field in fields.items():
@@ -244,6 +247,10 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
                 raise UserError("%s%s and %s are one setting, expected one of them" % (
                     source and source + ": ", alias, name))
             plain[name] = plain.pop(alias)
+    # A list of texts is JSON, as the flag has it.
+    for name in ("stop", "targets"):
+        if name in fields and not isinstance(plain.get(name), (str, type(None))):
+            plain[name] = json.dumps(stop_texts(plain[name], name))
     for name, value in plain.items():
         if name not in fields:
             raise UserError("%sno '%s'%s (there are %s)" % (
@@ -256,50 +263,9 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     return made
 
 
-def generation_settings(values: Mapping[str, Any], source: str) -> GenerationSettings:
-    """`GenerationSettings` of keywords, also of `do_sample` and `num_beams`, by which other
-    libraries name the method; a `stop` that is a list is one of texts.
-
-    Raises:
-      UserError: as of `from_keywords`, or two of them contradict each other.
-    """
-    chosen = _with_list(values, "stop")
-    samples, beams = chosen.pop("do_sample", None), chosen.pop("num_beams", None)
-    if samples is not None and not isinstance(samples, bool):
-        raise UserError("%s: do_sample is %.80r, expected True or False" % (source, samples))
-    if beams is not None and beams != 1:
-        if samples:
-            raise UserError("%s: do_sample samples and num_beams searches, expected one of them"
-                            % source)
-        chosen = {"beams": beams, "method": "beam", **chosen}
-    elif samples is not None:
-        chosen = {"method": "sample" if samples else "greedy", **chosen}
-    return from_keywords(GenerationSettings, chosen, source)
-
-
-def filling_settings(values: Mapping[str, Any], source: str) -> FillingSettings:
-    """`FillingSettings` of keywords; `targets` may be a list of texts.
-
-    Raises:
-      UserError: as of `from_keywords`.
-    """
-    return from_keywords(FillingSettings, _with_list(values, "targets"), source)
-
-
-def _with_list(values, name):
-    """The values with a list of texts as JSON, as the flag has it."""
-    texts = values.get(name)
-    if texts is None or isinstance(texts, str):
-        return dict(values)
-    return {**values, name: json.dumps(stop_texts(texts, name))}
-
-
 def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
-    """The texts of a setting such as `stop`.
-
-    Args:
-      stop: a text, a JSON list of texts, or a list, tuple or array of texts.
-      name: of the setting.
+    """The texts of a setting of this name: a text, a JSON list of texts, or a list, tuple or array
+    of texts.
 
     Raises:
       UserError: a list that is not one of texts, an empty text, or too many or too long ones.
@@ -310,7 +276,8 @@ def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
         try:
             texts = files.parse_json(stop) if stop.startswith("[") else texts
         except ValueError as e:
-            if re.match(r'\[\s*"', stop):        # not a plain text: [END]
+            # "[END]" is a plain text; what begins as a list of texts is a damaged one.
+            if re.match(r'\[\s*"', stop):
                 raise UserError("%s is %.80s, expected a text or a JSON list of texts (%s)"
                                 % (name, stop, e)) from None
     if not isinstance(texts, (type(None), list, tuple)) or not all(

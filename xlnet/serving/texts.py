@@ -28,11 +28,8 @@ def listed(texts: Any) -> tuple[list, bool]:
 
 
 def in_order(texts: Any) -> Iterable[Any]:
-    """The items of a list, an array, a column of a table, or a generator.
-
-    Raises:
-      UserError: it is of another type, such as a table or a dict: iteration gives their names.
-    """
+    """The items of a list, an array, a column of a table, or a generator."""
+    # The iteration over a table or a dict would give the names of its columns.
     found = _plain(texts)
     if isinstance(found, (str, bytes, Mapping)) or hasattr(found, "columns") or not isinstance(
             found, Iterable):
@@ -42,11 +39,7 @@ def in_order(texts: Any) -> Iterable[Any]:
 
 
 def as_text(item: Any) -> str:
-    """A text.
-
-    Raises:
-      UserError: it is not one.
-    """
+    """A str; UserError if it is none."""
     if not isinstance(item, str):
         raise UserError("found %s, expected a text: str" % type(item).__name__)
     if not is_text(item):
@@ -71,11 +64,7 @@ def pair(item: Any) -> tuple:
 
 
 def several(name: str, values: Any) -> Sequence:
-    """The list, tuple or array `values`.
-
-    Raises:
-      UserError: it is of another type.
-    """
+    """A list or a tuple; UserError if it is none."""
     values = _plain(values)
     if not isinstance(values, (list, tuple)):
         raise UserError("%s is %.80r, expected a list" % (name, values))
@@ -135,12 +124,7 @@ def _ranked(found):
 
 
 class Method(NamedTuple):
-    """A method that asks a fine-tuned model.
-
-    Attributes:
-      rows: function from an item to its rows.
-      result: function from the results of these rows to that of the item.
-    """
+    """A method that asks a fine-tuned model: an item to its rows, and their results to its own."""
     rows: Callable[[Any], list[Asked]]
     result: Callable[[list], Any] = operator.itemgetter(0)
 

@@ -43,11 +43,7 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
 
 
 def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
-    """The names of outputs.
-
-    Args:
-      layers: one or several, 0 to `n_layer`, or from -1 down, counted from the last one.
-      pooling: one of `POOLINGS`.
+    """The names of outputs: of layers 0 to `n_layer`, or from -1 down, counted from the last one.
 
     Raises:
       UserError: there is no such layer.

@@ -33,12 +33,12 @@ _log = logging.getLogger(__name__)
 # The precision of the network, by the type of its stored matrices.
 DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
-# The graph of a SavedModel, and the directory of our files in addition; VERSIONS_NAME has the
-# graph's checksum.
-GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
-LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
+# The directory of our files next to the graph, and those of its files that only exports have.
+_EXTRA, _VERSIONS, _LABELS, _EXAMPLES_FILE = (
+    "assets.extra", "versions.json", "labels.json", "examples.json")
 
-_TOKENS = 8     # of a request by ids
+# Of the example that is recorded for each signature: the tokens of a request by ids, and texts.
+_TOKENS = 8
 _EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
              "choices": "One answer."}
 
@@ -50,7 +50,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     Args:
       names: of the signatures; None: the usual ones, with a note about each that it cannot have.
       dtype: a key of `DTYPES`.
-      use_checkpoint: as of `loaded.read`.
+      use_checkpoint: as of `model_files.read`.
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
 
     Returns:
@@ -66,11 +66,15 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError("output: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "output")
+    # What can be refused is refused before the directory is made.
     set_up_process()
     model = model_files.read(model_dir, use_checkpoint=use_checkpoint,
                              network=NetworkSettings(precision=DTYPES[dtype]), **given)
-    target = os.path.join(export_dir, str(_next_version(export_dir)))
+
+    # A server of the directory takes the highest number; an incomplete version has no such name.
     files.make_directory(export_dir)
+    versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
+    target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
         made = _write(model, directory, names, dtype,
                       os.path.basename(os.path.abspath(export_dir)))
@@ -95,28 +99,46 @@ def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") ->
     _log.info("weights of %s: %s", prefix, target)
 
 
-def _next_version(export_dir):
-    names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
-    return 1 + max([int(name) for name in names if name.isdecimal()], default=0)
-
-
 def _write(model, directory, names, dtype, served_as):
+    """Writes the SavedModel and our files next to it; returns the names of its signatures."""
     with gradients_forgotten(), tf.Graph().as_default(), tf.Session(
             config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()) as session:
         made = _build(model, names)
-        variables = tf.global_variables()
-        restore(session, model.prefix, variables)
+        restore(session, model.prefix, tf.global_variables())
+
+        # An example for each signature with its answer, for the README and check_export.py.
         requests = {name: _request(signature.inputs, model) for name, signature in made.items()}
         answers = {name: session.run(signature.outputs, {
             signature.inputs[key]: value for key, value in requests[name].items()})
             for name, signature in made.items()}
+
+        # The most convenient signature is the default one, too.
+        found = {name: tf.saved_model.predict_signature_def(*signature)
+                 for name, signature in made.items()}
+        default = next(name for name in ("text", "vectors", "ids") if name in found)
         builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
-            session, [tf.saved_model.SERVING], strip_default_attrs=True,
-            signature_def_map=_definitions(made))
+            session, [tf.saved_model.SERVING], strip_default_attrs=True, signature_def_map={
+                tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default], **found})
         builder.save()
-    _write_extra(model, directory, dtype, made)
-    files.write_json(os.path.join(directory, EXTRA, EXAMPLES_NAME), {
+
+    # Files that TensorFlow Serving ignores: what the model is, and which programs made it.
+    extra = os.path.join(directory, _EXTRA)
+    files.make_directory(extra)
+    model.config.to_json(os.path.join(extra, CONFIG_NAME))
+    model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
+    tuned = model.tuned
+    if tuned:
+        files.write_json(os.path.join(extra, TASK_NAME), task_settings.describe(
+            tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len))
+        if tuned.task.labels is not None:
+            files.write_json(os.path.join(extra, _LABELS), list(tuned.task.labels))
+    files.write_json(os.path.join(extra, _VERSIONS), {
+        "xlnet": xlnet.__version__, "tensorflow": tf.__version__, "python":
+        platform.python_version(), "sentencepiece": sentencepiece.__version__,
+        "unicode": unicodedata.unidata_version, "dtype": dtype,
+        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made)})
+    files.write_json(os.path.join(extra, _EXAMPLES_FILE), {
         name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
         for name in made})
     files.write_text(os.path.join(directory, "README.md"), readme.text(
@@ -125,6 +147,7 @@ def _write(model, directory, names, dtype, served_as):
 
 
 def _build(model, names):
+    # Without names, what a model cannot have (raw text without tensorflow-text) is only noted.
     made = {}
     for name in names or (("ids", "text") if model.tuned else ("vectors",)):
         try:
@@ -136,14 +159,6 @@ def _build(model, names):
     if not made:
         raise UserError("the model can have no signature at all")
     return made
-
-
-def _definitions(made):
-    """The signatures as TensorFlow's, the most convenient one also as the default."""
-    found = {name: tf.saved_model.predict_signature_def(*signature)
-             for name, signature in made.items()}
-    default = next(name for name in ("text", "vectors", "ids") if name in found)
-    return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default], **found}
 
 
 def _request(inputs, model):
@@ -162,23 +177,3 @@ def _plain(arrays):
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
     return {name: {"dtype": tf.as_dtype(array.dtype).name,
                    "value": readme.plain(array)} for name, array in arrays.items()}
-
-
-def _write_extra(model, directory, dtype, made):
-    """Writes the task and the labels of the model, its network and vocabulary, and versions."""
-    extra = os.path.join(directory, EXTRA)
-    files.make_directory(extra)
-    model.config.to_json(os.path.join(extra, CONFIG_NAME))
-    model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
-    if model.tuned:
-        tuned = model.tuned
-        files.write_json(os.path.join(extra, TASK_NAME), task_settings.describe(
-            tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len))
-        if tuned.task.labels is not None:
-            files.write_json(os.path.join(extra, LABELS_NAME), list(tuned.task.labels))
-    files.write_json(os.path.join(extra, VERSIONS_NAME), {
-        "xlnet": xlnet.__version__, "tensorflow": tf.__version__, "python":
-        platform.python_version(), "sentencepiece": sentencepiece.__version__,
-        "unicode": unicodedata.unidata_version, "dtype": dtype,
-        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made),
-        "graph_sha256": files.sha256(os.path.join(directory, GRAPH_NAME))})

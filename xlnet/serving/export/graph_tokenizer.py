@@ -1,12 +1,14 @@
 """Text to ids in a TensorFlow graph, with the ids of `tokenizer.Tokenizer`.
 
-Cleaning is plain TensorFlow: rules for spaces and quotes, then a table of replaced characters from
-Python's Unicode data. So the graph does not depend on the Unicode version of the server. NFKD also
-sorts combining characters, but these are removed, so a table of single characters suffices. The
-exception is Σ, which becomes ς at the end of a word. tensorflow-text runs SentencePiece.
-
 Shape letters: N texts, T characters of all texts.
 """
+
+# 1. Cleaning is plain TensorFlow: rules for spaces and quotes, then a table of replaced characters
+#    from Python's Unicode data. So the graph does not depend on the Unicode version of the server.
+#    NFKD also sorts combining characters, but these are removed, so a table of single characters
+#    suffices. The exception is Σ, which becomes ς at the end of a word.
+# 2. tensorflow-text runs SentencePiece.
+# 3. A piece that ends in a digit and a comma is split again, by a table of all pieces.
 
 from __future__ import annotations
 
@@ -31,11 +33,7 @@ _NO_CHARACTER = 0xE000
 
 
 def require_tensorflow_text() -> Any:
-    """The package tensorflow_text.
-
-    Raises:
-      UserError: it is not there.
-    """
+    """The package tensorflow_text; UserError if it is not installed."""
     try:
         with warnings.catch_warnings():     # of its own imports
             warnings.simplefilter("ignore")
@@ -48,15 +46,7 @@ def require_tensorflow_text() -> Any:
 
 
 class GraphTokenizer:
-    """The ids of a `Tokenizer`, computed in the graph.
-
-    Attributes:
-      plain: the tokenizer.
-      sep_id, cls_id: those of the tokenizer.
-
-    Raises:
-      UserError: tensorflow-text is not installed.
-    """
+    """The ids of a `Tokenizer`, computed in the graph; UserError without tensorflow-text."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._text = require_tensorflow_text()
@@ -70,7 +60,11 @@ class GraphTokenizer:
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
         """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
-        texts = _joined_quotes(_joined_spaces(texts))
+        # `" ".join(text.split())`, and the quotes of TeX.
+        texts = tf.strings.regex_replace(texts, "[%s]+" % space_class(), " ")
+        texts = tf.strings.regex_replace(texts, "^ | $", "")
+        for quote in ("``", "''"):
+            texts = tf.strings.regex_replace(texts, quote, '"')
         for step in self._cleaning:
             texts = step(texts)
         return texts
@@ -91,16 +85,6 @@ def _split_commas(ids, tokenizer):
 
 
 # ---- cleaning ----
-
-def _joined_spaces(texts):
-    """`" ".join(text.split())`."""
-    texts = tf.strings.regex_replace(texts, "[%s]+" % space_class(), " ")
-    return tf.strings.regex_replace(texts, "^ | $", "")
-
-
-def _joined_quotes(texts):
-    return tf.strings.regex_replace(tf.strings.regex_replace(texts, "``", '"'), "''", '"')
-
 
 def _decomposed(character):
     """NFKD of a character without combining ones."""
@@ -139,6 +123,8 @@ class _Table:
     def __call__(self, texts):
         """string [N] -> string [N]"""
         with tf.name_scope(self._name):
+            # The replacement of each character is a row of a ragged table, kept as its flat
+            # values and where each row begins.
             codes = decode(texts)
             flat = codes.flat_values                                    # [T]
             rows = tf.gather(tf.constant(self._rows),

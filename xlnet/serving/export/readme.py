@@ -20,24 +20,39 @@ TensorFlow Serving's images are (`SentencepieceOp`, ...); in Python, `import ten
 
 def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, np.ndarray]],
          answers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    """The README in Markdown.
+    """The README, in Markdown, of a `model_files.LoadedModel` that is served under a name.
 
     Args:
-      model: a `loaded.LoadedModel`.
-      name: under which it is served.
       requests, answers: an example for each signature, arrays [1, ...] by name.
     """
+    # What the model is, and which files are next to it.
+    extra = ["the architecture", "the vocabulary", "an example for each signature with its answer"]
+    about = "A pretrained XLNet: a vector for each text."
+    if model.tuned:
+        task = model.tuned.task
+        about = "An XLNet for the task %s (%s): %s." % (
+            task.name, task.type.name, task.head.words())
+        extra.insert(0, "what the model was trained for, with its settings")
+        if task.labels is not None:
+            extra.insert(0, "the labels in the order of the probabilities")
+
+    # The most convenient signature is shown as a request.
     signature = next(key for key in ("text", "vectors", "ids") if key in requests)
     request, answer = requests[signature], answers[signature]
+    rest = [plain(value)[0] for value in answer.values()]
     has_text = signature != "ids"
     return _TEMPLATE.read_text("utf-8").format(
-        name=name, about=about(model) + ".", dtype=dtype, version=tf.__version__,
+        name=name, about=about, dtype=dtype, version=tf.__version__,
         mount=shlex.quote("type=bind,source=/path/to/%s,target=/models/%s" % (name, name)),
         name_of_model=shlex.quote("MODEL_NAME=" + name), name_in_address=urllib.parse.quote(name),
-        extra=_extra(model), signature=signature,
-        signatures="\n".join(_rows(requests, answers)), needs=_NEEDS if has_text else "",
-        rest_request=json.dumps(dict(signature_name=signature, instances=[_row(request)])),
-        rest_answer=json.dumps({"predictions": [_answer(_row(answer))]}),
+        extra=", ".join(extra) + " and the versions it was made with", signature=signature,
+        signatures="\n".join("| `%s` | %s | %s |" % (key, _tensors(inputs), _tensors(answers[key]))
+                             for key, inputs in requests.items()),
+        needs=_NEEDS if has_text else "",
+        rest_request=json.dumps(dict(signature_name=signature, instances=[
+            {key: plain(value)[0] for key, value in request.items()}])),
+        rest_answer=json.dumps({"predictions": [rest[0] if len(rest) == 1 else dict(
+            zip(answer, rest))]}),          # TensorFlow Serving leaves out the name of one output
         grpc_inputs="\n".join(
             "request.inputs[%r].CopyFrom(tf.make_tensor_proto(%s))" % (key, _literal(value))
             for key, value in request.items()),
@@ -51,45 +66,10 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
                                  for key, value in answer.items()))
 
 
-def about(model: Any) -> str:
-    """What a `loaded.LoadedModel` is, in a line."""
-    if not model.tuned:
-        return "A pretrained XLNet: a vector for each text"
-    task = model.tuned.task
-    return "An XLNet for the task %s (%s): %s" % (task.name, task.type.name, task.head.words())
-
-
-def _extra(model):
-    found = ["the architecture", "the vocabulary", "an example for each signature with its answer",
-             "the versions it was made with"]
-    if model.tuned:
-        found.insert(0, "what the model was trained for, with its settings")
-        if model.tuned.task.labels is not None:
-            found.insert(0, "the labels in the order of the probabilities")
-    return ", ".join(found[:-1]) + " and " + found[-1]
-
-
-def _rows(requests, answers):
-    """A table of the signatures."""
-    yield "| signature | inputs | outputs |"
-    yield "|---|---|---|"
-    for name, inputs in requests.items():
-        yield "| `%s` | %s | %s |" % (name, _tensors(inputs), _tensors(answers[name]))
-
-
 def _tensors(arrays):
     return ", ".join("`%s` %s %s" % (
         name, "string" if value.dtype == object else value.dtype,
         ["batch", *["…"] * (value.ndim - 1)]) for name, value in arrays.items()).replace("'", "")
-
-
-def _row(arrays):
-    return {name: plain(value)[0] for name, value in arrays.items()}
-
-
-def _answer(outputs):
-    """The outputs of an example as TensorFlow Serving has them: a dict, or the value of one."""
-    return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
 
 def plain(array: np.ndarray) -> list:

@@ -1,7 +1,6 @@
 """The signatures of an exported model, built in one graph on the same weights.
 
 `ids` takes the features of records, `text` raw text, `vectors` raw text for a vector of each.
-Shape letters: B batch, T tokens, C choices, D width.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.network import heads, modeling
 from xlnet.serving import session
-from xlnet.serving.export.graph_encoding import WINDOW_OF, GraphEncoder
+from xlnet.serving.export.graph_encoding import GraphEncoder
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.features.encoding import Layout
-
-GROUP = 32 * 512 ** 2           # windows x tokens² computed together
 
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
@@ -44,6 +41,7 @@ def _of_text(loaded):
     encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), tuned.layout, tuned.task.replacements)
     texts: dict[str, tf.Tensor] = {}
 
+    # The task type says which texts it takes, by asking for them.
     def text(name, *shape):
         texts[name] = tf.placeholder(tf.string, [None, *shape], name)
         return texts[name]
@@ -52,15 +50,9 @@ def _of_text(loaded):
 
 
 def _answers(loaded, features):
-    network = TaskModel(loaded.config, loaded.tuned, loaded.network).predictions
-    if WINDOW_OF in features:
-        # As `Head.join` of the types that encode raw text: the mean over the windows of a text.
-        outputs = {name: tf.math.segment_mean(value, features[WINDOW_OF])
-                   for name, value in _in_groups(network, features).items()}
-    else:
-        outputs = network(features)
-    return loaded.tuned.task.export.outputs(outputs, features,
-                                            loaded.tuned.settings.predict_threshold)
+    tuned = loaded.tuned
+    outputs = TaskModel(loaded.config, tuned, loaded.network).predictions(features)
+    return tuned.task.export.outputs(outputs, features, tuned.settings.predict_threshold)
 
 
 def _of_vectors(loaded):
@@ -81,25 +73,3 @@ def _of_vectors(loaded):
 # Builds a signature of a model in the default graph; UserError if the model cannot have it.
 BUILDERS: dict[str, Callable[[LoadedModel], Signature]] = {
     "ids": _of_ids, "text": _of_text, "vectors": _of_vectors}
-
-
-def _in_groups(network, features):
-    """`network` of the features of M windows in groups, which bounds the memory."""
-    features = {name: value for name, value in features.items() if name != WINDOW_OF}
-    count, length = (tf.shape(features["input_ids"])[axis] for axis in (0, 1))
-    size = tf.maximum(GROUP // length ** 2, 1)
-    with tf.Graph().as_default():           # only for the names and shapes of the outputs
-        shapes = network({name: tf.placeholder(value.dtype, value.shape)
-                          for name, value in features.items()})
-    found = {name: tf.TensorArray(value.dtype, -(-count // size), infer_shape=False,
-                                  element_shape=[None, *value.shape[1:]])
-             for name, value in shapes.items()}
-
-    def step(number, found):
-        part = network({name: value[number * size:(number + 1) * size]
-                        for name, value in features.items()})
-        return number + 1, {name: array.write(number, part[name]) for name, array in found.items()}
-    _, found = tf.while_loop(lambda number, found: number * size < count, step, (0, found),
-                             parallel_iterations=1)
-    return {name: tf.ensure_shape(array.concat(), [None, *shapes[name].shape[1:]])
-            for name, array in found.items()}

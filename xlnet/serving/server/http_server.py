@@ -6,6 +6,15 @@ The answers of a signature with one output are its values. There is neither encr
 authentication.
 """
 
+# A request for predictions, in the order of events:
+#   _Protocol         bytes to a request (h11); closes a connection that sends none in time
+#   Server._answer    the ASGI application, a task for each request; errors become answers
+#   Server._predict   checks the page's origin, reads the body, parses and checks it
+#   RequestBatching   waits with the examples of other requests; a thread runs the model on a batch
+#   Server._predict   JSON with the answers of its own examples
+# If the client leaves, `_Protocol` cancels the task; if the time is over, `_predict` does. Either
+# takes its examples out of the queue, or stops the computation at its next call of the network.
+
 from __future__ import annotations
 
 import asyncio
@@ -16,8 +25,8 @@ import pathlib
 import socket
 import time
 import urllib.parse
-from collections.abc import Awaitable, Sequence
-from typing import Any, Optional
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving.server.model_directory import Call, ServedModel
@@ -27,12 +36,6 @@ from xlnet.serving.settings import LimitSettings
 try:
     import prometheus_client
     import uvicorn
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import Response
-    from starlette.routing import Mount, Route
-    from starlette.staticfiles import StaticFiles
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as e:
     raise UserError("the server needs the package %s: pip install 'xlnet[serve]', or '.[serve]' in "
@@ -45,14 +48,17 @@ _STUCK = 60                 # a computation so long after the end of its request
 _READ = 1 << 26             # of a body that is refused in words; a larger one is cut off [bytes]
 _INLINE = 1 << 14           # a body that is parsed at once, not in a thread [bytes]
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache"}
-_METHODS = ["POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
-_KEYS = ("signature_name", "instances", "inputs", "parameters", "stream")       # of a request
+_HEADERS = [
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
+     b"connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+     b"frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache")]
+_PAGE = {"/": ("index.html", "text/html; charset=utf-8"),
+         "/page.css": ("page.css", "text/css; charset=utf-8"),
+         "/page.js": ("page.js", "text/javascript; charset=utf-8")}
+_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
+_KEYS = ("signature_name", "instances", "parameters", "stream")         # of a request
 
 
 class Refused(UserError):
@@ -64,7 +70,15 @@ class Refused(UserError):
 
 
 class _Left(Exception):
-    """The client has left."""
+    """The client takes nothing of its answer."""
+
+
+class _Asked(NamedTuple):
+    """What a body asks for; cost: as of `ServedModel.cost`."""
+    call: Call
+    rows: list
+    stream: bool
+    cost: Optional[int]
 
 
 class Server:
@@ -94,10 +108,12 @@ class Server:
         bound, self.port = listening.getsockname()[:2]
         try:
             listening.listen(128)           # who connects from now on waits for `run`
-        except OSError as e:                # since `bind`, another process listens there
+        except OSError as e:
             raise _cannot_listen(bound, self.port, e) from None
         self._given_hosts = {_host_name(host) for host in hosts}
         self._hosts = _accepted_hosts(bound, self._given_hosts)
+
+        # What is counted, for Prometheus: in a registry of its own, as a process may have servers.
         prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
@@ -113,9 +129,20 @@ class Server:
         prometheus_client.Gauge(
             "xlnet_rows_waiting", "examples that wait", registry=registry).set_function(
             lambda: self._batching.rows_waiting)
-        self._routes = self._application()
+
+        # What GET answers, by path: functions that return (content, its type).
+        self._root = "/v1/models/" + name
+        self._gets: dict[str, Any] = {
+            "/health": self._health, "/ready": self._ready, "/metrics": self._metrics,
+            "/v1/models": lambda: (_json({"models": [{"name": name}]}), _JSON),
+            self._root: self._status}
+        folder = pathlib.Path(__file__).parent / "page"
+        for path, (file, form) in _PAGE.items():
+            page = (folder / file).read_bytes(), form
+            self._gets[path] = lambda page=page: page
+
         self._uvicorn = _Uvicorn(uvicorn.Config(
-            self._guarded, interface="asgi3", http=_Protocol, ws="none", lifespan="off",
+            self._answer, interface="asgi3", http=_Protocol, ws="none", lifespan="off",
             log_config=None, access_log=False, server_header=False, proxy_headers=False,
             backlog=128,
             limit_concurrency=limits.max_connections + 1, timeout_keep_alive=_SILENT,
@@ -137,212 +164,166 @@ class Server:
         """Ends `run`; any thread may call it."""
         self._uvicorn.should_exit = True
 
-    # ---- requests
+    # ---- any request
 
-    def _application(self):
-        own = "/v1/models/{name:path}"
-        versions = (own + "/versions/{version}", own)
-        routes = [
-            Route("/health", self._answering(self._health)),
-            Route("/ready", self._answering(self._ready)),
-            Route("/metrics", self._answering(self._metrics)),
-            Route("/v1/models", self._answering(self._models)),
-            *(Route(path + ":predict", self._answering(self._predict), methods=_METHODS)
-              for path in versions),
-            *(Route(path + "/metadata", self._answering(self._metadata)) for path in versions),
-            *(Route(path, self._answering(self._status)) for path in versions),
-            Mount("/", StaticFiles(directory=pathlib.Path(__file__).parent / "page", html=True))]
-        return Starlette(routes=routes, exception_handlers={HTTPException: self._no_route})
-
-    async def _guarded(self, scope: Any, receive: Any, send: Any) -> None:
-        """The ASGI application: the routes for accepted hosts, with the headers of every response.
-
-        After a request with two lengths the connection is closed (RFC 9112, 6.1): a proxy in front
-        may have read another one, and what follows may be no request.
-        """
-        headers = dict(scope["headers"])
-        more = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-        if {b"content-length", b"transfer-encoding"} <= set(headers):
-            more.append((b"connection", b"close"))
-
-        async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                self._requests.labels(message["status"]).inc()
-                message = {**message, "headers": [*message["headers"], *more]}
-            await send(message)
-        host = _host_name(headers.get(b"host", b"").decode("latin-1"))
-        application: Any = self._routes
-        if self._hosts and host and host not in self._hosts:
-            application = self._refusal(Refused(
-                421, "the request is for host %s, expected one of %s (--allowed_hosts)"
-                % (host, ", ".join(sorted(self._hosts)))))
-        await application(scope, receive, sent)
-
-    async def _no_route(self, request, error):
-        root, path = "/v1/models/" + self.name, request.url.path
-        said = "no %s; there are /, /health, /ready, /metrics, GET %s, GET %s/metadata and POST " \
-            "%s:predict" % (path, root, root, root) if error.status_code == 404 else \
-            "%s %s, expected %s" % (request.method, path, (error.headers or {}).get("Allow", "GET"))
-        return self._respond(error.status_code, _json({"error": said}))
-
-    def _answering(self, endpoint):
-        """The endpoint with errors as answers."""
-        async def answer(request: Request) -> Response:
-            try:
-                self._check_model(request)
-                return await endpoint(request)
-            except asyncio.CancelledError:
-                return self._refusal(Refused(503, "the server ends"))
-            except Exception as e:
-                return self._refusal(e)
-        return answer
-
-    def _refusal(self, error):
-        status, said = getattr(error, "http_status", 400), str(error)
-        if isinstance(error, (_Left, ClientDisconnect)):
-            status, said = 499, "the client has left"       # nobody reads it
-        elif not isinstance(error, UserError):      # of TensorFlow, or a result that is no number
-            status, said = 500, "the model failed on this: %s: %s" % (
-                type(error).__name__, said.split("\n")[0])
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """The ASGI application: answers one request, with an error in words if need be."""
+        scope["task"] = asyncio.current_task()          # for `_Protocol`
+        headers = {name.decode("latin-1"): value.decode("latin-1")
+                   for name, value in scope["headers"]}
+        # After a request with two lengths the connection is closed (RFC 9112, 6.1): a proxy in
+        # front may have read another one, and what follows may be no request.
+        response = _Response(send, self._requests, is_last={
+            "content-length", "transfer-encoding"} <= set(headers))
+        try:
+            host = _host_name(headers.get("host", ""))
+            if self._hosts and host and host not in self._hosts:
+                raise Refused(421, "the request is for host %s, expected one of %s "
+                              "(--allowed_hosts)" % (host, ", ".join(sorted(self._hosts))))
+            await self._route(scope["method"], scope["path"], headers, receive, response)
+        except asyncio.CancelledError:
+            if scope["task"] is None:
+                await response.refuse(499, "the client has left")       # nobody reads it
+            else:
+                await response.refuse(503, "the server ends")
+        except _Left:
+            pass
+        except UserError as e:
+            await response.refuse(getattr(e, "http_status", 400), str(e))
+        except Exception as e:              # of TensorFlow, or a result that is no number
+            said = "the model failed on this: %s: %s" % (type(e).__name__, str(e).split("\n")[0])
             _log.warning("not answered: %s", said)
-        return self._respond(status, _json({"error": said}))
+            await response.refuse(500, said)
 
-    def _respond(self, status, content, form="application/json"):
-        return Response(content, status, media_type=form)
+    async def _route(self, method, path, headers, receive, response):
+        if path == self._root + ":predict":
+            if method != "POST":
+                raise Refused(405, "%s %s, expected POST" % (method, path))
+            await self._predict(headers, receive, response)
+        elif path not in self._gets:
+            raise Refused(404, "no %s; there are /, /health, /ready, /metrics, GET %s and POST "
+                          "%s:predict" % (path, self._root, self._root))
+        elif method not in ("GET", "HEAD"):
+            raise Refused(405, "%s %s, expected GET" % (method, path))
+        else:
+            await response.send(200, *self._gets[path]())
 
-    def _check_model(self, request):
-        asked = request.path_params
-        if asked.get("name", self.name) != self.name:
-            raise Refused(404, "no model %s; %s is served" % (asked["name"], self.name))
-        if asked.get("version", self.model.version) != self.model.version:
-            raise Refused(404, "no version %s of %s; version %s is served" % (
-                asked["version"], self.name, self.model.version))
-
-    async def _health(self, request):
+    def _health(self):
         """Liveness: it answers, and no computation hangs."""
         oldest = self._batching.oldest
         if oldest > self.limits.max_seconds + _STUCK:
             raise Refused(503, "a computation hangs: it began %d s ago" % oldest)
-        return self._respond(200, b"ok\n", "text/plain")
+        return b"ok\n", _TEXT
 
-    async def _ready(self, request):
+    def _ready(self):
         """Readiness: one more example may wait."""
         self._batching.check_waiting()
-        return self._respond(200, b"ok\n", "text/plain")
+        return b"ok\n", _TEXT
 
-    async def _metrics(self, request):
-        return self._respond(200, prometheus_client.generate_latest(self._registry),
-                             "text/plain; version=0.0.4")
+    def _metrics(self):
+        return prometheus_client.generate_latest(self._registry), \
+            "text/plain; version=0.0.4; charset=utf-8"
 
-    async def _models(self, request):
-        return self._respond(200, _json({"models": [{"name": self.name}]}))
-
-    async def _status(self, request):
+    def _status(self):
         model = self.model
-        return self._respond(200, _json({
-            "model_version_status": [{
-                "version": model.version, "state": "AVAILABLE",
+        return _json({
+            "model_version_status": [{          # as TensorFlow Serving has it
+                "version": "1", "state": "AVAILABLE",
                 "status": {"error_code": "OK", "error_message": ""}}],
             "about": model.about, "labels": model.labels, "default_signature": model.default,
             "signatures": {name: sorted(model.inputs(name)) for name in model.names},
             "verb": model.verb, "examples": model.examples, "layers": model.n_layer,
-            "heads": model.n_head}))
-
-    async def _metadata(self, request):
-        return self._respond(200, _json({
-            "model_spec": {"name": self.name, "signature_name": "", "version": self.model.version},
-            "metadata": {"signature_def": {"signature_def": self.model.signature_def()}}}))
+            "heads": model.n_head}), _JSON
 
     # ---- predictions
 
-    async def _predict(self, request):
+    async def _predict(self, headers, receive, response):
         began = time.monotonic()
-        if request.method != "POST":        # here, as `:predict` may also be the end of a name
-            raise Refused(405, "%s %s, expected POST" % (request.method, request.url.path))
-        self._check_origin(request)
-        body = await self._body(request)
-        asked, call, rows, cost = self._read(body) if len(body) < _INLINE else \
-            await self._batching.compute(self._read, body)
-        if asked.get("stream"):
-            return _Stream(self, call, rows[0], cost)
-        answers = await self._while_wanted(self._answers(call, rows, cost), request.receive)
-        content = {"outputs": _as_columns(answers)} if "inputs" in asked else {
-            "predictions": answers}
-        if self.model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
-            content["labels"] = self.model.labels
-        self._rows.inc(len(rows))
-        self._seconds.observe(time.monotonic() - began)
-        return self._respond(200, _json(content))
-
-    async def _answers(self, call, rows, cost):
-        if cost is None:
-            return await self._batching.ask(call, rows, [self.model.size(row) for row in rows])
-        async with self._batching.alone(len(rows), cost):
-            return by_row(await self._batching.compute(self.model.run, call, rows))
-
-    async def _while_wanted(self, work: Awaitable, receive: Any) -> Any:
-        """What `work` returns; it is cancelled when its time is over, or the client leaves."""
-        tasks = [asyncio.ensure_future(each) for each in (work, _disconnected(receive))]
+        self._check_origin(headers)
+        body = await self._body(headers, receive)
+        asked = self._parsed(body) if len(body) < _INLINE else \
+            await self._batching.compute(self._parsed, body)
+        work = self._write_parts(asked, response) if asked.stream else self._predictions(asked)
         try:
-            done, _ = await asyncio.wait(tasks, timeout=self.limits.max_seconds,
-                                         return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0] in done:
-                return tasks[0].result()
-        finally:
-            for task in tasks:
-                task.cancel()
-        await asyncio.wait(tasks)
-        if done:
-            raise _Left
-        raise Refused(503, "not answered within %d s (--max_seconds)" % self.limits.max_seconds)
+            answers = await asyncio.wait_for(work, self.limits.max_seconds)
+        except asyncio.TimeoutError:
+            raise Refused(503, "not answered within %d s (--max_seconds)"
+                          % self.limits.max_seconds) from None
+        if asked.stream:
+            await response.end()
+        else:
+            content = {"predictions": answers}
+            if self.model.labels and isinstance(answers[0], dict) \
+                    and "probabilities" in answers[0]:
+                content["labels"] = self.model.labels
+            await response.send(200, _json(content))
+        self._rows.inc(len(asked.rows))
+        self._seconds.observe(time.monotonic() - began)
 
-    def _check_origin(self, request):
-        origin = request.headers.get("origin")
-        if origin is not None and origin.split("//")[-1] != request.headers.get("host") \
+    async def _predictions(self, asked):
+        """The answers to the examples: in batches, or next to them and counted by their cost."""
+        model, batching = self.model, self._batching
+        if asked.cost is None:
+            return await batching.ask(asked.call, asked.rows, list(map(model.size, asked.rows)))
+        async with batching.alone(len(asked.rows), asked.cost):
+            return by_row(await batching.compute(model.run, asked.call, asked.rows))
+
+    async def _write_parts(self, asked, response):
+        """Sends the parts of a generated text as JSON lines, each as it comes."""
+        async with self._batching.alone(1, asked.cost):
+            parts = self.model.stream(asked.call, asked.rows[0])
+            try:
+                while True:
+                    part = await self._batching.compute(next, parts, None)
+                    if part is None:
+                        return
+                    await response.send_part(_json(part) + b"\n")
+            finally:
+                parts.close()
+
+    def _check_origin(self, headers):
+        origin = headers.get("origin")
+        if origin is not None and origin.split("//")[-1] != headers.get("host") \
                 and _host_name(origin) not in self._given_hosts:
             raise Refused(403, "the page of another site asks: %s; --allowed_hosts=%s allows it"
                           % (origin, _host_name(origin) or "HOST"))
 
-    async def _body(self, request):
+    async def _body(self, headers, receive):
         """The body; a longer one than `max_body` is not kept, but read, so that the client, which
         still sends, gets its answer."""
         most = self.limits.max_body
-        length = request.headers.get("content-length", "")
-        declared = int(length) if length.isdecimal() else 0
         too_long = Refused(413, "the request has more than %d bytes (--max_body)" % most)
-        if declared > most and (declared > _READ or "expect" in request.headers):
+        length = headers.get("content-length", "")
+        declared = int(length) if length.isdecimal() else 0
+        if declared > most and (declared > _READ or "expect" in headers):
             raise too_long
-        body, size = bytearray(), 0
-
-        async def read():
-            nonlocal size
-            async for part in request.stream():
-                size += len(part)
-                if size <= most:
-                    body.extend(part)
-                elif size > _READ:
-                    break
-        try:
-            await asyncio.wait_for(read(), _SILENT)
-        except asyncio.TimeoutError:
-            raise Refused(408, "the request did not arrive within %d s" % _SILENT) from None
+        body, size, message = bytearray(), 0, {"more_body": True}
+        while message.get("more_body") and size <= _READ:
+            message = await receive()           # the end of the client cancels this task
+            size += len(message.get("body", b""))
+            if size <= most:
+                body.extend(message.get("body", b""))
         if size > most:
             raise too_long
         return bytes(body)
 
-    def _read(self, body):
-        """(request, `Call`, examples, cost as of `ServedModel.cost`) of a body."""
+    def _parsed(self, body):
+        """What a body asks for, an `_Asked`, within the limits."""
         model, limits = self.model, self.limits
-        asked = _parsed(body)
+        try:
+            asked = json.loads(body)
+        except (ValueError, RecursionError) as e:
+            raise UserError("not JSON: %s" % e) from None
+        if not isinstance(asked, dict):
+            raise UserError("expected a JSON object, found %s" % type(asked).__name__)
         for key in asked:
             if key not in _KEYS:
                 raise UserError("no '%s' in a request%s (there are %s)" % (
                     key, did_you_mean(key, _KEYS), ", ".join(_KEYS)))
-        signature = asked.get("signature_name", model.default)
+        signature, rows = asked.get("signature_name", model.default), asked.get("instances")
         parameters, stream = asked.get("parameters", {}), asked.get("stream", False)
-        rows = _rows_of_columns(asked["inputs"]) if "inputs" in asked else asked.get("instances")
         if not isinstance(signature, str) or not isinstance(parameters, dict) or not (
-                isinstance(rows, list) and rows) or {"inputs", "instances"} <= set(asked):
+                isinstance(rows, list) and rows):
             raise UserError('expected {"signature_name": "...", "instances": [example, ...]}, one '
                             'example or more')
         if not isinstance(stream, bool):
@@ -361,84 +342,80 @@ class Server:
         if stream and (call.signature != "generate" or len(rows) != 1):
             raise UserError("stream: expected signature generate with one prompt, found %s with %d"
                             % (call.signature, len(rows)))
-        return asked, call, rows, model.cost(call, rows, limits.budget)
+        return _Asked(call, rows, stream, model.cost(call, rows, limits.budget))
 
 
-class _Stream(Response):
-    """The parts of a generated text as JSON lines, each as it comes; an error before the first one
-    is the answer."""
+class _Response:
+    """The response to a request: sent at once, or in parts, lines of JSON."""
 
-    def __init__(self, server: Server, call: Call, row: dict, cost: int):
-        super().__init__(None, 200, media_type="application/x-ndjson")
-        del self.headers["content-length"]
-        self._server, self._call, self._row, self._cost = server, call, row, cost
+    def __init__(self, send: Any, counter: Any, is_last: bool):
+        self._send, self._counter = send, counter
+        self._more = [*_HEADERS, (b"connection", b"close")] if is_last else _HEADERS
         self._has_begun = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        server = self._server
-        began = time.monotonic()
-        try:
-            await server._while_wanted(self._parts(send), receive)
-        except _Left:
-            return
-        except Exception as e:
-            refusal = server._refusal(e)
-            if not self._has_begun:
-                await refusal(scope, receive, send)
-                return
-            await self._send(send, refusal.body + b"\n")
-        else:
-            server._rows.inc()
-            server._seconds.observe(time.monotonic() - began)
-        await send({"type": "http.response.body", "body": b""})
+    async def _begin(self, status, form, *headers):
+        self._has_begun = True
+        self._counter.labels(status).inc()
+        await self._send({"type": "http.response.start", "status": status, "headers": [
+            (b"content-type", form.encode()), *headers, *self._more]})
 
-    async def _parts(self, send):
-        batching, model = self._server._batching, self._server.model
-        async with batching.alone(1, self._cost):
-            parts = model.stream(self._call, self._row)
-            try:
-                while True:
-                    part = await batching.compute(next, parts, None)
-                    if part is None:
-                        return
-                    await self._send(send, _json(part) + b"\n")
-            finally:
-                parts.close()
+    async def send(self, status: int, content: bytes, form: str = _JSON) -> None:
+        await self._begin(status, form, (b"content-length", b"%d" % len(content)))
+        await self._send({"type": "http.response.body", "body": content})
 
-    async def _send(self, send, line):
+    async def send_part(self, line: bytes) -> None:
+        """Raises _Left if the client takes nothing for a while."""
         if not self._has_begun:
-            self._has_begun = True
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await self._begin(200, "application/x-ndjson")
         try:
-            await asyncio.wait_for(send({
+            await asyncio.wait_for(self._send({
                 "type": "http.response.body", "body": line, "more_body": True}), _SILENT)
         except asyncio.TimeoutError:
-            raise _Left from None           # it takes nothing
+            raise _Left from None
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def refuse(self, status: int, reason: str) -> None:
+        """Sends an error: as the response, or as the last one of its parts."""
+        content = _json({"error": reason})
+        if self._has_begun:
+            await self._send({"type": "http.response.body", "body": content + b"\n"})
+        else:
+            await self.send(status, content)
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which the head of a request does not come to its end."""
+    """Closes a connection on which a request does not come to its end, and cancels the task of a
+    request whose client has left."""
     _deadline: Any = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._wait()
+        self._watch()
 
     def connection_lost(self, error: Optional[Exception]) -> None:
         super().connection_lost(error)
-        self._end_wait()
-
-    def _wait(self):
+        self._end_watch()
         if self.cycle is not None and not self.cycle.response_complete:
-            self._end_wait()
+            scope: Any = self.cycle.scope
+            task = scope.get("task")
+            if task is not None:
+                scope["task"] = None                    # says why
+                task.cancel()
+
+    def _watch(self):
+        if self.cycle is not None and not self.cycle.response_complete \
+                and not self.cycle.more_body:
+            self._end_watch()                           # it is being answered
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_SILENT, self.transport.close)
 
-    def _end_wait(self):
+    def _end_watch(self):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -481,11 +458,9 @@ def _cannot_listen(host, port, error):
 
 
 def _accepted_hosts(bound: str, given: set[str]) -> frozenset[str]:
-    """The accepted host names of requests; empty: any.
-
-    Another site can have its name resolved to this machine (DNS rebinding): then the requests of
-    its page have that name as host, and an origin that agrees.
-    """
+    """The accepted host names of requests; empty: any."""
+    # Another site can have its name resolved to this machine (DNS rebinding): then the requests of
+    # its page have that name as host, and an origin that agrees.
     if not given and not ipaddress.ip_address(bound).is_loopback:
         return frozenset()
     return frozenset({bound, "localhost", "127.0.0.1", "::1", _host_name(socket.gethostname()),
@@ -502,44 +477,6 @@ def _host_name(address: str) -> str:
         return (urllib.parse.urlsplit("//" + place).hostname or "").rstrip(".")
     except ValueError:
         return place
-
-
-async def _disconnected(receive):
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _parsed(body):
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError) as e:
-        raise UserError("not JSON: %s" % e) from None
-    if not isinstance(asked, dict):
-        raise UserError("expected a JSON object, found %s" % type(asked).__name__)
-    return asked
-
-
-def _rows_of_columns(columns: Any) -> list[Any]:
-    """The examples of TensorFlow Serving's column format: a dict of lists by name, or one list.
-
-    Raises:
-      UserError: it is neither, or the lists have different lengths.
-    """
-    if isinstance(columns, list):
-        return columns
-    if not isinstance(columns, dict) or not all(isinstance(each, list)
-                                                for each in columns.values()):
-        raise UserError('expected "inputs": {"name": [value, ...], ...}, or a list of values')
-    if len({len(each) for each in columns.values()}) > 1:
-        raise UserError("inputs have lists of %s, expected as many of each" % ", ".join(
-            "%d (%s)" % (len(each), name) for name, each in columns.items()))
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
-
-
-def _as_columns(rows: Sequence[Any]) -> Any:
-    """Answers in TensorFlow Serving's column format."""
-    return {name: [row[name] for row in rows] for name in rows[0]} if isinstance(
-        rows[0], dict) else list(rows)
 
 
 def _json(value):

@@ -1,7 +1,8 @@
 """The model of a model directory behind the server: its signatures, examples from and to JSON.
 
-A fine-tuned model has `text`, what it was trained for; a pretrained one has `fill`, `generate` and
-`attention`; both have `vectors`. An example is a dict: texts by name, or lists of texts (choices).
+A fine-tuned model has `text`, what it was trained for, and `explain`, how much each word counts for
+it; a pretrained one has `fill`, `generate` and `attention`; both have `vectors`. An example is a
+dict: texts by name, or lists of texts (choices).
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
+from xlnet.serving import explanation
 from xlnet.serving.model import Model
 from xlnet.serving.settings import (
     AttentionSettings,
+    ExplanationSettings,
+    FillingSettings,
     GenerationSettings,
-    filling_settings,
     from_keywords,
-    generation_settings,
     stop_texts,
 )
 from xlnet.settings.devices import DeviceSettings
@@ -39,15 +41,15 @@ _log = logging.getLogger(__name__)
 _MOST = 32              # texts in a batch
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}    # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
+_MOST_WORDS = 512       # that are explained: each is left out in a prediction of its own
 _LABELS_SHOWN = 20
 _LAYERS = 4             # whose attention is returned at once
 _LONG = 4               # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4         # of a token, about
-_SETTINGS_OF = {         # of the signatures of language models: from the parameters of a request
-    "fill": filling_settings, "generate": generation_settings,
-    "attention": lambda values, source: from_keywords(
-        AttentionSettings, dict({"most_tokens": 40}, **values), source)}
-_OF_LANGUAGE_MODELS = tuple(_SETTINGS_OF)
+_SETTINGS_OF: dict[str, Any] = {        # of the signatures with parameters
+    "explain": ExplanationSettings, "fill": FillingSettings, "generate": GenerationSettings,
+    "attention": AttentionSettings}
+_OF_LANGUAGE_MODELS = ("fill", "generate", "attention")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
@@ -55,8 +57,7 @@ Row = dict[str, Any]        # an example: str by name, or a list of str
 
 
 class Call(NamedTuple):
-    """A signature with the parameters of a request: a settings object, or None; and the layers of
-    `attention`."""
+    """A signature with the parameters of a request: its settings, and the layers of `attention`."""
     signature: str
     settings: Any = None
     layers: Sequence[int] = (1,)
@@ -76,7 +77,6 @@ class ServedModel:
 
     Attributes:
       path: of the directory.
-      version: its number.
       about: what it does, in a line.
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
@@ -88,12 +88,12 @@ class ServedModel:
     Raises:
       UserError: as of `xlnet.load`.
     """
-    version = "1"
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         if os.path.exists(os.path.join(path, "saved_model.pb")):
             raise UserError("model_dir: %s is a SavedModel, which TensorFlow Serving serves; "
                             "expected the model directory that it was exported from" % path)
+        # A batch of the longest texts is within the budget.
         found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(found, device, min(
@@ -101,11 +101,17 @@ class ServedModel:
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
         self.labels = list(model.labels) if model.labels else None
-        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} if tuned else {
-            "fill": ("text",), "generate": ("prompt",), "attention": ("text",),
-            "vectors": ("text_a",)}
-        self._warm_up()
+        # The signatures with their inputs.
+        self._inputs: dict[str, tuple[str, ...]] = {"vectors": ("text_a",)}
+        if tuned:
+            self._inputs["text"] = tuned.task.reader.texts
+        else:
+            self._inputs.update(fill=("text",), generate=("prompt",), attention=("text",))
         self.verb = model.verb
+        if self.verb in explanation.VERBS:
+            self._inputs["explain"] = self._inputs["text"]
+        self._warm_up()
+        # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
         if self.labels and self.verb in ("classify", "tag"):
             names = self.labels if self.verb == "classify" else sorted(
@@ -124,8 +130,8 @@ class ServedModel:
         self._model.close()
 
     def _warm_up(self):
-        """Computes an example of each signature; removes those that a pretrained model cannot
-        have."""
+        # Computes an example of each signature, so that the first request does not wait for its
+        # graph; removes those that a pretrained model cannot have.
         settings: dict[str, dict[str, Any]] = {"fill": {"pieces": "1"},
                                                "generate": {"max_tokens": 1}}
         for name in self.names:
@@ -141,18 +147,20 @@ class ServedModel:
                 del self._inputs[name]
 
     def _read_examples(self):
-        """Those of the model directory; of a pretrained model without any, texts of its own."""
+        """Those of the model directory, if there are any."""
+        # They are next to the settings, which `best/` has not.
         home = os.path.abspath(self.path)
         home = os.path.dirname(home) if os.path.basename(home) == BEST else home
         path = os.path.join(home, EXAMPLES_NAME)
+        stored = {}
         if os.path.exists(path):
             files.require_inside(path, home, "the model's")
             stored = files.read_json(path, "examples")
-        else:
-            stored = self._own_texts()
         found: dict[str, list[Row]] = {}
         for name in self.names:
             rows = stored.get(name, [])
+            if name == "explain":
+                rows = found["text"]
             if name == "vectors" and not rows:      # the first texts of what it was trained for
                 rows = [{"text_a": row["text_a"]} for row in found.get("text", [])
                         if "text_a" in row]
@@ -164,60 +172,31 @@ class ServedModel:
                 raise UserError("%s: %s: %s" % (path, name, e)) from None
         return found
 
-    def _own_texts(self):
-        """Examples of a pretrained model, from a text that it generates: in its language, whatever
-        that is."""
-        if "generate" not in self._inputs:
-            return {}
-        text = self._model.generate("", method="beam", max_tokens=24, min_tokens=24,
-                                    no_repeat_ngram_size=2).text
-        words = text.replace("_", " ").split()[:12]
-        if len(words) < 4:
-            return {}
-        middle = len(words) // 2
-        return {"fill": [{"text": " ".join([*words[:middle], "___", *words[middle + 1:]])}],
-                "generate": [{"prompt": " ".join(words[:4])}],
-                "attention": [{"text": " ".join(words[:6])}],
-                "vectors": [{"text_a": " ".join(words)}]}
-
     # ---- what a request may have
 
     def inputs(self, signature: str) -> dict[str, Optional[int]]:
-        """The inputs of a signature by name: the number of texts in a list, or None for a text.
-
-        Raises:
-          UserError: there is no such signature.
-        """
+        """The inputs of a signature by name: the number of texts in a list, or None for a text."""
         if signature not in self._inputs:
             raise UserError("no signature '%s' (there are %s)" % (
                 signature, ", ".join(self.names)))
         return {name: len(self.labels or ()) if name == "choices" else None
                 for name in sorted(self._inputs[signature])}
 
-    def signature_def(self) -> dict[str, Any]:
-        """All signatures as TensorFlow Serving describes them."""
-        return {name: {"inputs": {key: {"dtype": "DT_STRING", "name": key, "tensor_shape": {
-            "dim": [{"size": str(size)} for size in (-1, *filter(None, [count]))]}}
-            for key, count in self.inputs(name).items()}, "outputs": {},
-            "method_name": "tensorflow/serving/predict"} for name in self.names}
-
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
-        """The first argument of `run` for a signature and the parameters of a request.
-
-        Raises:
-          UserError: it has no such parameters, or they have wrong values.
-        """
+        """The first argument of `run` for a signature and the parameters of a request."""
         signature = self.default if signature == "serving_default" else signature
         self.inputs(signature)
-        if signature not in _OF_LANGUAGE_MODELS:
+        if signature not in _SETTINGS_OF:
             if parameters:
                 raise UserError("signature '%s' takes no parameters, found %s" % (
                     signature, ", ".join(map(str, parameters))))
             return Call(signature)
-        layers = parameters.get("layers", [1])
+        layers, values = [1], dict(parameters)
         if signature == "attention":
-            parameters = {name: value for name, value in parameters.items() if name != "layers"}
-        settings: Any = _SETTINGS_OF[signature](parameters, "parameters")
+            layers = values.pop("layers", layers)
+            values.setdefault("most_tokens", 40)        # what is sent grows with its square
+        settings: Any = from_keywords(_SETTINGS_OF[signature], values, "parameters")
+        # What a loaded model may do is too much for a stranger's request.
         for name, most in _MOST_OF.items():
             if getattr(settings, name, 0) > most:
                 raise UserError("parameters: %s is %d, expected at most %d" % (
@@ -260,10 +239,7 @@ class ServedModel:
 
     def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
         """The memory of the largest row, tokens², of rows that are computed next to the batches:
-        long texts, and those of `fill`, `generate` and `attention`. None: they go in batches.
-
-        Args:
-          budget: the most of it.
+        long texts, and those with settings. None: they go in batches.
 
         Raises:
           TooLarge: a row is not within the budget.
@@ -271,6 +247,10 @@ class ServedModel:
         settings = call.settings
         if settings is None:        # the model itself keeps to the budget
             return budget if max(map(self.size, rows)) > _LONG else None
+        if call.signature == "explain":
+            self._check_explained(settings, rows)
+            return budget
+        # Each beam, or sample, has keys and values of its own.
         many = {"samples": settings.samples} if getattr(settings, "method", "beam") != "beam" \
             else {"beams": getattr(settings, "beams", 1)}
         (name, copies), = many.items()
@@ -283,6 +263,16 @@ class ServedModel:
                                math.isqrt(budget // copies), name))
         return cost
 
+    def _check_explained(self, settings, rows):
+        if settings.method != "leave_one_out":      # gradients keep what every layer computes
+            raise UserError("parameters: method is %s, expected leave_one_out; xlnet explain has "
+                            "the other one" % settings.method)
+        for row in rows:
+            words = sum(len(explanation.words_of(text)) for text in row.values())
+            if words > _MOST_WORDS:
+                raise TooLarge("an example has %d words, at most %d are explained"
+                               % (words, _MOST_WORDS))
+
     def _kept(self, settings, row):
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
@@ -291,6 +281,7 @@ class ServedModel:
             return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
+        # Of a filling: the known text and the pieces of all blanks, whose probabilities are [P,V].
         parts = settings.split(text)
         pieces = settings.pieces_range()[-1] * (len(parts) - 1)
         if settings.order == "all" and settings.beams * pieces > _MOST_PREDICTED:
@@ -302,6 +293,7 @@ class ServedModel:
 
     def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
         """The answers to rows, for `json`; that of a bad row is its UserError."""
+        # An answer of one output is its value, as of TensorFlow Serving.
         found, form = self._found(call, {
             name: [row[name] for row in rows] for name in rows[0]})
         answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
@@ -322,10 +314,12 @@ class ServedModel:
             return [model.stream(prompt, **_keywords(settings))
                     for prompt in texts["prompt"]], _written
         items = [texts[name] for name in _ORDER if name in texts]
-        if model.verb == "rank":        # each document by itself
+        if model.verb == "rank" and call.signature == "text":       # each document by itself
             items[1] = [[document] for document in items[1]]
-        return model.predict(items[0] if len(items) == 1 else list(zip(*items)),
-                             errors="return"), self._predicted
+        items = items[0] if len(items) == 1 else list(zip(*items))
+        if call.signature == "explain":
+            return model.explain(items, errors="return", **_keywords(settings)), _explained
+        return model.predict(items, errors="return"), self._predicted
 
     def _predicted(self, result):
         return results.served(result[0].score if self._model.verb == "rank" else result,
@@ -350,7 +344,7 @@ _ABOUT = {              # by the method of `xlnet.load`
     "rank": "Tells how relevant a document is for a query",
     "answer": "Answers a question from a text", "tag": "Finds entities in a text",
     None: "A pretrained language model"}
-_SHOWN_FIRST = ("text", "fill", "generate", "attention", "vectors")
+_SHOWN_FIRST = ("text", "explain", "fill", "generate", "attention", "vectors")
 
 
 def _keywords(settings):
@@ -386,6 +380,11 @@ def _short(value):
 
 def _vector(vector):
     return {"vector": vector.tolist()}
+
+
+def _explained(found):
+    return {"words": found.words, "weights": found.weights.tolist(),
+            "first_words": found.first_words, "output": found.output, "value": found.value}
 
 
 def _attention(found):

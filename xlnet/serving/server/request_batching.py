@@ -1,7 +1,15 @@
 """What is computed when: batches of the examples of requests, and long work next to them.
 
-All of it runs in one event loop; the model computes in threads. Who came first is served first.
+All of it runs in one event loop; the model computes in threads.
 """
+
+# Two ways to the model, both in the order of arrival:
+#   ask      short examples. While a batch is computed, others wait; the next batch takes the oldest
+#            and as many of the same call as fit. So batches grow with the load, without a delay.
+#   alone    long work (generation, long texts), next to the batches: it begins once all such work
+#            together is within a budget of memory.
+# Work whose client has left is dropped: an example before its batch begins, a computation before
+# its next call of the network.
 
 from __future__ import annotations
 
@@ -54,11 +62,6 @@ def by_row(answers: Iterable[Any]) -> list:
 class RequestBatching:
     """Computes the examples of requests.
 
-    Short ones go through `ask`: the batch takes the oldest example that waits and as many others of
-    the same call as fit; those that arrive meanwhile are the next batch. Long work goes through
-    `alone` and `compute`, next to the batches and within one budget. Work whose client has left is
-    dropped: an example before its batch begins, a computation before its next call of the network.
-
     Args:
       run: function from (call, rows) to a list of as many answers; that of a bad row is its
         UserError. It is called in a thread.
@@ -99,11 +102,7 @@ class RequestBatching:
     # ---- batches
 
     async def ask(self, call: Hashable, rows: Sequence[Any], sizes: Sequence[int]) -> list:
-        """The answers to examples.
-
-        Args:
-          call: first argument of `run`.
-          sizes: of the examples, in which `max_batch` counts.
+        """The answers to examples, whose sizes `max_batch` counts.
 
         Raises:
           Busy: too many examples wait.
@@ -133,7 +132,7 @@ class RequestBatching:
             self._batches = None
 
     def _taken(self):
-        """Takes the oldest example, and those of the same call that fit, from those that wait."""
+        # The oldest example that waits, and those of the same call that fit next to it.
         batch: list[_Example] = []
         left: collections.deque[_Example] = collections.deque()
         size = 0
@@ -156,7 +155,9 @@ class RequestBatching:
                 is_left=lambda: all(one.future.cancelled() for one in batch))
             if len(found) != len(batch):
                 raise ValueError("%d predictions for %d examples" % (len(found), len(batch)))
-        except Exception as e:          # reported to its own request only
+        except Exception as e:
+            # One example may have made the batch fail: each is computed again, so that the error is
+            # reported to its own request only.
             if len(batch) > 1:
                 for one in batch:
                     await self._answer([one])
@@ -171,13 +172,11 @@ class RequestBatching:
 
     @contextlib.asynccontextmanager
     async def alone(self, count: int, cost: int) -> AsyncIterator[None]:
-        """Counts examples that the caller computes one after another, next to the batches.
-
-        They count as waiting until the end of the block. It begins, in the order of arrival, once
-        all such blocks together are within the budget.
+        """The block begins once all such blocks together are within the budget.
 
         Args:
-          count: examples.
+          count: examples that the caller computes one after another; they count as waiting until
+            the end of the block.
           cost: of the largest one, tokens².
 
         Raises:
@@ -200,6 +199,8 @@ class RequestBatching:
             self._begin_next()
 
     def _begin_next(self):
+        # Only the first of the line may begin: small work does not pass large work that waits. What
+        # is larger than the budget begins when nothing else is computed.
         while self._line and (not self._cost or self._cost + self._line[0][0] <= self._budget):
             cost, turn = self._line.popleft()
             self._cost += cost
@@ -207,12 +208,8 @@ class RequestBatching:
 
     async def compute(self, function: Callable, *args: Any,
                       is_left: Callable[[], bool] = lambda: False) -> Any:
-        """What a function returns, called in a thread.
-
-        When the task that waits for it is cancelled, or `is_left` says so, the function fails at
-        its next call of the network. The end of the function is awaited even then: its memory is
-        in use until then.
-        """
+        """What a function returns, called in a thread. When the task that waits for it is
+        cancelled, or `is_left` says so, the function fails at its next call of the network."""
         left = threading.Event()
         context = contextvars.copy_context()
         context.run(session.IS_LEFT.set, lambda: left.is_set() or is_left())
@@ -227,6 +224,7 @@ class RequestBatching:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
+            # The end of the function is awaited even now: its memory is in use until then.
             left.set()
             await asyncio.wait([work])
             if not work.cancelled():

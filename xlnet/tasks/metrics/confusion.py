@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from xlnet import figure, fonts
+from xlnet import figure
 
 SHOWN = 40         # maximum number of labels in a matrix; of more, the most confused are shown
 _LONGEST = 24      # maximum length of a label in the plot [characters]
@@ -79,7 +79,7 @@ def _draw(path, names, labels, predictions):
     image = axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
     drawn.colorbar(image, label="fraction of the true label's examples")
     style: Any = {"family": found.families, "parse_math": False}
-    is_upright = max(map(fonts.drawn_length, found.shown)) > 5 or len(ids) > 5
+    is_upright = max(map(figure.drawn_length, found.shown)) > 5 or len(ids) > 5
     axes.set_xticks(range(len(ids)), found.shown, rotation=90 if is_upright else 0, **style)
     axes.set_yticks(range(len(ids)), found.shown, **style)
     axes.set(xlabel="predicted", ylabel="true")

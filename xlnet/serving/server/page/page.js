@@ -51,13 +51,14 @@ async function start() {
     const { models: [{ name }] } = await fetchJson("v1/models");
     const path = "v1/models/" + encodeURIComponent(name);
     model = { path, name, ...await fetchJson(path) };
-    signatures = (await fetchJson(path + "/metadata")).metadata.signature_def.signature_def;
+    signatures = model.signatures;
   } catch (error) {
     return fail(error);
   }
   document.title = get("name").textContent = model.name;
   get("about").textContent = model.about;
-  get("signatures").append(...Object.keys(signatures).map(name => {
+  // What explains a prediction has no tab: it is asked for below a prediction.
+  get("signatures").append(...Object.keys(signatures).filter(name => name !== "explain").map(name => {
     const button = make("button", { type: "button", textContent: words(name)[0],
       onclick: () => choose(name) });
     button.dataset.signature = name;
@@ -89,7 +90,7 @@ function choose(name) {
   for (const button of get("signatures").children)
     button.setAttribute("aria-pressed", button.dataset.signature === name);
   const titles = { ...TITLES, ...TITLES_OF[kind(name)] };
-  const keys = [...Object.keys(signatures[name].inputs), ...name === "vectors" ? ["other"] : []];
+  const keys = [...signatures[name], ...name === "vectors" ? ["other"] : []];
   if (keys.includes("question")) keys.sort((a, b) => (b === "question") - (a === "question"));
   if (keys.includes("choices")) keys.sort((a, b) => (a === "choices") - (b === "choices"));
   get("fields").replaceChildren(...keys.flatMap((key, at) => [
@@ -136,8 +137,7 @@ function body() {
   const { row, parameters } = entered();
   const { other, ...first } = row;
   if ("choices" in first) {
-    const size = Number(signatures[current].inputs.choices.tensor_shape.dim[1].size);
-    first.choices.push(...Array(Math.max(0, size - first.choices.length)).fill(""));
+    first.choices.push(...Array(Math.max(0, model.labels.length - first.choices.length)).fill(""));
   }
   const asked = { signature_name: current, instances: [first] };
   if (current === "vectors" && other.trim()) asked.instances.push({ ...first, text_a: other });
@@ -150,11 +150,16 @@ function body() {
   return asked;
 }
 
-async function ask(event) {
+function ask(event) {
   event.preventDefault();
+  return send(body(), get("answer"));
+}
+
+// Sends a request and shows the answer in an element; the server drops the request before it.
+async function send(asked, place) {
   if (running) running.abort();
   const mine = running = new AbortController();
-  const asked = body(), row = asked.instances[0], streams = current === "generate";
+  const row = asked.instances[0], streams = current === "generate";
   const began = Date.now();
   const tick = () => { get("wait").textContent = Math.round((Date.now() - began) / 1000) + " s"; };
   const clock = setInterval(tick, 1000);
@@ -167,12 +172,12 @@ async function ask(event) {
     if (streams) await generate(row, request);
     else {
       const { predictions, labels } = await fetchJson(model.path + ":predict", request);
-      if (running === mine) get("answer").replaceChildren(...shown(predictions, asked, labels || []));
+      if (running === mine) place.replaceChildren(...shown(predictions, asked, labels || []));
     }
   } catch (error) {
     if (running !== mine) return clearInterval(clock);
-    if (error.name !== "AbortError") fail(error);
-    else get("answer").append(make("p", { textContent: "stopped" }));
+    if (error.name !== "AbortError") fail(error, place);
+    else place.append(make("p", { textContent: "stopped" }));
   }
   clearInterval(clock);
   if (running !== mine) return;         // another request, or tab, came meanwhile
@@ -209,8 +214,8 @@ async function copy(button, text) {
   setTimeout(() => { button.textContent = before; }, 1500);
 }
 
-function fail(error) {
-  get("answer").replaceChildren(make("p", { className: "error", role: "alert",
+function fail(error, place = get("answer")) {
+  place.replaceChildren(make("p", { className: "error", role: "alert",
     textContent: error.message.replace(/^row 0: /, "") }));
 }
 
@@ -251,7 +256,8 @@ async function generate(row, request) {
 function shown(answers, asked, labels) {
   const answer = answers[0], row = asked.instances[0];
   if (asked.signature_name === "vectors") return similarity(answers);
-  if (typeof answer === "number") return [headline(round(answer))];
+  if (asked.signature_name === "explain") return explained(answer, [row.text_a, row.text_b]);
+  if (typeof answer === "number") return [headline(round(answer)), ...why(asked)];
   if ("streams" in answer) return attention(answer);
   if ("entity_labels" in answer) return entities(answer, row.text_a);
   if ("answer" in answer) return span(answer, row.context);
@@ -260,7 +266,8 @@ function shown(answers, asked, labels) {
     const chosen = answer.is_label ? labels.filter((_, at) => answer.is_label[at]) : [answer.label];
     return [headline(chosen.join(", ") || "none of the labels", answer.is_label ? ""
       : percent(answer.probabilities[labels.indexOf(answer.label)])),
-    bars(labels.map((label, at) => [label, answer.probabilities[at], chosen.includes(label)]))];
+    bars(labels.map((label, at) => [label, answer.probabilities[at], chosen.includes(label)])),
+    ...why(asked)];
   }
   return [make("pre", { textContent: JSON.stringify(answer, null, 1), tabIndex: 0 })];
 }
@@ -280,6 +287,42 @@ function bars(rows) {
       return [name, make("span", { textContent: percent(probability) }),
         make("div", { className: "bar", ariaHidden: "true" }, inner)];
     }));
+}
+
+// A button that asks how much each word counts for a prediction, and the place for the answer.
+function why(asked) {
+  if (current !== "text" || !signatures.explain) return [];
+  const place = make("div");
+  return [make("button", { id: "why", type: "button", textContent: "Why? Show the words that count",
+    onclick: () => send({ signature_name: "explain", instances: asked.instances }, place) }), place];
+}
+
+// The words of one or two texts, shaded by how much they count, and their numbers as a table.
+function explained({ words, weights, first_words: first, output, value }, texts) {
+  const most = Math.max(...weights.map(Math.abs)) || 1;
+  const numbers = weights.map(weight => (weight < 0 ? "\u2212" : "+") + Math.abs(weight).toFixed(4));
+  const shaded = texts.filter(text => text !== undefined).map((text, second) => {
+    const parts = [];
+    let end = 0;
+    for (let at = second ? first : 0; at < (second ? words.length : first); at++) {
+      const begin = text.indexOf(words[at], end);       // they come in the order of the text
+      const mark = make("mark", { className: weights[at] < 0 ? "lowers" : "raises",
+        title: numbers[at], textContent: words[at] });
+      mark.style.setProperty("--part", Math.round(100 * Math.abs(weights[at]) / most) + "%");
+      parts.push(text.slice(end, begin), mark);
+      end = begin + words[at].length;
+    }
+    return make("div", { className: "text", dir: "auto" }, ...parts, text.slice(end));
+  });
+  const cells = (tag, ...texts) => make("tr", {}, ...texts.map(text => make(tag, { textContent: text,
+    dir: "auto" })));
+  return [make("h2", { textContent: model.labels ? `Words that count for ${output}, ${percent(value)}`
+    : `Words that count for the score, ${round(value)}` }),
+  make("p", { className: "hint", textContent: "Blue words raise it, orange, underlined words lower it; a "
+    + "stronger colour counts more. Point at a word for its number." }), ...shaded,
+  make("details", {}, make("summary", { textContent: "The numbers as a table" }), make("table", {},
+    make("thead", {}, cells("th", "Word", "Change")),
+    make("tbody", {}, ...words.map((word, at) => cells("td", word, numbers[at])))))];
 }
 
 // A text with marks over characters start to end: [[start, end, label, class], ...] in order.
