@@ -5,20 +5,15 @@ import os
 import subprocess
 import sys
 
-import answering
 import costs
-import from_python
 import products
 import pytest
 import run
 import tensorflow.compat.v1 as tf
 import time_xlnet
-from helpers.models import make_model
 from helpers.paths import ROOT
-from untrained import make_texts
 from work import WORKS
 
-from xlnet.errors import UserError
 from xlnet.network import kernels_cpu
 from xlnet.settings.network import XLNetConfig
 
@@ -133,25 +128,3 @@ def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
-    path = make_model(tmp_path, "classification", text_b_column=None)
-    texts = make_texts(path + "/spiece.model", 8, 32)
-    assert len(set(texts)) == 32
-    found = answering.measure(lambda: from_python.load(path), texts, .05)
-    times, answers = json.loads(json.dumps(found))
-    assert list(times) == ["import and load", "first answer", "an answer, in batches of 1",
-                           "an answer, in batches of 32"]
-    assert all(0 < seconds for timed in times.values() for seconds in timed)
-    other = [dict(one, plant=one["plant"] + .25) for one in answers]
-    from_python.show({"xlnet.load": (times, answers), "pipeline": (times, other)})
-    printed = capsys.readouterr().out
-    assert printed.count("\n") == 8 and "probabilities of 32 texts are at most 0.25" in printed
-
-
-def test_which_model_is_timed_has_to_be_said():
-    with pytest.raises(UserError, match="expected one of model and spiece_model_file"):
-        from_python.main(from_python.FromPythonBenchmark())
-    with pytest.raises(UserError, match="huggingface: /no/such is no program"):
-        from_python.main(from_python.FromPythonBenchmark(model="m", huggingface="/no/such"))
