@@ -222,7 +222,7 @@ def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
 def test_each_habit_leads_to_a_flag_that_exists():
     names = {name for file in command_lines.all_files() for program in file.programs
              for name in program.settings}
-    for habit, meant in cli._HABITS.items():
+    for habit, meant in cli.FLAG_SYNONYMS.items():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
 
 

@@ -52,16 +52,13 @@ Known = Union[str, Callable[[], str]]     # a text, or a function that finds it
 
 
 class Case(NamedTuple):
-    """A known failure.
+    """A known failure: classes of the error or of its bases, by name; what is searched in its
+    reason; and the message.
 
-    Attributes:
-      errors: names of the error's class or of its base classes; "OpError": any that TensorFlow
-        raises from a graph.
-      pattern: regular expression to search in the error's reason.
-      line: the message. It may hold {reason}; {file}, which the error names; the pattern's named
-        groups; and what `explained` was given. Without a value for each the case does not apply.
+    The message may hold {reason}; {file}, which the error names; the pattern's named groups; and
+    what `explained` was given. Without a value for each the case does not apply.
     """
-    errors: tuple[str, ...]
+    errors: tuple[str, ...]         # "OpError": any that TensorFlow raises from a graph
     pattern: str
     line: str
 
@@ -130,9 +127,8 @@ class Unreadable(UserError):
 def explained(**known: Known) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
 
-    Args:
-      known: values for the lines of cases, or functions that find them: `records`, the path of the
-        records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
+    `known` are values for the lines of cases, or functions that find them: `records`, the path of
+    the records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
     """
     try:
         yield
@@ -147,15 +143,7 @@ def explained(**known: Known) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """Like `explained`; any other failure means that a file cannot be read.
-
-    Args:
-      what: role and name of the file.
-      remedy: what to do.
-
-    Raises:
-      Unreadable: the file cannot be read.
-    """
+    """Like `explained`; any other failure is `Unreadable`: the file `what` cannot be read."""
     try:
         with explained(file=what):
             yield

@@ -20,14 +20,7 @@ def by_need(fields: Fields) -> dict[str, list[str]]:
 
 
 def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
-    """The help of the most important flags, and the names of the others.
-
-    Args:
-      about: the text above them.
-      fields: all settings of a program, by name.
-      first: names of the most important flags.
-      config: help of --config.
-    """
+    """The help of the most important flags, `first`, and the names of all others."""
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
         lines += flag(fields[name])

@@ -93,34 +93,44 @@ class Model:
 # ---- from theirs ----
 
 def read(path: str) -> Model:
-    """Reads the file.
-
-    Raises:
-      UserError: the model is not an XLNet, or computes something that cannot be computed here.
-    """
+    """Reads the file; refuses what is not an XLNet, or cannot be computed here."""
     values = files.read_json(path, "config")
     if not is_text(json.dumps(values, ensure_ascii=False)):
         raise UserError("%s has half a character: an escape like \\ud800 by itself" % path)
     if values.get("model_type") != "xlnet":
         raise UserError("%s: model_type is %r, expected 'xlnet'" % (path, values.get("model_type")))
-    head = _head(values, path)
-    model = Model(
-        config=_architecture(values, path), head=head, labels=_labels(values, path),
-        problem=_problem(values, path) if head == weights.SEQUENCE else ONE_LABEL,
-        carried={name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values})
-    _check_carried(model, path)
-    if head in _SUMMED_UP:
-        model = dataclasses.replace(model, **_summary(values, path))
-    return model
-
-
-def _head(values, path):
     classes = values.get("architectures")
     heads = {name: head for head, name in CLASSES.items()}
     if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in list(heads)):
         raise UserError("%s: architectures is %r, expected one of %s"
                         % (path, classes, ", ".join(heads)))
-    return heads[classes[0]]
+    head = heads[classes[0]]
+
+    # Entries that are used here need their type, and the value that is computed here.
+    carried = {name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values}
+    for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
+        if type(carried.get(name, 0)) is not int:
+            raise UserError("%s: %s is %r, expected int" % (path, name, carried[name]))
+    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
+    if head not in (NETWORK, weights.LM):
+        must_be.update(attn_type="bi", bi_data=False, same_length=False)
+    for name, expected in must_be.items():
+        value = carried.get(name, expected)
+        if value != expected:
+            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
+                            % (path, name, value, expected))
+
+    config, labels = _architecture(values, path), _labels(values, path)
+    problem = ONE_LABEL
+    if head == weights.SEQUENCE:
+        # Without a problem type, that library takes one label for scores.
+        by_count = SCORE if labels is not None and len(labels) == 1 else ONE_LABEL
+        problem = by_count if values.get("problem_type") is None else values["problem_type"]
+        if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
+            raise UserError("%s: problem_type is %r, expected one of %s"
+                            % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
+    summary = _summary(values, path) if head in _SUMMED_UP else {}
+    return Model(config, head, labels, problem, carried=carried, **summary)
 
 
 def _architecture(values, path):
@@ -150,35 +160,8 @@ def _labels(values, path):
     return tuple(found)
 
 
-def _problem(values, path):
-    problem = values.get("problem_type")
-    if problem is None:
-        count = len(values["id2label"]) if isinstance(values.get("id2label"), dict) else 2
-        return SCORE if count == 1 else ONE_LABEL
-    if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
-        raise UserError("%s: problem_type is %r, expected one of %s"
-                        % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
-    return problem
-
-
-def _check_carried(model, path):
-    """Raises UserError for an entry that is used here, and is of a wrong type or cannot be computed
-    here."""
-    for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
-        if type(model.carried.get(name, 0)) is not int:
-            raise UserError("%s: %s is %r, expected int" % (path, name, model.carried[name]))
-    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
-    if model.head not in (NETWORK, weights.LM):
-        must_be.update(attn_type="bi", bi_data=False, same_length=False)
-    for name, expected in must_be.items():
-        value = model.carried.get(name, expected)
-        if value != expected:
-            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
-                            % (path, name, value, expected))
-
-
 def _summary(values, path):
-    """The fields of `Model` for the vector of a text."""
+    """How the vector of a text is made, as fields of `Model`."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
     activation = values.get("summary_activation", "tanh") or None       # null or ""
@@ -200,10 +183,7 @@ def carried(model: Model) -> dict[str, Any]:
 
 
 def describe(model: Model, dtype: str) -> dict[str, Any]:
-    """The file of a model with weights of type `dtype`.
-
-    Raises:
-      UserError: that library cannot compute the model.
+    """The file of a model with weights of type `dtype`; refuses what that library cannot compute.
     """
     config = model.config
     if config.d_head * config.n_head != config.d_model:

@@ -70,14 +70,7 @@ def scope(model: config_json.Model) -> str:
 
 
 def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
-    """The labels of their model; None for scores.
-
-    Args:
-      outputs: number of outputs of its output layer.
-
-    Raises:
-      UserError: `config.json` has another number of labels.
-    """
+    """The labels of their model with so many outputs; None for scores."""
     if model.problem == config_json.SCORE:
         if outputs != 1:
             raise UserError("%s: problem_type is regression, but there are %d outputs; expected 1"
@@ -102,14 +95,8 @@ def why_not(model: config_json.Model) -> Optional[str]:
 
 def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
              max_seq_length: int) -> dict[str, Any]:
-    """The `task.json` of their model, which must have no reason `why_not`.
-
-    Args:
-      max_seq_length: in place of that of `columns` [tokens].
-
-    Raises:
-      UserError: the columns do not fit the task type.
-    """
+    """The `task.json` of their model, which must have no reason `why_not`; max_seq_length: in place
+    of that of `columns` [tokens]."""
     encoding.check_max_seq_length(max_seq_length)
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
@@ -119,7 +106,13 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
         "labels": model.labels, "columns": {"label": []},
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
     if model.head == weights.CHOICE:
-        stored["labels"] = _names_of_answers(model, columns)
+        # The labels of the model if there is one for each column; else numbers from 0 on.
+        count = (columns.choice_columns or "").count(",") + 1
+        if count == 1 and not model.labels:
+            raise UserError("choice_columns names one column, and %s does not say how many answers "
+                            "there are; name a column for each" % config_json.NAME)
+        if count > 1 and len(model.labels or ()) != count:
+            stored["labels"] = tuple(map(str, range(count)))
     return task_settings.describe(settings, custom.get_task(settings, stored), tokenizer,
                                   model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
@@ -165,24 +158,9 @@ def _scheme(labels):
     return None
 
 
-def _names_of_answers(model, columns):
-    """The labels of the model if there is one for each column; else numbers from 0 on."""
-    count = columns.choice_columns.count(",") + 1
-    if count == 1:
-        if not model.labels:
-            raise UserError("choice_columns names one column, and %s does not say how many answers "
-                            "there are; name a column for each" % config_json.NAME)
-        return model.labels
-    return model.labels if len(model.labels or ()) == count else tuple(map(str, range(count)))
-
-
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """Reads `task.json` of a model directory: the model and the name of its output layer, or None
-    without such a file.
-
-    Raises:
-      UserError: Hugging Face's library does not have the task type.
-    """
+    """The model by `task.json` of a directory, and the name of its output layer; None: no such
+    file."""
     path = os.path.join(directory, TASK_NAME)
     if not os.path.exists(path):
         return None

@@ -45,12 +45,7 @@ class Rebuilt(NamedTuple):
 
 
 def read(path: str) -> Rebuilt:
-    """The vocabulary of a file.
-
-    Raises:
-      UserError: it is not a unigram model of SentencePiece, cleans or cuts text in a way that is
-        not available here, or contradicts itself.
-    """
+    """The vocabulary of a file; refuses what a SentencePiece model or our cleaning cannot do."""
     values = files.read_json(path, "tokenizer")
     try:
         steps, table = _normalizer(values["normalizer"])
@@ -118,7 +113,6 @@ def _check_words(values):
 
 
 def _pieces(model, added):
-    """The pieces of a vocabulary."""
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit("the model is %s, expected Unigram%s" % (
             model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
@@ -129,29 +123,24 @@ def _pieces(model, added):
             raise _Unfit("token '%s' was added to the vocabulary as %d, which has no place here"
                          % (token["content"], token["id"]))
         is_special[token["id"]] = token["special"]
-    return [_piece(text, score, id == model["unk_id"], is_special.get(id))
-            for id, (text, score) in enumerate(vocabulary)]
-
-
-def _piece(text, score, is_unknown, is_special):
-    """A piece. is_special: of an added token; None: it is not one.
-
-    In older files only the score 0 marks user-defined pieces; those of trained ones are logarithms
-    of probabilities.
-    """
-    if not math.isfinite(score):
-        raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
-    if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
-        score += _PENALTY
-    if is_unknown:
-        kind = _Piece.UNKNOWN
-    elif text == _CUT_BY_HAND:
-        kind = _Piece.USER_DEFINED
-    elif is_special is None:
-        kind = _Piece.USER_DEFINED if score == 0 else _Piece.NORMAL
-    else:
-        kind = _Piece.CONTROL if is_special else _Piece.USER_DEFINED
-    return _Piece(piece=text, score=score, type=kind)
+    pieces = []
+    for id, (text, score) in enumerate(vocabulary):
+        if not math.isfinite(score):
+            raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
+        if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
+            score += _PENALTY
+        if id == model["unk_id"]:
+            kind = _Piece.UNKNOWN
+        elif text == _CUT_BY_HAND:
+            kind = _Piece.USER_DEFINED
+        elif id in is_special:
+            kind = _Piece.CONTROL if is_special[id] else _Piece.USER_DEFINED
+        else:
+            # Older files mark user-defined pieces by the score 0 alone; those of trained pieces
+            # are logarithms of probabilities.
+            kind = _Piece.USER_DEFINED if score == 0 else _Piece.NORMAL
+        pieces.append(_Piece(piece=text, score=score, type=kind))
+    return pieces
 
 
 def write(path: str, tokenizer: Tokenizer) -> None:

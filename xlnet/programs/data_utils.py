@@ -39,11 +39,7 @@ def main(settings: CorpusSettings) -> None:
 
 
 def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
-    """Returns the settings with those that the preset `for_config` requires of its records.
-
-    Raises:
-      UserError: a flag contradicts the preset, or a value there has another type.
-    """
+    """Returns the settings with those that the preset `for_config` requires of its records."""
     path = settings.for_config
     if not path:
         return settings
