@@ -242,7 +242,7 @@ def test_names(tmp_path, monkeypatch):
     k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
     for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
         assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
-    pathlib.Path("base").mkdir()        # a directory is no settings
+    pathlib.Path("base").mkdir()        # a directory is not a file of settings
     assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
     pathlib.Path("large").write_text("{}")      # a file is
     assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
