@@ -94,6 +94,7 @@ def run(main: Callable[..., object], *groups: type,
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
     """
+    # A notebook calls several programs: each has its own flags.
     global FLAGS
     FLAGS = flags.FlagValues()
     program = os.path.basename(sys.argv[0])
@@ -176,6 +177,7 @@ def _say_end(program, message):
 
 
 def _run(main, groups, no_longer_needed, console, positional, elsewhere):
+    # Parse. A flag that another program calls so leads to ours.
     fields = settings_of(groups)
     try:
         stray = FLAGS(sys.argv)[1:]
@@ -191,10 +193,12 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+    # What is given by several ways must agree; then the preset fills in what is not given.
     _check_encoding()
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed, elsewhere)
+    # Paths: ~ and $HOME. Other texts: UTF-8, whatever the locale.
     for name in fields:
         if _PATHS.fullmatch(name):
             _expand(name)
@@ -203,12 +207,14 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
         if isinstance(value, str):      # UTF-8, also where the locale is not
             with contextlib.suppress(UnicodeError):
                 FLAGS[name].value = os.fsencode(value).decode()
+    # A preset may have given what is required, and alternatives.
     for name, field in fields.items():
         if default_of(field) is REQUIRED and not getattr(FLAGS, name):
             raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
     for name, other in _alternatives(fields):
         if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
             raise UserError("%s and %s are both given; give one of them" % (name, other))
+    # Where the result goes to standard output, the log does not.
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
                                  for name, field in fields.items())
     for name, why in no_longer_needed.items():
@@ -232,6 +238,7 @@ class _Console(logging.Handler):
 @contextlib.contextmanager
 def _showing_log():
     """Shows the log of this library from INFO on, not that of others."""
+    # Records do not reach the root logger, which may show them a second time.
     log, console = logging.getLogger("xlnet"), _Console()
     before = log.level, log.propagate
     log.addHandler(console)
@@ -268,6 +275,7 @@ def _define(groups, no_longer_needed):
     for name, field in settings_of(groups).items():
         limits, meaning = field.metadata, field.metadata["help"]
         default: Any = None if default_of(field) is REQUIRED else field.default
+        # Absl checks the range of flags, `Settings.check` that of all values.
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
             flags.DEFINE_enum(name, default, limits["choices"], meaning, flag_values=FLAGS)
@@ -314,6 +322,7 @@ def _take_preset(fields, no_longer_needed, elsewhere):
     are on the command line."""
     if not FLAGS.config:
         return
+    # A preset may use any name of a setting, but only one of them.
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     values, path = presets.read(FLAGS.config, "config", presets.OF_RUNS)
@@ -334,6 +343,7 @@ def _take_preset(fields, no_longer_needed, elsewhere):
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
+        # It is checked here, where the message can name the preset.
         check_value(fields[name], value, "config " + FLAGS.config)
         if name in _FILES and not os.path.exists(value):    # perhaps relative to the preset
             nearby = os.path.normpath(os.path.join(os.path.dirname(path), value))

@@ -75,6 +75,7 @@ def main() -> None:
     words = sys.argv[1:]
     command = _find(words)
     if command:
+        # Programs see their own name and flags alone.
         sys.argv[:] = ["xlnet " + command.name, *command.flags,
                        *words[len(command.name.split()):]]
         command.run()
@@ -100,6 +101,7 @@ def _explain(words):
     if is_group and (len(words) == 1 or words[1] in _HELP):
         print(_help(words[0]))
         return
+    # Of a group, the second word is the wrong one.
     found = " ".join(words[:2] if is_group else words[:1])
     print("xlnet: '%s' is not a subcommand%s; xlnet --help lists them"
           % (found, did_you_mean(found, [*COMMANDS, *sorted(groups)])), file=sys.stderr)

@@ -163,6 +163,7 @@ def in_one_line(error: Exception, **known: Known) -> Optional[str]:
         if found and _classes(error) & set(case.errors):
             values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
             values["file"] = _file(error, why) or values.get("file")
+            # A case applies if all that its line names is known.
             names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
             if all(values.get(name) for name in names):
                 return case.line.format(**{
@@ -184,6 +185,7 @@ _AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
     text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
+    # TensorFlow's messages have many lines; the first of the rest is the reason.
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
     return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines \
         else type(error).__name__
@@ -195,6 +197,7 @@ _WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+
 
 def _file(error, why):
     """The file that an error names, of a copy the target; None if it names none."""
+    # Python's errors have the name as an attribute, TensorFlow's in the text.
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)
     if not named:
         found = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)

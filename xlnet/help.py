@@ -36,6 +36,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     if not groups:
         parts = by_need(fields)
     else:
+        # By class; of a setting that two classes share, the first one shows it.
         parts, seen = {}, set()
         for group in groups:
             names = [field.name for field in dataclasses.fields(group) if field.name not in seen]
@@ -45,6 +46,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     lines = [about.strip(), ""]
     for title, names in parts.items():
         lines.append(title)
+        # Flags that only old command lines use are named, not explained.
         if title == Need.ORIGINAL.value:
             lines += _listed(names)
         else:

@@ -6,11 +6,10 @@ import subprocess
 import sys
 
 import costs
-import products
 import pytest
 import run
-import tensorflow.compat.v1 as tf
 import time_xlnet
+from helpers.matmuls import operations_of
 from helpers.paths import ROOT
 from work import WORKS
 
@@ -35,8 +34,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="fp32", recompute=recompute))
-    found = products.products_of(graph)
-    assert sum(product.operations * count for product, count in found.items()) == pytest.approx(
+    assert operations_of(graph) == pytest.approx(
         costs.step_operations(config, WORKS[name], recompute), rel=0.02)
 
 
@@ -47,8 +45,7 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="bf16", recompute=False))
-    found = sum(product.operations * count
-                for product, count in products.products_of(graph).items())
+    found = operations_of(graph)
     for_gpus, for_cpus = (run.operations(config, WORKS[name], device) for device in ("gpu", "cpu"))
     assert found == pytest.approx(for_gpus, rel=0.01)
     assert abs(found - for_gpus) < abs(found - for_cpus) / 2
@@ -102,19 +99,6 @@ def test_benchmark_prints_its_table():
         assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
         tokens, seconds = float(cells[4]), float(cells[2])
         assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
-
-
-def test_products_of_a_step_are_timed_alone(graph, capsys):
-    first, second = (tf.placeholder(tf.float32, shape) for shape in ([2, 64, 32], [2, 48, 32]))
-    tf.matmul(first, second, transpose_b=True)
-    for _ in range(2):
-        tf.matmul(first[0], second[0], transpose_b=True)
-    products.show(graph)
-    *rows, whole = [[cell.strip() for cell in line.strip("|").split("|")]
-                    for line in capsys.readouterr().out.splitlines()[2:]]
-    assert sorted(row[:4] for row in rows) == [["1", "2 × 64 × 32", "2 × 48 × 32", "second"],
-                                               ["2", "64 × 32", "48 × 32", "second"]]
-    assert whole[:2] == ["3", "all"] and float(rows[0][6]) > 0
 
 
 @pytest.mark.parametrize("flag, message", (

@@ -57,21 +57,14 @@ SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model in common terms.
-
-    Attributes:
-      head: a key of `CLASSES`.
-      labels: names of the outputs; None: they have none.
-      problem: of SEQUENCE: ONE_LABEL, MANY_LABELS or SCORE.
-      summary_type, use_summ_proj: as in `ClassifierSettings`.
-      carried: known entries of `CARRIED` and `SPAN_LENGTHS`.
-    """
+    """A model in common terms."""
     config: XLNetConfig
-    head: str
-    labels: Optional[tuple[str, ...]] = None
-    problem: str = ONE_LABEL
-    summary_type: str = "last"
+    head: str                                       # a key of `CLASSES`
+    labels: Optional[tuple[str, ...]] = None        # names of the outputs, if they have any
+    problem: str = ONE_LABEL                        # of SEQUENCE
+    summary_type: str = "last"                      # as in `ClassifierSettings`
     use_summ_proj: bool = True
+    # Known entries of `CARRIED` and `SPAN_LENGTHS`.
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -138,6 +131,7 @@ def _architecture(values, path):
     if activation not in list(_ACTIVATIONS):      # a list has no hash
         raise UserError("%s: ff_activation is %r, expected one of %s"
                         % (path, activation, ", ".join(_ACTIVATIONS)))
+    # What a config leaves out has that library's default.
     sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
     try:
         d_head = values["d_head"] if "d_head" in values else sizes["d_model"] // sizes["n_head"]
@@ -152,6 +146,7 @@ def _labels(values, path):
     names = values.get("id2label")
     if names is None:
         return None
+    # Ids are the keys, as text.
     found = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
     if not found or not all(isinstance(name, str) and name for name in found):
         raise UserError("%s: id2label is %r, expected a name for each of 0, 1, ..." % (path, names))
@@ -168,6 +163,7 @@ def _summary(values, path):
     if summary_type not in ("last", "first", "mean"):
         raise UserError("%s: summary_type is %r, expected last, first or mean"
                         % (path, summary_type))
+    # With a projection the vector goes through tanh, without one it stays as it is.
     expected = "tanh" if use_proj else None
     if activation != expected or values.get("summary_proj_to_labels"):
         raise UserError("%s: summary_activation is %r with summary_use_proj %r, expected %r, and "
@@ -186,6 +182,7 @@ def describe(model: Model, dtype: str) -> dict[str, Any]:
     """The file of a model with weights of type `dtype`; refuses what that library cannot compute.
     """
     config = model.config
+    # There the width of heads follows from the others.
     if config.d_head * config.n_head != config.d_model:
         raise UserError(
             "%s: d_head is %d, but Hugging Face's library has none but d_model / n_head, %g"
@@ -207,6 +204,7 @@ def _entries(model):
         "summary_activation": "tanh" if model.use_summ_proj else ""}
     if model.head == weights.SEQUENCE and model.problem != ONE_LABEL:
         values["problem_type"] = model.problem
+    # That library counts outputs by labels, also of scores.
     labels = ("LABEL_0",) if model.problem == SCORE else model.labels
     if labels is not None:
         values["id2label"] = {str(id): label for id, label in enumerate(labels)}

@@ -98,6 +98,7 @@ def _outputs(tensors):
 def _as_its_weights_are(model, tensors):
     """The model with its labels, and with untied biases if those of the layers differ."""
     config = model.config
+    # That library gives each layer its own biases, whatever its config says.
     if not config.untie_r and not weights.biases_are_tied(tensors, config, model.prefix):
         _log.warning("note: untie_r is False, but the layers' attention biases differ, and that "
                      "library uses each layer's own: untie_r is True here")
@@ -113,6 +114,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
     if tokenizer is not None:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
     files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
+    # Weights to start from have no step; a model directory has step 0.
     if description is None:
         checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
         return
@@ -157,6 +159,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
         prefix = checkpoint.resolve(source, "source")
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
+    # What the checkpoint is, in common terms, and its weights by their names.
     ours = checkpoint.read_weights(prefix)
     model, scope = _describe_ours(directory, config, ours)
     tokenizer = _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
@@ -165,6 +168,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
     tensors = weights.to_theirs({weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix)
+    # The folder is complete or not there at all.
     with files.new_directory(target) as aside:
         if tokenizer is not None:
             values.update(tokenizer_files.write(aside, tokenizer,
@@ -184,6 +188,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
 
 def _describe_ours(directory, config, ours):
     """The `config_json.Model` of a checkpoint, and the name of its output layer."""
+    # A task decides; without one, what it came from; else what its weights are.
     path = os.path.join(directory, CARRIED_NAME)
     came = config_json.read(path) if os.path.exists(path) else None
     found = huggingface_task.read(directory, config)
@@ -200,6 +205,7 @@ def _describe_ours(directory, config, ours):
 
 def _run_settings(directory) -> Mapping[str, Any]:
     """The settings of a run, stored in its directory, by their names there."""
+    # A run's settings are next to best/, not in it.
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
@@ -208,6 +214,7 @@ def _run_settings(directory) -> Mapping[str, Any]:
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
         found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
                       if key in stored})
+        # One direction is an attention type there.
         if stored.get("objective") == "causal":
             found["attn_type"] = "uni"
     return found

@@ -45,12 +45,11 @@ _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Fields of `ClassifierSettings` for the files that a converted model predicts. max_seq_length
-    None: that of the folder, or 512."""
+    """Fields of `ClassifierSettings` for the files that a converted model predicts."""
     text_a_column: str = ClassifierSettings.text_a_column
     text_b_column: Optional[str] = None
     choice_columns: Optional[str] = None
-    max_seq_length: Optional[int] = None
+    max_seq_length: Optional[int] = None        # None: that of the folder, or 512
 
 
 def find_type(model: config_json.Model) -> Optional[str]:
@@ -63,6 +62,7 @@ def scope(model: config_json.Model) -> str:
     name = find_type(model)
     if not name:
         return ""
+    # The head of such a task knows its scope.
     task = Task(known.CUSTOM, (), (), (), None, (), TASK_TYPES[name])
     if model.head in _SPAN_HEADS:
         task = task.with_options(span_head=_SPAN_HEADS[model.head])
@@ -102,6 +102,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
     settings = _settings(model, columns, dict(
         task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
         spiece_model_file=tokenizer.path, max_seq_length=max_seq_length))
+    # task.json as training here would have written it.
     stored: dict[str, Any] = {
         "labels": model.labels, "columns": {"label": []},
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
@@ -119,6 +120,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
 
 def _settings(model, columns, common):
     """The settings with which our program would train the model."""
+    # Columns must fit the class, which reads texts, words or questions.
     if (model.head == weights.CHOICE) != bool(columns.choice_columns):
         raise UserError("choice_columns: %s" % (
             "%s has none" % model.class_name if columns.choice_columns
@@ -130,6 +132,7 @@ def _settings(model, columns, common):
     if model.head == weights.TOKENS:
         return TaggerSettings(scheme=_scheme(model.labels), **common)
     if model.head in _SPAN_HEADS:
+        # Our defaults are for 512 tokens; shorter models get what fits.
         room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
         query = model.carried.get("max_query_length", min(SpanSettings.max_query_length, room // 2))
         lengths = {"max_query_length": query,
@@ -169,6 +172,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if kind not in _THEIRS:
         raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
+    # Questions have one of two output layers, an option of the type.
     head, problem = _THEIRS[kind]
     labels, options = stored.get("labels"), stored.get("kind_options", {})
     if kind == "spans":

@@ -35,14 +35,20 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
         weight_map = files.read_json(index, "index").get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
             raise UserError("index %s: expected weight_map, an object of names and files" % index)
+        for name in weight_map.values():
+            if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
+                    or not name.endswith(".safetensors"):
+                raise UserError("index %s: %r is not a file of this folder; expected a plain name "
+                                "that ends in .safetensors" % (index, name))
         tensors: dict[str, np.ndarray] = {}
-        for name in sorted({_inside(index, name) for name in weight_map.values()}):
+        for name in sorted(set(weight_map.values())):
             tensors.update(read(os.path.join(folder, name)))
         missing = sorted(set(weight_map) - set(tensors))
         if missing:
             raise UserError("index %s: no tensor %s in %s" % (index, missing[0],
                                                               weight_map[missing[0]]))
         return tensors
+    # No safetensors: a pickle is never opened, the message says how to convert it.
     for name in _PICKLES:
         if os.path.exists(os.path.join(folder, name)):
             raise UserError(
@@ -53,14 +59,6 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
     raise UserError("%s: no %s and no %s" % (folder, WEIGHTS_NAME, _INDEX_NAME))
 
 
-def _inside(index, name):
-    if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
-            or not name.endswith(".safetensors"):
-        raise UserError("index %s: %r is not a file of this folder; expected a plain name that "
-                        "ends in .safetensors" % (index, name))
-    return name
-
-
 def read(path: str) -> dict[str, np.ndarray]:
     """The tensors of a file: float32 arrays by name, converted exactly from narrower types."""
     files.require_file(path, "safetensors")
@@ -69,6 +67,7 @@ def read(path: str) -> dict[str, np.ndarray]:
         with safe_open(path, framework="np") as f:
             for name in f.keys():
                 code = f.get_slice(name).get_dtype()
+                # float64 would be rounded, and integers are not weights.
                 if code not in ("F32", "F16", "BF16"):
                     raise UserError("%s: tensor %s is of type %s, expected F32, F16 or BF16"
                                     % (path, name, code))

@@ -79,9 +79,11 @@ def _normalizer(values):
                 table = base64.b64decode(part["precompiled_charsmap"], validate=True)
             except binascii.Error:
                 raise _Unfit("precompiled_charsmap is not base64") from None
+    # Steps that may be left out, in the only order that is ours.
     accents, lower, map, spaces = (
         [name for name in names if name in steps] for names in (
             ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
+    # Accents are stripped by both steps or by none.
     if steps != [*_QUOTES, *accents, *lower, *map, *spaces] or len(accents) == 1:
         raise _Unfit("the normalizer is %s, expected that of XLNet's tokenizer: %s"
                      % (", ".join(steps), ", ".join((*_QUOTES, "[NFKD, StripAccents]",
@@ -101,6 +103,7 @@ def _step(part):
 
 def _check_words(values):
     """Refuses other rules than: a space before a word marks it, the first one included."""
+    # Older files split at white space first; Metaspace then does the same.
     parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
     names = [part["type"] for part in parts]
     last = parts[-1]
@@ -116,6 +119,7 @@ def _pieces(model, added):
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit("the model is %s, expected Unigram%s" % (
             model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
+    # Added tokens must be pieces of the vocabulary.
     vocabulary = model["vocab"]
     is_special = {}
     for token in added:
@@ -155,6 +159,7 @@ def write(path: str, tokenizer: Tokenizer) -> None:
         penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
         pieces.append((piece.piece, score - penalty, piece.type))
     table = model.normalizer_spec.precompiled_charsmap
+    # Cleaning, as `Tokenizer` does it, as steps of a normalizer.
     steps: list[dict[str, Any]] = [
         {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
         ("``", "''")]
@@ -166,6 +171,7 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     words = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
              "split": True}
+    # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
     sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
     a, b = ({"Sequence": {"id": name, "type_id": id}} for id, name in enumerate("AB"))
     ends = [[{"SpecialToken": {"id": sep, "type_id": id}}] for id in (0, 1)]

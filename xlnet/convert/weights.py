@@ -123,6 +123,7 @@ _PARTS = {
 def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
                     prefix: str = "transformer.") -> bool:
     """Whether the attention biases of all layers there are the same, as `untie_r` False asks."""
+    # The pairs that are tied, with the names of all layers.
     tied = XLNetConfig(**dict(config.to_dict(), untie_r=False))
     return all(np.array_equal(tensors[name], tensors[pair.theirs[0]])
                for pair in pairs(tied, (), prefix=prefix) if pair.layout == _TIED
@@ -148,6 +149,7 @@ def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: s
             weights[pair.ours] = np.ascontiguousarray(parts[0].T)
         else:       # tied parts are equal
             weights[pair.ours] = parts[0]
+    # What has no counterpart is reported; a copy of the embedding is not.
     left_over = sorted(set(tensors) - {name for pair in wanted for name in pair.theirs})
     if _TIED_OUTPUT in left_over:
         embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
@@ -167,6 +169,7 @@ def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
     for pair in wanted:
         value = weights[pair.ours]
         _check_shape(pair.ours, value.shape, pair.shape, source)
+        # One tensor for each layer, or one in all.
         for i, name in enumerate(pair.theirs):
             tensors[name] = np.ascontiguousarray(
                 value[i] if pair.layout == _STACKED

@@ -43,6 +43,7 @@ def main(settings: ConversionSettings) -> None:
     from xlnet.convert import conversion, huggingface_task
     from xlnet.engine import devices
     devices.set_up_process()
+    # What decides how text is cut, in either direction.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(huggingface_task.Columns)]
     is_theirs = conversion.is_theirs(settings.input)

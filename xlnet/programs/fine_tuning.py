@@ -65,6 +65,7 @@ def check_task(settings: FineTuningSettings, name: str) -> None:
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)
+    # Flags for columns belong to own files.
     for field in dataclasses.fields(settings):
         if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
             raise UserError("%s is for --task_name=custom; the columns of task %s are known"

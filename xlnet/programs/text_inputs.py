@@ -99,6 +99,7 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
       as_json: function from a text and its result to JSON objects.
       show: prints the result of one text.
     """
+    # Results come in the order of the texts, which wait here for theirs.
     asked: collections.deque[tuple[str, str]] = collections.deque()     # without a result yet
     count = bad = 0
 
@@ -135,6 +136,7 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
         if bad:
             raise UserError("input %s: %d of %d texts are bad and have no result" % (
                 settings.input, bad, count))
+    # To a file, in batches; otherwise one text after the other, each shown at once.
     if settings.output:
         files.write_lines(settings.output, lines())
         if settings.output != "-":

@@ -80,8 +80,10 @@ def main(settings: VocabularySettings) -> None:
     if os.path.exists(settings.sp_path):
         raise UserError("sp_path: %s is there already; remove it, or give another name"
                         % settings.sp_path)
+    # Reading may take minutes, so the target is tried first.
     files.require_writable(os.path.dirname(os.path.abspath(settings.sp_path)), "sp_path")
     paths = reading.find_files(settings.input_glob)
+    # The sentences that records will have, cleaned alike, or a sample of them.
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:
         print(reading.in_words(chunks, settings))
@@ -94,6 +96,7 @@ def main(settings: VocabularySettings) -> None:
         ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
     print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
           flush=True)
+    # The description comes first: a model without one is taken for a released one.
     model, vocab_size = train(sentences, settings)
     describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
              bool(settings.keep_accents))
@@ -151,6 +154,7 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
             minloglevel=2)
     except RuntimeError as e:
+        # SentencePiece says by messages alone which size a text allows.
         largest = _LARGEST.search(str(e))
         if largest and settings.vocab_size is None:
             print("note: vocab_size is %s, the largest that this text allows; more text allows %d"
