@@ -1,6 +1,6 @@
 """A task type of one's own, complete in this file: ordinal regression.
 
-A grade out of L in an order is learned as L - 1 decisions, "above the first one", "above the second
+A level out of L in an order is learned as L - 1 decisions, "above the first one", "above the second
 one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13).
 """
 
@@ -12,16 +12,16 @@ from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import contract
 
 
-def closeness(task, decisions, truth, values):
-    """1 less the mean distance of the grades, as a fraction of the largest one."""
-    return 1 - np.abs(decisions - truth).mean() / (len(task.labels) - 1)
+def closeness(task, decisions, labels, values):
+    """1 less the mean distance of the levels, as a fraction of the largest one."""
+    return 1 - np.abs(decisions - labels).mean() / (len(task.labels) - 1)
 
 
 class Reader(contract.Reader):
     def parse_label(self, cells):
-        grade = "".join(map(str, cells[:1])).strip()
-        return (grade, None) if grade in self.task.labels else (
-            None, "grade '%s', expected one of %s" % (grade, ", ".join(self.task.labels)))
+        level = "".join(map(str, cells[:1])).strip()
+        return (level, None) if level in self.task.labels else (
+            None, "level '%s', expected one of %s" % (level, ", ".join(self.task.labels)))
 
     def label_array(self, rows):
         above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(len(self.task.labels) - 1)
@@ -45,11 +45,11 @@ class Head(contract.Head):
 
 
 class Scorer(contract.Scorer):
-    """A prediction is the probability, float32 [L-1], that the grade is above each but the last
-    one; decisions and the truth are the grade's index."""
+    """A prediction is the probability, float32 [L-1], that the level is above each but the last
+    one; decisions and gold labels are the level's index."""
     default_metrics = ("closeness", "accuracy")
     metrics = {"closeness": closeness, "accuracy": split_metrics.accuracy}
-    column = "grade"
+    column = "level"
 
     @property
     def probabilities(self):
@@ -66,7 +66,7 @@ class Scorer(contract.Scorer):
         return contract.constant_baseline(self, above.mean(axis=0), truth)
 
     def texts(self, values, threshold):
-        return [self.task.labels[grade] for grade in self.decide(values, threshold)]
+        return [self.task.labels[level] for level in self.decide(values, threshold)]
 
 
 ORDINAL = tasks.register(contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True))

@@ -89,7 +89,7 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     assert json.loads((model / "best" / "task.json").read_text())["kind"] == "ordinal"
     header, *lines = [line.split("\t") for line in
                       (model / "predictions_stars_test.tsv").read_text().splitlines()]
-    assert header == ["id", "grade", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
+    assert header == ["id", "level", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
     above = np.array([line[2:-1] for line in lines], np.float64)
     assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
 
@@ -110,7 +110,7 @@ def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeyp
     (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
     done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
     assert done.returncode == 1
-    assert "train.tsv:2: grade '6', expected one of 1, 2, 3, 4, 5" in done.stderr
+    assert "train.tsv:2: level '6', expected one of 1, 2, 3, 4, 5" in done.stderr
 
 
 class Prefixed(TowersReader):
