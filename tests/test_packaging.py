@@ -165,9 +165,9 @@ def test_checks_change_no_package_of_the_programs():
 
 def test_each_program_is_a_subcommand():
     programs = {path.stem for path in (ROOT / "xlnet" / "programs").glob("*.py")
-                if re.search(r"^def run\((name: str)?\) -> None:$",
-                             path.read_text(encoding="utf-8"), re.MULTILINE)}
-    assert programs == {command.program.split()[0] for command in COMMANDS.values()}
+                if re.search(r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"),
+                             re.MULTILINE)}
+    assert programs == {command.program for command in COMMANDS.values()}
 
 
 def test_help_speaks_of_subcommands(installed, tmp_path):

@@ -7,22 +7,14 @@ from typing import NamedTuple, Optional
 
 
 class Command(NamedTuple):
-    """A subcommand.
-
-    Attributes:
-      name: as typed after `xlnet`.
-      program: module of `xlnet.programs`, and perhaps the argument of its `run`.
-      about: one line.
-      flags: given to the program before the user's own.
-    """
-    name: str
-    program: str
-    about: str
-    flags: tuple[str, ...] = ()
+    """A subcommand."""
+    name: str                       # as typed after `xlnet`
+    program: str                    # module of `xlnet.programs`
+    about: str                      # one line
+    flags: tuple[str, ...] = ()     # given to the program before the user's own
 
     def run(self) -> None:
-        module, *arguments = self.program.split()
-        importlib.import_module("xlnet.programs." + module).run(*arguments)
+        importlib.import_module("xlnet.programs." + self.program).run()
 
 
 # By purpose, in the order of `xlnet --help`.
