@@ -1,5 +1,5 @@
-"""Tokens per second and memory of data_utils.py with one and two processes; with --beam also of
-xlnet data beam on Dask with as many workers: one text, the same records.
+"""Tokens per second of the clock and of processors, and memory: data_utils.py with some processes,
+and xlnet data beam on Dask with as many workers, on this machine. One text, the same records.
 
     python benchmarks/time_preparation.py --text='corpus/*.txt' --sp_path=spiece.model
 
@@ -9,22 +9,18 @@ the figures; run it when nothing else does.
 
 import argparse
 import glob
-import json
 import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from repository import ROOT
-
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 PORT = 18785
-QUIET = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def make_text(pattern, size, path):
@@ -37,16 +33,16 @@ def make_text(pattern, size, path):
             written += f.write("\n\n".join(documents) + "\n\n")
 
 
-def start(*words):
-    return subprocess.Popen([sys.executable, *map(str, words)], cwd=ROOT, **QUIET,
-                            env=dict(os.environ, PYTHONPATH=ROOT))
+def start(*words, **how):
+    return subprocess.Popen([sys.executable, *map(str, words)], cwd=ROOT, **how,
+                            env=dict(os.environ, PYTHONPATH=str(ROOT)))
 
 
 def timed(*words):
-    """Seconds, CPU seconds, and the peak memory of one of the processes [MB]."""
+    """Seconds, seconds of a processor, and the peak memory of one of the processes [MB]."""
     began = time.monotonic()
-    process = start(*words)
-    _, status, used = os.wait4(process.pid, 0)      # of the process and those that it waited for
+    process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
     if status:
         sys.exit("%s failed" % " ".join(map(str, words)))
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
@@ -58,20 +54,29 @@ def peak(process):
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
 
 
+def processor_seconds(process):
+    """What a process has used of processors so far."""
+    fields = pathlib.Path("/proc/%d/stat" % process.pid).read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def on_dask(workers, *words):
     address = "tcp://127.0.0.1:%d" % PORT
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     cluster = [start("-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1",
-                     "--port=%d" % PORT, "--no-dashboard")]
+                     "--port=%d" % PORT, "--no-dashboard", **quiet)]
     try:
         time.sleep(5)
         cluster += [start("-m", "distributed.cli.dask_worker", address, "--nthreads=1",
-                          "--no-nanny", "--no-dashboard", "--memory-limit=0")
+                          "--no-nanny", "--no-dashboard", "--memory-limit=0", **quiet)
                     for _ in range(workers)]
         time.sleep(10)
-        seconds, *_ = timed(
+        idle = sum(map(processor_seconds, cluster))
+        seconds, processor, _ = timed(
             "-m", "xlnet", "data", "beam", *words, "--beam_options=--runner=apache_beam.runners."
             "dask.dask_runner.DaskRunner --dask_client_address=" + address)
-        return seconds, float("nan"), max(map(peak, cluster[1:]))
+        processor += sum(map(processor_seconds, cluster)) - idle
+        return seconds, processor, max(map(peak, cluster[1:]))
     finally:
         for process in cluster:
             process.send_signal(signal.SIGKILL)
@@ -79,33 +84,32 @@ def on_dask(workers, *words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", required=True, help="pattern of files, as of text_format lines")
     parser.add_argument("--sp_path", required=True)
     parser.add_argument("--megabytes", type=int, default=100)
-    parser.add_argument("--beam", action="store_true", help="also xlnet data beam")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        text, directory = (os.path.join(folder, name) for name in ("text.txt", "records"))
+        text = os.path.join(folder, "text.txt")
         make_text(given.text, given.megabytes * 10 ** 6, text)
-        words = ["--input_glob=" + text, "--sp_path=" + os.path.abspath(given.sp_path),
-                 "--save_dir=" + directory, "--num_streams=32"]
-        manifests = set()
-        print("| program | processes | seconds | tokens/s | tokens per CPU second | peak memory of "
-              "a process [MB] |\n|---|---|---|---|---|---|")
+        made = []
         for workers in (1, 2):
-            for name in ("data_utils.py", *["xlnet data beam"] * given.beam):
-                seconds, busy, memory = on_dask(workers, *words) if "beam" in name else timed(
-                    "data_utils.py", "--num_workers=%d" % workers, *words)
-                manifest = pathlib.Path(directory, "manifest.json").read_text(encoding="utf-8")
-                manifests.add(manifest)
-                tokens = json.loads(manifest)["tokens"]
-                print("| %s | %d | %.1f | %d | %.0f | %.0f |" % (
-                    name, workers, seconds, tokens / seconds, tokens / busy, memory), flush=True)
-                shutil.rmtree(directory)
-        if len(manifests) > 1:
+            for name, run in (("data_utils.py", timed), ("xlnet data beam", on_dask)):
+                directory = os.path.join(folder, "%s-%d" % (name.split()[-1], workers))
+                words = ["--input_glob=" + text, "--sp_path=" + given.sp_path,
+                         "--save_dir=" + directory, "--num_streams=32"]
+                seconds, processor, memory = (
+                    on_dask(workers, *words) if run is on_dask else
+                    timed("data_utils.py", "--num_workers=%d" % workers, *words))
+                manifest = pathlib.Path(directory, "manifest.json").read_bytes()
+                made.append(manifest)
+                tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
+                print("| %s | %d | %d MB | %.0f s | %d | %d | %.0f MB |" % (
+                    name, workers, given.megabytes, seconds, tokens / seconds, tokens / processor,
+                    memory), flush=True)
+                subprocess.run(["rm", "-r", directory], check=True)
+        if len(set(made)) > 1:
             sys.exit("the records differ")
 
 
-if __name__ == "__main__":
-    main()
+main()
