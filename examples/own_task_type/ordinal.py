@@ -4,12 +4,14 @@ A level out of L in an order is learned as L - 1 decisions, "above the first one
 one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13).
 """
 
+import dataclasses
+
 import numpy as np
 
 from xlnet import tasks
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types import contract
+from xlnet.tasks.types import classification, contract
 
 
 def closeness(task, decisions, labels, values):
@@ -18,9 +20,13 @@ def closeness(task, decisions, labels, values):
 
 
 class Reader(contract.Reader):
+    def from_train_file(self, path):        # of own files; a `Task` may name its labels
+        levels = {row.label for row in self.read(path, True)}
+        return dataclasses.replace(self.task, labels=classification.sorted_names(levels))
+
     def parse_label(self, cells):
         level = "".join(map(str, cells[:1])).strip()
-        return (level, None) if level in self.task.labels else (
+        return (level, None) if level in (self.task.labels or [level]) else (
             None, "level '%s', expected one of %s" % (level, ", ".join(self.task.labels)))
 
     def label_array(self, rows):
