@@ -1,4 +1,4 @@
-"""Models and texts for measurements in which it is no matter what they say."""
+"""Models and texts for measurements for which their content does not matter."""
 
 import os
 import random

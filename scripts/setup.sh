@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes .venv in the repository root, with everything the programs and the tests need: the packages of
-# scripts/locked/, which scripts/lock.sh writes, each compared with its checksum, and the library itself
-# as it is in this clone. Does nothing when that is done already. --dev adds what the checks of .ci/run need: linter, formatter, type checker,
-# Apache Beam, tensorflow-text.
+# Makes .venv in the repository root, with everything the programs and the tests need: the packages
+# of scripts/locked/, which scripts/lock.sh writes, each compared with its checksum, and the library
+# itself as it is in this clone. Does nothing when that is done already. --dev adds what the checks
+# of .ci/run need: linter, formatter, type checker, Apache Beam, tensorflow-text.
 #
-# TENSORFLOW=2.15 or 2.21 chooses the TensorFlow; without it, that of .venv stays, and a new .venv gets
-# the newest. PYTHON=... chooses the Python of a new .venv; without it, that is the newest that fits.
-# VENV=... is another directory than .venv. Status 4: no Python fits.
+# TENSORFLOW=2.15 or 2.21 chooses the TensorFlow; without it, that of .venv stays, and a new .venv
+# gets the newest. PYTHON=... chooses the Python of a new .venv; without it, that is the newest that
+# fits. VENV=... is another directory than .venv. Status 4: no Python fits.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
@@ -30,8 +30,8 @@ VERSION='import sys; print("%d.%d" % sys.version_info[:2])'
 INSTALLED='import importlib.metadata, pip
 print(*importlib.metadata.version("tensorflow").split(".")[:2], sep=".")'
 
-# Prints the newest Python that fits. A name on PATH may be a shim that fails, so each is run, not just
-# looked up.
+# Prints the newest Python that fits. A name on PATH may be a shim that fails, so each is run, not
+# just looked up.
 find_python() {
     local candidate version found=""
     local candidates

@@ -3,7 +3,7 @@
 #   bash scripts/setup_benchmark.sh                       Hugging Face
 #   bash scripts/setup_benchmark.sh huggingface kerashub  both
 #
-# huggingface: .venv-benchmark, for --huggingface of benchmarks/run.py and from_python.py and the test
+# huggingface: .venv-benchmark, for --huggingface of benchmarks/run.py and the test
 # tests/convert/test_in_transformers.py: PyTorch for the CPU, transformers 5 (it has XLNet),
 # and what its tokenizers read vocabularies with. TORCH_INDEX=... chooses the package index of torch;
 # PyTorch's own has builds without CUDA, which the default index may lack; TORCH_INDEX= (empty) takes

@@ -94,7 +94,7 @@ def test_ctrl_c_ends_with_one_line(program):
 
 @pytest.mark.slow
 def test_several_programs_in_a_process(tmp_path):
-    """As in the cells of a notebook: after an end of any kind, and with the flags of each anew."""
+    """As in the cells of a notebook: after an end of any kind, and each with its own flags."""
     path = tmp_path / "twice.py"
     path.write_text("""import sys
 from xlnet.__main__ import main
@@ -196,10 +196,7 @@ def test_errors_are_value_errors():
     ("run_squad.py", "fp16", "precision=fp16"), ("run_tagger.py", "max_length", "max_seq_length"),
     ("train_gpu.py", "validation_file", "eval_record_info_dir"),
     ("xlnet fill", "checkpoint", "called --model_dir"),
-    ("xlnet pretrain", "input", "called --record_info_dir"),
     ("xlnet predict", "eval_batch_size", "called --batch_size"),
-    ("xlnet data make", "input_file", "called --input "), ("xlnet export", "save_dir", "--output "),
-    ("run_squad.py", "output_file", "called --output "),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)
@@ -222,7 +219,7 @@ def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
 def test_each_habit_leads_to_a_flag_that_exists():
     names = {name for file in command_lines.all_files() for program in file.programs
              for name in program.settings}
-    for habit, meant in cli._HABITS.items():
+    for habit, meant in cli.FLAG_SYNONYMS.items():
         assert {name.split("=")[0] for name in meant.split()} & names, habit
 
 

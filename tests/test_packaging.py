@@ -165,9 +165,9 @@ def test_checks_change_no_package_of_the_programs():
 
 def test_each_program_is_a_subcommand():
     programs = {path.stem for path in (ROOT / "xlnet" / "programs").glob("*.py")
-                if re.search(r"^def run\((name: str)?\) -> None:$",
-                             path.read_text(encoding="utf-8"), re.MULTILINE)}
-    assert programs == {command.program.split()[0] for command in COMMANDS.values()}
+                if re.search(r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"),
+                             re.MULTILINE)}
+    assert programs == {command.program for command in COMMANDS.values()}
 
 
 def test_help_speaks_of_subcommands(installed, tmp_path):
@@ -242,7 +242,7 @@ def test_names(tmp_path, monkeypatch):
     k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
     for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
         assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
-    pathlib.Path("base").mkdir()        # a directory is no settings
+    pathlib.Path("base").mkdir()        # a directory is not a file of settings
     assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
     pathlib.Path("large").write_text("{}")      # a file is
     assert read("large", "model_config_path", presets.MODEL) == ({}, "large")

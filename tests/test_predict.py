@@ -48,6 +48,15 @@ def test_a_form_of_another_task_type_is_refused(tmp_path):
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
 
 
+@pytest.mark.parametrize("kind, output, expected", (
+    ("spans", "answers.csv", ".json: the answers are a JSON object"),
+    ("classification", "labels.json", ".tsv or .csv: the predictions are a table")))
+def test_an_output_of_another_form_is_refused(tmp_path, kind, output, expected):
+    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "model", kind), input="-",
+                       output=output)
+    assert done.returncode == 1 and "expected a name that ends in " + expected in done.stderr
+
+
 def test_a_table_without_the_names_of_rows(tmp_path):
     """The flag that the message speaks of is one of this program."""
     model = make_model(tmp_path / "model", "classification", text_b_column=None, id_column="name")

@@ -40,7 +40,7 @@ _PATHS = re.compile(
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu"))
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
-_HABITS = {
+FLAG_SYNONYMS = {
     "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
     "per_device_eval_batch_size": "eval_batch_size", "lr": "learning_rate",
     "num_train_epochs": "epochs", "num_epochs": "epochs", "max_steps": "train_steps",
@@ -82,22 +82,19 @@ def run(main: Callable[..., object], *groups: type,
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 
     Args:
-      main: called with one object per group; its return value is ignored.
-      groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
-      no_longer_needed: flags of the original implementation without effect, `{name: why}`; on the
-        command line or in a preset they cause a note.
+      main: called with one object per group.
+      groups: settings dataclasses; names shared by two groups are one flag.
+      no_longer_needed: flags of the original implementation without effect, `{name: why}`.
       about: the text above the flags in `--help`, the program's docstring.
-      first: in a program with many flags, the names that `--help` explains; `--helpfull` explains
-        all, by need. Empty: both explain all.
+      first: names that `--help` explains, where `--helpfull` explains all; empty: both do.
       examples: command lines at the end of the help, without the program's name.
-      positional: name of the setting that has the arguments without a flag, joined by commas; "":
-        there are none.
-      elsewhere: groups of other programs, whose settings may be in a preset and are not used: a
-        program that reads what a run keeps.
+      positional: the setting that has the arguments without a flag, joined by commas; "": none.
+      elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
     """
+    # A notebook calls several programs: each has its own flags.
     global FLAGS
     FLAGS = flags.FlagValues()
     program = os.path.basename(sys.argv[0])
@@ -132,12 +129,10 @@ def run(main: Callable[..., object], *groups: type,
 
 
 def _open_streams():
-    """Opens the null device in place of streams that are closed (`>&-`): the next file would get
-    their number, and whatever is written to them. Names failures of standard output.
-
-    Returns:
-      Whether this process is the program's, not a notebook's or a test's.
-    """
+    """Prepares the standard streams; returns whether this process is the program's, not a
+    notebook's or a test's."""
+    # The null device takes the place of closed streams (`>&-`): the next file would get their
+    # number, and whatever is written to them.
     for number, name in _STREAMS:
         if getattr(sys, name) is None:
             try:
@@ -157,7 +152,7 @@ def _open_streams():
 
 
 def _drop_output():
-    """The interpreter would fail on what is still buffered as it ends."""
+    # The interpreter would fail on what is still buffered as it ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -182,11 +177,12 @@ def _say_end(program, message):
 
 
 def _run(main, groups, no_longer_needed, console, positional, elsewhere):
+    # Parse. A flag that another program calls so leads to ours.
     fields = settings_of(groups)
     try:
         stray = FLAGS(sys.argv)[1:]
     except flags.UnrecognizedFlagError as e:
-        ours = next((name for name in _HABITS.get(e.flagname, "").split()
+        ours = next((name for name in FLAG_SYNONYMS.get(e.flagname, "").split()
                      if name.split("=")[0] in FLAGS
                      and name.split("=")[0] not in no_longer_needed), None)
         if not ours:
@@ -197,10 +193,12 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+    # What is given by several ways must agree; then the preset fills in what is not given.
     _check_encoding()
     _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed, elsewhere)
+    # Paths: ~ and $HOME. Other texts: UTF-8, whatever the locale.
     for name in fields:
         if _PATHS.fullmatch(name):
             _expand(name)
@@ -209,8 +207,14 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
         if isinstance(value, str):      # UTF-8, also where the locale is not
             with contextlib.suppress(UnicodeError):
                 FLAGS[name].value = os.fsencode(value).decode()
-    _require(fields)
-    _check_alternatives(fields)
+    # A preset may have given what is required, and alternatives.
+    for name, field in fields.items():
+        if default_of(field) is REQUIRED and not getattr(FLAGS, name):
+            raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
+    for name, other in _alternatives(fields):
+        if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
+            raise UserError("%s and %s are both given; give one of them" % (name, other))
+    # Where the result goes to standard output, the log does not.
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
                                  for name, field in fields.items())
     for name, why in no_longer_needed.items():
@@ -234,6 +238,7 @@ class _Console(logging.Handler):
 @contextlib.contextmanager
 def _showing_log():
     """Shows the log of this library from INFO on, not that of others."""
+    # Records do not reach the root logger, which may show them a second time.
     log, console = logging.getLogger("xlnet"), _Console()
     before = log.level, log.propagate
     log.addHandler(console)
@@ -270,6 +275,7 @@ def _define(groups, no_longer_needed):
     for name, field in settings_of(groups).items():
         limits, meaning = field.metadata, field.metadata["help"]
         default: Any = None if default_of(field) is REQUIRED else field.default
+        # Absl checks the range of flags, `Settings.check` that of all values.
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
             flags.DEFINE_enum(name, default, limits["choices"], meaning, flag_values=FLAGS)
@@ -316,6 +322,7 @@ def _take_preset(fields, no_longer_needed, elsewhere):
     are on the command line."""
     if not FLAGS.config:
         return
+    # A preset may use any name of a setting, but only one of them.
     aliases = {alias: name for name, field in fields.items()
                for alias in field.metadata["aliases"]}
     values, path = presets.read(FLAGS.config, "config", presets.OF_RUNS)
@@ -336,40 +343,21 @@ def _take_preset(fields, no_longer_needed, elsewhere):
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
+        # It is checked here, where the message can name the preset.
         check_value(fields[name], value, "config " + FLAGS.config)
-        if name in _FILES:
-            value = _from(path, value)
-        if not given(name) and not any(given(other) for other in _others(fields, name)):
+        if name in _FILES and not os.path.exists(value):    # perhaps relative to the preset
+            nearby = os.path.normpath(os.path.join(os.path.dirname(path), value))
+            value = nearby if os.path.exists(nearby) else value
+        others = [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
+        if not given(name) and not any(map(given, others)):
             FLAGS[name].value = value
             FLAGS[name].using_default_value = False
 
 
-def _from(config, path):
-    """A path in a preset: relative to the working directory, or else to the preset."""
-    nearby = os.path.normpath(os.path.join(os.path.dirname(config), path))
-    return nearby if not os.path.exists(path) and os.path.exists(nearby) else path
-
-
-def _others(fields, name):
-    """Names of the settings that are alternatives to `name`."""
-    return [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
-
-
 def _alternatives(fields):
+    """Pairs of settings of which only one may be given."""
     return [(name, field.metadata["instead_of"]) for name, field in fields.items()
             if field.metadata["instead_of"] in fields]
-
-
-def _check_alternatives(fields):
-    for name, other in _alternatives(fields):
-        if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
-            raise UserError("%s and %s are both given; give one of them" % (name, other))
-
-
-def _require(fields):
-    for name, field in fields.items():
-        if default_of(field) is REQUIRED and not getattr(FLAGS, name):
-            raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
 
 
 def _collect(group):

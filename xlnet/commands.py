@@ -7,22 +7,14 @@ from typing import NamedTuple, Optional
 
 
 class Command(NamedTuple):
-    """A subcommand.
-
-    Attributes:
-      name: as typed after `xlnet`.
-      program: module of `xlnet.programs`, and perhaps the argument of its `run`.
-      about: one line.
-      flags: given to the program before the user's own.
-    """
-    name: str
-    program: str
-    about: str
-    flags: tuple[str, ...] = ()
+    """A subcommand."""
+    name: str                       # as typed after `xlnet`
+    program: str                    # module of `xlnet.programs`
+    about: str                      # one line
+    flags: tuple[str, ...] = ()     # given to the program before the user's own
 
     def run(self) -> None:
-        module, *arguments = self.program.split()
-        importlib.import_module("xlnet.programs." + module).run(*arguments)
+        importlib.import_module("xlnet.programs." + self.program).run()
 
 
 # By purpose, in the order of `xlnet --help`.
@@ -75,6 +67,7 @@ def main() -> None:
     words = sys.argv[1:]
     command = _find(words)
     if command:
+        # Programs see their own name and flags alone.
         sys.argv[:] = ["xlnet " + command.name, *command.flags,
                        *words[len(command.name.split()):]]
         command.run()
@@ -100,6 +93,7 @@ def _explain(words):
     if is_group and (len(words) == 1 or words[1] in _HELP):
         print(_help(words[0]))
         return
+    # Of a group, the second word is the wrong one.
     found = " ".join(words[:2] if is_group else words[:1])
     print("xlnet: '%s' is not a subcommand%s; xlnet --help lists them"
           % (found, did_you_mean(found, [*COMMANDS, *sorted(groups)])), file=sys.stderr)

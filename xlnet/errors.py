@@ -52,16 +52,13 @@ Known = Union[str, Callable[[], str]]     # a text, or a function that finds it
 
 
 class Case(NamedTuple):
-    """A known failure.
+    """A known failure: classes of the error or of its bases, by name; what is searched in its
+    reason; and the message.
 
-    Attributes:
-      errors: names of the error's class or of its base classes; "OpError": any that TensorFlow
-        raises from a graph.
-      pattern: regular expression to search in the error's reason.
-      line: the message. It may hold {reason}; {file}, which the error names; the pattern's named
-        groups; and what `explained` was given. Without a value for each the case does not apply.
+    The message may hold {reason}; {file}, which the error names; the pattern's named groups; and
+    what `explained` was given. Without a value for each the case does not apply.
     """
-    errors: tuple[str, ...]
+    errors: tuple[str, ...]         # "OpError": any that TensorFlow raises from a graph
     pattern: str
     line: str
 
@@ -130,9 +127,8 @@ class Unreadable(UserError):
 def explained(**known: Known) -> Iterator[None]:
     """Turns a known failure into a `UserError` of one line.
 
-    Args:
-      known: values for the lines of cases, or functions that find them: `records`, the path of the
-        records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
+    `known` are values for the lines of cases, or functions that find them: `records`, the path of
+    the records being read; `model_dir`, of the run; `fewer`, how to use fewer processes.
     """
     try:
         yield
@@ -147,15 +143,7 @@ def explained(**known: Known) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """Like `explained`; any other failure means that a file cannot be read.
-
-    Args:
-      what: role and name of the file.
-      remedy: what to do.
-
-    Raises:
-      Unreadable: the file cannot be read.
-    """
+    """Like `explained`; any other failure is `Unreadable`: the file `what` cannot be read."""
     try:
         with explained(file=what):
             yield
@@ -175,6 +163,7 @@ def in_one_line(error: Exception, **known: Known) -> Optional[str]:
         if found and _classes(error) & set(case.errors):
             values: dict[str, Any] = {**known, "reason": why, **found.groupdict()}
             values["file"] = _file(error, why) or values.get("file")
+            # A case applies if all that its line names is known.
             names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
             if all(values.get(name) for name in names):
                 return case.line.format(**{
@@ -196,6 +185,7 @@ _AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
     text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
+    # TensorFlow's messages have many lines; the first of the rest is the reason.
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
     return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines \
         else type(error).__name__
@@ -207,6 +197,7 @@ _WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+
 
 def _file(error, why):
     """The file that an error names, of a copy the target; None if it names none."""
+    # Python's errors have the name as an attribute, TensorFlow's in the text.
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)
     if not named:
         found = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)

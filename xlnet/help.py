@@ -20,14 +20,7 @@ def by_need(fields: Fields) -> dict[str, list[str]]:
 
 
 def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
-    """The help of the most important flags, and the names of the others.
-
-    Args:
-      about: the text above them.
-      fields: all settings of a program, by name.
-      first: names of the most important flags.
-      config: help of --config.
-    """
+    """The help of the most important flags, `first`, and the names of all others."""
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
         lines += flag(fields[name])
@@ -43,6 +36,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     if not groups:
         parts = by_need(fields)
     else:
+        # By class; of a setting that two classes share, the first one shows it.
         parts, seen = {}, set()
         for group in groups:
             names = [field.name for field in dataclasses.fields(group) if field.name not in seen]
@@ -52,6 +46,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     lines = [about.strip(), ""]
     for title, names in parts.items():
         lines.append(title)
+        # Flags that only old command lines use are named, not explained.
         if title == Need.ORIGINAL.value:
             lines += _listed(names)
         else:

@@ -2,8 +2,8 @@
 
     python examples/find_duplicates/find.py sample_run/pretrained texts.tsv
 
-The file is a table with a header and a column "text". What has the same letters is no news, so it
-is counted and left out.
+The file is a table with a header and a column "text". Texts that are equal to the letter are
+counted and left out.
 """
 
 import csv

@@ -1,27 +1,33 @@
 """A task type of one's own, complete in this file: ordinal regression.
 
-A grade out of L in an order is learned as L - 1 decisions, "above the first one", "above the second
+A level out of L in an order is learned as L - 1 decisions, "above the first one", "above the second
 one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13).
 """
+
+import dataclasses
 
 import numpy as np
 
 from xlnet import tasks
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.metrics import split_metrics
-from xlnet.tasks.types import contract
+from xlnet.tasks.types import classification, contract
 
 
 def closeness(task, decisions, gold_labels, values):
-    """1 less the mean distance of the grades, as a fraction of the largest one."""
+    """1 less the mean distance of the levels, as a fraction of the largest one."""
     return 1 - np.abs(decisions - gold_labels).mean() / (len(task.labels) - 1)
 
 
 class Reader(contract.Reader):
+    def from_train_file(self, path):        # of own files; a `Task` may name its labels
+        levels = {row.label for row in self.read(path, True)}
+        return dataclasses.replace(self.task, labels=classification.sorted_names(levels))
+
     def parse_label(self, cells):
-        grade = "".join(map(str, cells[:1])).strip()
-        return (grade, None) if grade in self.task.labels else (
-            None, "grade '%s', expected one of %s" % (grade, ", ".join(self.task.labels)))
+        level = "".join(map(str, cells[:1])).strip()
+        return (level, None) if level in (self.task.labels or [level]) else (
+            None, "level '%s', expected one of %s" % (level, ", ".join(self.task.labels)))
 
     def label_array(self, rows):
         above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(len(self.task.labels) - 1)
@@ -45,11 +51,11 @@ class Head(contract.Head):
 
 
 class Scorer(contract.Scorer):
-    """A prediction is the probability, float32 [L-1], that the grade is above each but the last
-    one; decisions and the gold_labels are the grade's index."""
+    """A prediction is the probability, float32 [L-1], that the level is above each but the last
+    one; decisions and gold labels are the level's index."""
     default_metrics = ("closeness", "accuracy")
     metrics = {"closeness": closeness, "accuracy": split_metrics.accuracy}
-    column = "grade"
+    column = "level"
 
     @property
     def probabilities(self):
@@ -66,7 +72,7 @@ class Scorer(contract.Scorer):
         return contract.constant_baseline(self, above.mean(axis=0), gold_labels)
 
     def texts(self, values, threshold):
-        return [self.task.labels[grade] for grade in self.decide(values, threshold)]
+        return [self.task.labels[level] for level in self.decide(values, threshold)]
 
 
 ORDINAL = tasks.register(contract.TaskType("ordinal", Reader, Head, Scorer, has_labels=True))

@@ -13,7 +13,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
+from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
@@ -104,9 +104,8 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
-                                  "sub/model.safetensors", "..\\model.safetensors", "config.json",
-                                  "", None, 3))
+@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors",
+                                  "..\\model.safetensors", "config.json", None))
 def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
     (tmp_path / "other").mkdir()
     shutil.copy(HF / "lm" / "model.safetensors", tmp_path / "other")
@@ -135,7 +134,7 @@ def test_an_index_that_lies_is_refused(folder, tmp_path):
 
 
 def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
-    """It is not even opened: this one is no pickle."""
+    """It is not even opened: this one is not a pickle."""
     pickled = folder()
     (pickled.path / "model.safetensors").rename(pickled.path / "pytorch_model.bin")
     with pytest.raises(UserError, match="a pickle.*XLNetForSequenceClassification.from_pretr"):
@@ -161,12 +160,10 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
 
 @pytest.mark.parametrize("changes, message", (
     (dict(model_type="bert"), "model_type is 'bert'"),
-    (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
     (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
     (dict(ff_activation="silu"), "ff_activation is 'silu'"),
     (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
     (dict(attn_type="uni"), "attn_type is 'uni'"),
-    (dict(bi_data=True), "bi_data is True"),
     (dict(summary_type="attn"), "summary_type is 'attn'"),
     (dict(summary_activation="relu"), "summary_activation is 'relu' with summary_use_proj True"),
     (dict(problem_type="other"), "problem_type is 'other'"),
@@ -175,12 +172,10 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
     (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
     (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
-    (dict(n_layer="2"), "n_layer is '2'"),
     (dict(n_layer=10 ** 12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
     (dict(n_head=0), "config.json: "),
     (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
     (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
-    (dict(clamp_len="5"), "config.json: clamp_len is '5', expected int"),
     (dict(end_n_top=True), "config.json: end_n_top is True, expected int"),
     (dict(ff_activation=["gelu"]), r"config.json: ff_activation is \['gelu'\], expected one of"),
     (dict(architectures=[["XLNetModel"]]), r"architectures is \[\['XLNetModel'\]\], expected")))
@@ -191,8 +186,7 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
 
 
 @pytest.mark.parametrize("name, value", (
-    ("mem_len", None), ("reuse_len", None), ("bos_token_id", None), ("eos_token_id", None),
-    ("eos_token_id", [2, 3]), ("pad_token_id", None), ("dropout", 0)))
+    ("mem_len", None), ("eos_token_id", [2, 3]), ("dropout", 0)))
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
@@ -388,7 +382,8 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
         model.convert(tmp_path / "out", text_a_column="first")
 
 
-def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary, caplog):
+    """There the automatic class is another one, which would begin with a random output layer."""
     model = folder("question_answering").give_vocabulary(vocabulary)
     model.convert(tmp_path / "ours")
     kept = stored(tmp_path / "ours", "task.json")
@@ -400,10 +395,12 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     config = stored(tmp_path / "back", "config.json")
     assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
+    assert "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion" \
+        "Answering builds XLNetForQuestionAnsweringSimple" in caplog.text
 
 
 @pytest.mark.parametrize("length, entries, stride, query", [
-    (512, {}, 128, 64), (194, {}, 127, 64), (100, {}, 49, 48), (50, {}, 24, 23), (5, {}, 1, 1),
+    (512, {}, 128, 64), (100, {}, 49, 48), (5, {}, 1, 1),
     (60, dict(doc_stride=9, max_query_length=20), 9, 20)])
 def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary, length,
                                                          entries, stride, query):
@@ -422,16 +419,13 @@ def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocab
 
 @pytest.mark.parametrize("name, entries, length, said", [
     ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
-    ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
     ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
-    ("question_answering", dict(max_query_length=None), 512, "max_query_length is None, expected"),
     ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
     ("sequence_classification", {}, 1, "max_seq_length is 1"),
     ("token_classification", dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC",
                                             "4": "I-LOC"}), 1, "max_seq_length is 1"),
     ("sequence_classification", dict(id2label={"0": "a\ud800", "1": "b", "2": "c"}), 512,
-     "config.json has half a character"),
-    ("sequence_classification", dict(attn_type="\udc00"), 512, "config.json has half a character")])
+     "config.json has half a character")])
 def test_what_could_not_be_loaded_is_not_written(folder, tmp_path, vocabulary, name, entries,
                                                  length, said):
     model = folder(name).give_vocabulary(vocabulary, model_max_length=length).edit(**entries)
@@ -455,18 +449,9 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activa
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
-def test_the_class_of_joint_spans_is_named(folder, tmp_path, vocabulary, caplog):
-    """The automatic class is the other one, and would begin with a random output layer."""
-    folder("question_answering").give_vocabulary(vocabulary).convert(tmp_path / "ours")
-    caplog.clear()
-    to_huggingface(tmp_path, "back")
-    assert "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion" \
-        "Answering builds XLNetForQuestionAnsweringSimple" in caplog.text
-
-
 @pytest.mark.parametrize("labels", ("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
                                     "O I-PER I-LOC B-LOC I-ORG", "O B-PER M-PER E-PER I-PER"))
-def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
+def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
     """Nor those of iob1, whose entities begin with I: they would be decoded as of bio2."""
     model = folder("token_classification").give_vocabulary(vocabulary).edit(
         id2label={str(id): label for id, label in enumerate(labels.split())})
@@ -483,23 +468,3 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
     with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
         to_huggingface(tmp_path, "out")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("XLNET_TEST_ALL"),
-                    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files")
-def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
-    config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
-    (tmp_path / "ours").mkdir()
-    config.to_json(tmp_path / "ours" / "xlnet_config.json")
-    checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
-        pair.ours: rng.standard_normal(pair.shape, np.float32)
-        for pair in weights.pairs(config, (weights.LM,))})
-    to_huggingface(tmp_path, "theirs")
-    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
-                                huggingface_task.Columns())
-    prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
-    names = sorted(checkpoint.names(prefixes[0]))
-    assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
-    for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
-        np.testing.assert_array_equal(*both, err_msg=name)

@@ -16,9 +16,9 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.finetuning import assert_same
+from helpers.matmuls import ancestors
 from helpers.paths import ROOT
 from helpers.pretraining import curve, start_hosts, train, weights
-from products import ancestors
 
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer, train_step

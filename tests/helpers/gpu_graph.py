@@ -16,8 +16,9 @@ import math
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
-from products import ancestors, function_graphs
 from tensorflow.python.framework import kernels, op_def_registry
+
+from helpers.matmuls import ancestors, function_graphs
 
 SMALL = 4096        # bytes that may go to the GPU in a step: scalars and shapes
 

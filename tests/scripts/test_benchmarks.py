@@ -5,20 +5,14 @@ import os
 import subprocess
 import sys
 
-import answering
 import costs
-import from_python
-import products
 import pytest
 import run
-import tensorflow.compat.v1 as tf
 import time_xlnet
-from helpers.models import make_model
+from helpers.matmuls import operations_of
 from helpers.paths import ROOT
-from untrained import make_texts
 from work import WORKS
 
-from xlnet.errors import UserError
 from xlnet.network import kernels_cpu
 from xlnet.settings.network import XLNetConfig
 
@@ -40,8 +34,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="fp32", recompute=recompute))
-    found = products.products_of(graph)
-    assert sum(product.operations * count for product, count in found.items()) == pytest.approx(
+    assert operations_of(graph) == pytest.approx(
         costs.step_operations(config, WORKS[name], recompute), rel=0.02)
 
 
@@ -52,8 +45,7 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="bf16", recompute=False))
-    found = sum(product.operations * count
-                for product, count in products.products_of(graph).items())
+    found = operations_of(graph)
     for_gpus, for_cpus = (run.operations(config, WORKS[name], device) for device in ("gpu", "cpu"))
     assert found == pytest.approx(for_gpus, rel=0.01)
     assert abs(found - for_gpus) < abs(found - for_cpus) / 2
@@ -109,19 +101,6 @@ def test_benchmark_prints_its_table():
         assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
 
 
-def test_products_of_a_step_are_timed_alone(graph, capsys):
-    first, second = (tf.placeholder(tf.float32, shape) for shape in ([2, 64, 32], [2, 48, 32]))
-    tf.matmul(first, second, transpose_b=True)
-    for _ in range(2):
-        tf.matmul(first[0], second[0], transpose_b=True)
-    products.show(graph)
-    *rows, whole = [[cell.strip() for cell in line.strip("|").split("|")]
-                    for line in capsys.readouterr().out.splitlines()[2:]]
-    assert sorted(row[:4] for row in rows) == [["1", "2 × 64 × 32", "2 × 48 × 32", "second"],
-                                               ["2", "64 × 32", "48 × 32", "second"]]
-    assert whole[:2] == ["3", "all"] and float(rows[0][6]) > 0
-
-
 @pytest.mark.parametrize("flag, message", (
     ("--works=sleep", "works: 'sleep' is unknown"),
     ("--precisions=fp8", "precisions: 'fp8' is unknown"),
@@ -133,25 +112,3 @@ def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
-    path = make_model(tmp_path, "classification", text_b_column=None)
-    texts = make_texts(path + "/spiece.model", 8, 32)
-    assert len(set(texts)) == 32
-    found = answering.measure(lambda: from_python.load(path), texts, .05)
-    times, answers = json.loads(json.dumps(found))
-    assert list(times) == ["import and load", "first answer", "an answer, in batches of 1",
-                           "an answer, in batches of 32"]
-    assert all(0 < seconds for timed in times.values() for seconds in timed)
-    other = [dict(one, plant=one["plant"] + .25) for one in answers]
-    from_python.show({"xlnet.load": (times, answers), "pipeline": (times, other)})
-    printed = capsys.readouterr().out
-    assert printed.count("\n") == 8 and "probabilities of 32 texts are at most 0.25" in printed
-
-
-def test_which_model_is_timed_has_to_be_said():
-    with pytest.raises(UserError, match="expected one of model and spiece_model_file"):
-        from_python.main(from_python.FromPythonBenchmark())
-    with pytest.raises(UserError, match="huggingface: /no/such is no program"):
-        from_python.main(from_python.FromPythonBenchmark(model="m", huggingface="/no/such"))

@@ -65,17 +65,6 @@ def test_a_text_is_shown_as_it_is_written(model, runs):
     assert done.stdout == "the cat%s\n" % written[0].text[:written[0].text.index(stop)]
 
 
-def test_a_wrong_text_does_not_end_the_program(runs):
-    done = runs("fill", "--interactive", "--pieces=1", "--top=1",
-                typed=b"no blank\n\nthe ___ \xff\n%s\nthe \xe9" % TEXT.encode())
-    assert done.returncode == 0
-    lines = done.stderr.splitlines()
-    assert len(lines) == 3 and all(map(str.startswith, lines, (
-        "text: no blank ___ in 'no blank'", "text: not UTF-8: byte 0xff at column 9",
-        "text: not UTF-8: byte 0xe9 at column 5"))), lines
-    assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
-
-
 @pytest.mark.parametrize("program", ["fill", "generate"])
 def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program):
     """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs."""
@@ -85,8 +74,7 @@ def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program)
 
 @pytest.mark.parametrize("flags, message", [
     ([], "no text is given"),
-    (["--text=a ___", "--interactive"], "text and interactive are given"),
-    (["--interactive", "--output=x"], "output: interactive outputs are shown"),
+    (["--text=a ___", "--input=x"], "text and input are given"),
     (["--input_file=none"], "no such file: none"),
     (["--text=a", "--order=up"], "order is 'up'")])
 def test_wrong_flags_are_named(runs, flags, message):

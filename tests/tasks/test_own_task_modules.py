@@ -95,6 +95,26 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
             line.split("\t")[1] for line in lines[1:]]
 
 
+def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
+    make_files(tmp_path)
+    done = command.succeed("run_classifier.py", "--do_train", "--do_eval", **flags(
+        tmp_path, task_module=LEVELS.with_name("ordinal.py")))
+    assert "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
+    with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
+        assert loaded.predict("kamat ka") in ("1", "2", "3")
+
+
+def test_a_type_that_finds_no_labels_says_so_in_one_line(registry, tmp_path):
+    make_files(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import dataclasses\nfrom xlnet import tasks\nfrom xlnet.tasks.types import contract\n"
+        "from xlnet.tasks.types.classification import CLASSIFICATION\n"
+        "tasks.register(dataclasses.replace(CLASSIFICATION, name='mine', "
+        "reader=contract.Reader))\n")
+    assert "task type mine has no Reader.from_train_file" in command.refused(
+        "run_classifier.py", "--do_train", **flags(tmp_path, task_module=tmp_path / "mine.py"))
+
+
 @pytest.mark.parametrize("name", ["levels", "ordinal", "two_towers"])
 def test_the_examples_run_outside_of_a_checkout(name, tmp_path):
     """Each imports only what is installed."""

@@ -57,21 +57,14 @@ SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A model in common terms.
-
-    Attributes:
-      head: a key of `CLASSES`.
-      labels: names of the outputs; None: they have none.
-      problem: of SEQUENCE: ONE_LABEL, MANY_LABELS or SCORE.
-      summary_type, use_summ_proj: as in `ClassifierSettings`.
-      carried: known entries of `CARRIED` and `SPAN_LENGTHS`.
-    """
+    """A model in common terms."""
     config: XLNetConfig
-    head: str
-    labels: Optional[tuple[str, ...]] = None
-    problem: str = ONE_LABEL
-    summary_type: str = "last"
+    head: str                                       # a key of `CLASSES`
+    labels: Optional[tuple[str, ...]] = None        # names of the outputs, if they have any
+    problem: str = ONE_LABEL                        # of SEQUENCE
+    summary_type: str = "last"                      # as in `ClassifierSettings`
     use_summ_proj: bool = True
+    # Known entries of `CARRIED` and `SPAN_LENGTHS`.
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -93,34 +86,44 @@ class Model:
 # ---- from theirs ----
 
 def read(path: str) -> Model:
-    """Reads the file.
-
-    Raises:
-      UserError: the model is not an XLNet, or computes something that cannot be computed here.
-    """
+    """Reads the file; refuses what is not an XLNet, or cannot be computed here."""
     values = files.read_json(path, "config")
     if not is_text(json.dumps(values, ensure_ascii=False)):
         raise UserError("%s has half a character: an escape like \\ud800 by itself" % path)
     if values.get("model_type") != "xlnet":
         raise UserError("%s: model_type is %r, expected 'xlnet'" % (path, values.get("model_type")))
-    head = _head(values, path)
-    model = Model(
-        config=_architecture(values, path), head=head, labels=_labels(values, path),
-        problem=_problem(values, path) if head == weights.SEQUENCE else ONE_LABEL,
-        carried={name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values})
-    _check_carried(model, path)
-    if head in _SUMMED_UP:
-        model = dataclasses.replace(model, **_summary(values, path))
-    return model
-
-
-def _head(values, path):
     classes = values.get("architectures")
     heads = {name: head for head, name in CLASSES.items()}
     if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in list(heads)):
         raise UserError("%s: architectures is %r, expected one of %s"
                         % (path, classes, ", ".join(heads)))
-    return heads[classes[0]]
+    head = heads[classes[0]]
+
+    # Entries that are used here need their type, and the value that is computed here.
+    carried = {name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values}
+    for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
+        if type(carried.get(name, 0)) is not int:
+            raise UserError("%s: %s is %r, expected int" % (path, name, carried[name]))
+    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
+    if head not in (NETWORK, weights.LM):
+        must_be.update(attn_type="bi", bi_data=False, same_length=False)
+    for name, expected in must_be.items():
+        value = carried.get(name, expected)
+        if value != expected:
+            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
+                            % (path, name, value, expected))
+
+    config, labels = _architecture(values, path), _labels(values, path)
+    problem = ONE_LABEL
+    if head == weights.SEQUENCE:
+        # Without a problem type, that library takes one label for scores.
+        by_count = SCORE if labels is not None and len(labels) == 1 else ONE_LABEL
+        problem = by_count if values.get("problem_type") is None else values["problem_type"]
+        if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
+            raise UserError("%s: problem_type is %r, expected one of %s"
+                            % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
+    summary = _summary(values, path) if head in _SUMMED_UP else {}
+    return Model(config, head, labels, problem, carried=carried, **summary)
 
 
 def _architecture(values, path):
@@ -128,6 +131,7 @@ def _architecture(values, path):
     if activation not in list(_ACTIVATIONS):      # a list has no hash
         raise UserError("%s: ff_activation is %r, expected one of %s"
                         % (path, activation, ", ".join(_ACTIVATIONS)))
+    # What a config leaves out has that library's default.
     sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
     try:
         d_head = values["d_head"] if "d_head" in values else sizes["d_model"] // sizes["n_head"]
@@ -142,6 +146,7 @@ def _labels(values, path):
     names = values.get("id2label")
     if names is None:
         return None
+    # Ids are the keys, as text.
     found = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
     if not found or not all(isinstance(name, str) and name for name in found):
         raise UserError("%s: id2label is %r, expected a name for each of 0, 1, ..." % (path, names))
@@ -150,41 +155,15 @@ def _labels(values, path):
     return tuple(found)
 
 
-def _problem(values, path):
-    problem = values.get("problem_type")
-    if problem is None:
-        count = len(values["id2label"]) if isinstance(values.get("id2label"), dict) else 2
-        return SCORE if count == 1 else ONE_LABEL
-    if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
-        raise UserError("%s: problem_type is %r, expected one of %s"
-                        % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
-    return problem
-
-
-def _check_carried(model, path):
-    """Raises UserError for an entry that is used here, and is of a wrong type or cannot be computed
-    here."""
-    for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
-        if type(model.carried.get(name, 0)) is not int:
-            raise UserError("%s: %s is %r, expected int" % (path, name, model.carried[name]))
-    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
-    if model.head not in (NETWORK, weights.LM):
-        must_be.update(attn_type="bi", bi_data=False, same_length=False)
-    for name, expected in must_be.items():
-        value = model.carried.get(name, expected)
-        if value != expected:
-            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
-                            % (path, name, value, expected))
-
-
 def _summary(values, path):
-    """The fields of `Model` for the vector of a text."""
+    """How the vector of a text is made, as fields of `Model`."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
     activation = values.get("summary_activation", "tanh") or None       # null or ""
     if summary_type not in ("last", "first", "mean"):
         raise UserError("%s: summary_type is %r, expected last, first or mean"
                         % (path, summary_type))
+    # With a projection the vector goes through tanh, without one it stays as it is.
     expected = "tanh" if use_proj else None
     if activation != expected or values.get("summary_proj_to_labels"):
         raise UserError("%s: summary_activation is %r with summary_use_proj %r, expected %r, and "
@@ -200,12 +179,10 @@ def carried(model: Model) -> dict[str, Any]:
 
 
 def describe(model: Model, dtype: str) -> dict[str, Any]:
-    """The file of a model with weights of type `dtype`.
-
-    Raises:
-      UserError: that library cannot compute the model.
+    """The file of a model with weights of type `dtype`; refuses what that library cannot compute.
     """
     config = model.config
+    # There the width of heads follows from the others.
     if config.d_head * config.n_head != config.d_model:
         raise UserError(
             "%s: d_head is %d, but Hugging Face's library has none but d_model / n_head, %g"
@@ -227,6 +204,7 @@ def _entries(model):
         "summary_activation": "tanh" if model.use_summ_proj else ""}
     if model.head == weights.SEQUENCE and model.problem != ONE_LABEL:
         values["problem_type"] = model.problem
+    # That library counts outputs by labels, also of scores.
     labels = ("LABEL_0",) if model.problem == SCORE else model.labels
     if labels is not None:
         values["id2label"] = {str(id): label for id, label in enumerate(labels)}

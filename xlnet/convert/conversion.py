@@ -43,49 +43,47 @@ def is_theirs(source: str) -> bool:
 def from_huggingface(source: str, target: str, columns: huggingface_task.Columns,
                      spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
                      keep_accents: Optional[bool] = None) -> None:
-    """Writes the directory `target`, which must be new or empty.
+    """Converts the folder `source` to the directory `target`, which must be new or empty.
 
-    A model with a vocabulary and a task of ours becomes a model directory, ready to predict. Any
-    other model becomes weights to start from, like the released checkpoints.
-
-    Args:
-      source: folder of that library.
-      columns: of the files to predict.
-      spiece_model_file, uncased, keep_accents: as of `tokenizer_files.read`.
-
-    Raises:
-      UserError: something is missing, damaged, or cannot be computed here as it is there.
+    A model with a vocabulary and a task of ours becomes a model directory, ready to predict, for
+    files with `columns`. Any other model becomes weights to start from, like the released ones.
     """
-    model = config_json.read(os.path.join(source, config_json.NAME))
+    config_path = os.path.join(source, config_json.NAME)
+    model = config_json.read(config_path)
     with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
         tokenizer = tokenizer_files.read(source, scratch, spiece_model_file, uncased, keep_accents)
-        _from_huggingface(source, target, columns, model, tokenizer)
+        if tokenizer is not None and tokenizer.vocab_size != model.config.n_token:
+            raise UserError("%s has %d pieces, but vocab_size is %d in %s; tokens that were added "
+                            "to the vocabulary have no place here" % (
+                                tokenizer.path, tokenizer.vocab_size, model.config.n_token,
+                                config_path))
+        # Weights, by our names.
+        tensors = safetensors.read_folder(source, model.class_name)
+        model = _as_its_weights_are(model, tensors)
+        pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
+        ours = weights.to_ours(tensors, pairs, source)
 
-
-def _from_huggingface(source, target, columns, model, tokenizer):
-    if tokenizer is not None and tokenizer.vocab_size != model.config.n_token:
-        raise UserError("%s has %d pieces, but vocab_size is %d in %s; tokens that were added to "
-                        "the vocabulary have no place here" % (
-                            tokenizer.path, tokenizer.vocab_size, model.config.n_token,
-                            os.path.join(source, config_json.NAME)))
-    tensors = safetensors.read_folder(source, model.class_name)
-    model = _as_its_weights_are(model, tensors)
-    pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
-    ours = weights.to_ours(tensors, pairs, source)
-    description = None
-    if tokenizer is not None and not huggingface_task.why_not(model):
-        description = huggingface_task.describe(model, tokenizer, columns, columns.max_seq_length
-                                                or tokenizer_files.max_length(source) or _LENGTH)
-    with files.new_directory(target) as directory:
-        _write_ours(directory, model, ours.weights, tokenizer, description)
-        if description is not None:
-            try:
-                model_files.read(directory)
-            except UserError as e:
-                raise UserError("%s gives a model that cannot be used here: %s" % (
-                    source, str(e).replace(directory, target))) from None
+        # What no task of ours can use is converted without a task.
+        why_not = huggingface_task.why_not(model) or (
+            "no %s and no %s in %s; give --spiece_model_file" % (
+                SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None else None)
+        description = None
+        if tokenizer is not None and not why_not:
+            description = huggingface_task.describe(
+                model, tokenizer, columns,
+                columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH)
+        with files.new_directory(target) as directory:
+            _write_ours(directory, model, ours.weights, tokenizer, description)
+            if description is not None:
+                try:
+                    model_files.read(directory)
+                except UserError as e:
+                    raise UserError("%s gives a model that cannot be used here: %s" % (
+                        source, str(e).replace(directory, target))) from None
     _say("%s -> %s" % (model.class_name, target), model, ours.weights)
-    _note_what_differs(model, tokenizer, source)
+    _note_pooling(model)
+    if why_not and model.head not in (config_json.NETWORK, weights.LM):
+        _log.warning("note: weights to start from, without a task: %s", why_not)
     _note_left_over(ours.left_over, source)
 
 
@@ -100,6 +98,7 @@ def _outputs(tensors):
 def _as_its_weights_are(model, tensors):
     """The model with its labels, and with untied biases if those of the layers differ."""
     config = model.config
+    # That library gives each layer its own biases, whatever its config says.
     if not config.untie_r and not weights.biases_are_tied(tensors, config, model.prefix):
         _log.warning("note: untie_r is False, but the layers' attention biases differ, and that "
                      "library uses each layer's own: untie_r is True here")
@@ -115,6 +114,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
     if tokenizer is not None:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
     files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
+    # Weights to start from have no step; a model directory has step 0.
     if description is None:
         checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
         return
@@ -122,19 +122,6 @@ def _write_ours(directory, model, arrays, tokenizer, description):
     checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
                             dict(arrays, global_step=np.array(0, np.int64)))
     checkpoint.note_newest(directory)
-
-
-def _note_what_differs(model, tokenizer, source):
-    """Notes what is not as there."""
-    _note_pooling(model)
-    if model.head in (config_json.NETWORK, weights.LM):
-        return
-    reason = huggingface_task.why_not(model) or (
-        "no %s and no %s in %s; give --spiece_model_file" % (
-            SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None
-        else None)
-    if reason:
-        _log.warning("note: weights to start from, without a task: %s", reason)
 
 
 def _note_pooling(model):
@@ -159,29 +146,29 @@ def _say(what, model, arrays):
 def to_huggingface(source: str, target: str, dtype: str = "float32",
                    spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
                    keep_accents: Optional[bool] = None) -> None:
-    """Writes the folder `target`, which must be new or empty.
+    """Converts a checkpoint of ours to the folder `target`, which must be new or empty.
 
-    Args:
-      source: prefix or directory of a checkpoint next to its `xlnet_config.json`; of a model
-        directory the best checkpoint is used, if it has one.
-      dtype: of the file, one of `safetensors.DTYPES`.
-      spiece_model_file, uncased, keep_accents: as of `Tokenizer`; default: the files next to the
-        checkpoint.
-
-    Raises:
-      UserError: something is missing, or that library cannot compute the model.
+    `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
+    has one. `dtype` is one of `safetensors.DTYPES`.
     """
-    prefix = _find_checkpoint(source)
+    best = os.path.join(source, best_checkpoint.BEST)
+    if os.path.isdir(best) and checkpoint.noted(best):
+        _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
+        prefix = checkpoint.resolve(best, "source")
+    else:
+        prefix = checkpoint.resolve(source, "source")
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
+    # What the checkpoint is, in common terms, and its weights by their names.
     ours = checkpoint.read_weights(prefix)
     model, scope = _describe_ours(directory, config, ours)
     tokenizer = _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
     values = config_json.describe(model, dtype)
-    outputs = 1 if model.labels is None else len(model.labels)
-    wanted = model.pairs(scope, outputs)
-    arrays = _with_mask_embedding(ours, config)
-    tensors = weights.to_theirs(arrays, wanted, prefix)
+    wanted = model.pairs(scope, 1 if model.labels is None else len(model.labels))
+    # Fine-tuned models have no mask embedding, and that library expects one.
+    no_mask = np.zeros([1, 1, config.d_model], np.float32)
+    tensors = weights.to_theirs({weights.MASK_EMBEDDING: no_mask, **ours}, wanted, prefix)
+    # The folder is complete or not there at all.
     with files.new_directory(target) as aside:
         if tokenizer is not None:
             values.update(tokenizer_files.write(aside, tokenizer,
@@ -199,16 +186,9 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 
-def _find_checkpoint(source):
-    best = os.path.join(source, best_checkpoint.BEST)
-    if os.path.isdir(best) and checkpoint.noted(best):
-        _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
-        source = best
-    return checkpoint.resolve(source, "source")
-
-
 def _describe_ours(directory, config, ours):
     """The `config_json.Model` of a checkpoint, and the name of its output layer."""
+    # A task decides; without one, what it came from; else what its weights are.
     path = os.path.join(directory, CARRIED_NAME)
     came = config_json.read(path) if os.path.exists(path) else None
     found = huggingface_task.read(directory, config)
@@ -225,6 +205,7 @@ def _describe_ours(directory, config, ours):
 
 def _run_settings(directory) -> Mapping[str, Any]:
     """The settings of a run, stored in its directory, by their names there."""
+    # A run's settings are next to best/, not in it.
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
@@ -233,6 +214,7 @@ def _run_settings(directory) -> Mapping[str, Any]:
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
         found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
                       if key in stored})
+        # One direction is an attention type there.
         if stored.get("objective") == "causal":
             found["attn_type"] = "uni"
     return found
@@ -248,11 +230,3 @@ def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
         raise UserError("%s has %d pieces, but n_token is %d"
                         % (path, tokenizer.vocab_size, config.n_token))
     return tokenizer
-
-
-def _with_mask_embedding(ours, config):
-    """The weights with a mask embedding: fine-tuned models do without, and that library expects it.
-    """
-    if weights.MASK_EMBEDDING in ours:
-        return ours
-    return dict(ours, **{weights.MASK_EMBEDDING: np.zeros([1, 1, config.d_model], np.float32)})

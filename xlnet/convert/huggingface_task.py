@@ -45,12 +45,11 @@ _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Fields of `ClassifierSettings` for the files that a converted model predicts. max_seq_length
-    None: that of the folder, or 512."""
+    """Fields of `ClassifierSettings` for the files that a converted model predicts."""
     text_a_column: str = ClassifierSettings.text_a_column
     text_b_column: Optional[str] = None
     choice_columns: Optional[str] = None
-    max_seq_length: Optional[int] = None
+    max_seq_length: Optional[int] = None        # None: that of the folder, or 512
 
 
 def find_type(model: config_json.Model) -> Optional[str]:
@@ -63,6 +62,7 @@ def scope(model: config_json.Model) -> str:
     name = find_type(model)
     if not name:
         return ""
+    # The head of such a task knows its scope.
     task = Task(known.CUSTOM, (), (), (), None, (), TASK_TYPES[name])
     if model.head in _SPAN_HEADS:
         task = task.with_options(span_head=_SPAN_HEADS[model.head])
@@ -70,14 +70,7 @@ def scope(model: config_json.Model) -> str:
 
 
 def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
-    """The labels of their model; None for scores.
-
-    Args:
-      outputs: number of outputs of its output layer.
-
-    Raises:
-      UserError: `config.json` has another number of labels.
-    """
+    """The labels of their model with so many outputs; None for scores."""
     if model.problem == config_json.SCORE:
         if outputs != 1:
             raise UserError("%s: problem_type is regression, but there are %d outputs; expected 1"
@@ -102,30 +95,32 @@ def why_not(model: config_json.Model) -> Optional[str]:
 
 def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
              max_seq_length: int) -> dict[str, Any]:
-    """The `task.json` of their model, which must have no reason `why_not`.
-
-    Args:
-      max_seq_length: in place of that of `columns` [tokens].
-
-    Raises:
-      UserError: the columns do not fit the task type.
-    """
+    """The `task.json` of their model, which must have no reason `why_not`; max_seq_length: in place
+    of that of `columns` [tokens]."""
     encoding.check_max_seq_length(max_seq_length)
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
         task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
         spiece_model_file=tokenizer.path, max_seq_length=max_seq_length))
+    # task.json as training here would have written it.
     stored: dict[str, Any] = {
         "labels": model.labels, "columns": {"label": []},
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
     if model.head == weights.CHOICE:
-        stored["labels"] = _names_of_answers(model, columns)
+        # The labels of the model if there is one for each column; else numbers from 0 on.
+        count = (columns.choice_columns or "").count(",") + 1
+        if count == 1 and not model.labels:
+            raise UserError("choice_columns names one column, and %s does not say how many answers "
+                            "there are; name a column for each" % config_json.NAME)
+        if count > 1 and len(model.labels or ()) != count:
+            stored["labels"] = tuple(map(str, range(count)))
     return task_settings.describe(settings, custom.get_task(settings, stored), tokenizer,
                                   model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
 
 def _settings(model, columns, common):
     """The settings with which our program would train the model."""
+    # Columns must fit the class, which reads texts, words or questions.
     if (model.head == weights.CHOICE) != bool(columns.choice_columns):
         raise UserError("choice_columns: %s" % (
             "%s has none" % model.class_name if columns.choice_columns
@@ -137,6 +132,7 @@ def _settings(model, columns, common):
     if model.head == weights.TOKENS:
         return TaggerSettings(scheme=_scheme(model.labels), **common)
     if model.head in _SPAN_HEADS:
+        # Our defaults are for 512 tokens; shorter models get what fits.
         room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
         query = model.carried.get("max_query_length", min(SpanSettings.max_query_length, room // 2))
         lengths = {"max_query_length": query,
@@ -165,24 +161,9 @@ def _scheme(labels):
     return None
 
 
-def _names_of_answers(model, columns):
-    """The labels of the model if there is one for each column; else numbers from 0 on."""
-    count = columns.choice_columns.count(",") + 1
-    if count == 1:
-        if not model.labels:
-            raise UserError("choice_columns names one column, and %s does not say how many answers "
-                            "there are; name a column for each" % config_json.NAME)
-        return model.labels
-    return model.labels if len(model.labels or ()) == count else tuple(map(str, range(count)))
-
-
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """Reads `task.json` of a model directory: the model and the name of its output layer, or None
-    without such a file.
-
-    Raises:
-      UserError: Hugging Face's library does not have the task type.
-    """
+    """The model by `task.json` of a directory, and the name of its output layer; None: no such
+    file."""
     path = os.path.join(directory, TASK_NAME)
     if not os.path.exists(path):
         return None
@@ -191,6 +172,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if kind not in _THEIRS:
         raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
+    # Questions have one of two output layers, an option of the type.
     head, problem = _THEIRS[kind]
     labels, options = stored.get("labels"), stored.get("kind_options", {})
     if kind == "spans":

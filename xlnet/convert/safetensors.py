@@ -25,20 +25,30 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16,
 
 
 def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
-    """All tensors by name, float32 arrays.
-
-    Args:
-      class_name: of that library, for the error that says how to get safetensors.
-
-    Raises:
-      UserError: there is no safetensors file, one is damaged, or the index names a file outside of
-        the folder, or a missing file or tensor.
-    """
+    """All tensors by name, float32 arrays. class_name: for the error that says how to get such
+    files."""
     path, index = (os.path.join(folder, name) for name in (WEIGHTS_NAME, _INDEX_NAME))
     if os.path.exists(path):
         return read(path)
     if os.path.exists(index):
-        return _read_shards(folder, index)
+        # Shards, which the index lists; a name there must not lead out of the folder.
+        weight_map = files.read_json(index, "index").get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise UserError("index %s: expected weight_map, an object of names and files" % index)
+        for name in weight_map.values():
+            if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
+                    or not name.endswith(".safetensors"):
+                raise UserError("index %s: %r is not a file of this folder; expected a plain name "
+                                "that ends in .safetensors" % (index, name))
+        tensors: dict[str, np.ndarray] = {}
+        for name in sorted(set(weight_map.values())):
+            tensors.update(read(os.path.join(folder, name)))
+        missing = sorted(set(weight_map) - set(tensors))
+        if missing:
+            raise UserError("index %s: no tensor %s in %s" % (index, missing[0],
+                                                              weight_map[missing[0]]))
+        return tensors
+    # No safetensors: a pickle is never opened, the message says how to convert it.
     for name in _PICKLES:
         if os.path.exists(os.path.join(folder, name)):
             raise UserError(
@@ -49,41 +59,15 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
     raise UserError("%s: no %s and no %s" % (folder, WEIGHTS_NAME, _INDEX_NAME))
 
 
-def _read_shards(folder, index):
-    weight_map = files.read_json(index, "index").get("weight_map")
-    if not isinstance(weight_map, dict) or not weight_map:
-        raise UserError("index %s: expected weight_map, an object of names and files" % index)
-    tensors: dict[str, np.ndarray] = {}
-    for name in sorted({_inside(index, name) for name in weight_map.values()}):
-        tensors.update(read(os.path.join(folder, name)))
-    missing = sorted(set(weight_map) - set(tensors))
-    if missing:
-        raise UserError("index %s: no tensor %s in %s" % (index, missing[0],
-                                                          weight_map[missing[0]]))
-    return tensors
-
-
-def _inside(index, name):
-    """The name of a file, if it is a plain one, which cannot lead out of the folder."""
-    if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
-            or not name.endswith(".safetensors"):
-        raise UserError("index %s: %r is not a file of this folder; expected a plain name that "
-                        "ends in .safetensors" % (index, name))
-    return name
-
-
 def read(path: str) -> dict[str, np.ndarray]:
-    """The tensors of a file: float32 arrays by name, converted exactly from narrower types.
-
-    Raises:
-      UserError: it is not such a file, or a tensor is not float32, float16 or bfloat16.
-    """
+    """The tensors of a file: float32 arrays by name, converted exactly from narrower types."""
     files.require_file(path, "safetensors")
     arrays = {}
     try:
         with safe_open(path, framework="np") as f:
             for name in f.keys():
                 code = f.get_slice(name).get_dtype()
+                # float64 would be rounded, and integers are not weights.
                 if code not in ("F32", "F16", "BF16"):
                     raise UserError("%s: tensor %s is of type %s, expected F32, F16 or BF16"
                                     % (path, name, code))
@@ -95,26 +79,19 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -> None:
-    """Writes float32 arrays as a file, complete or not at all, with the metadata for its readers.
+    """Writes float32 arrays as a file of `dtype`, complete or not at all.
 
-    Args:
-      dtype: one of `DTYPES`; numbers are rounded to the nearest, ties to even.
-
-    Raises:
-      UserError: a finite number is too large for `dtype`.
+    Numbers are rounded to the nearest, ties to even; one that is too large is an error.
     """
-    narrow = {name: _narrow(name, array, dtype) for name, array in arrays.items()}
+    narrow = {}
+    for name, array in arrays.items():
+        with np.errstate(over="ignore"):
+            narrow[name] = np.ascontiguousarray(array).reshape(array.shape).astype(DTYPES[dtype])
+        if np.any(np.isfinite(array) & ~np.isfinite(narrow[name].astype(np.float32))):
+            raise UserError("%s has numbers up to %g, too large for %s"
+                            % (name, np.abs(array).max(), dtype))
     with files.replacing(path) as temporary:
         try:
             save_file(narrow, temporary, {"format": "pt"})
         except SafetensorError as e:        # of the system: "I/O error: No space left on device"
             raise OSError(errno.EIO, " ".join(str(e).split()), path) from e
-
-
-def _narrow(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        narrow = np.ascontiguousarray(array).reshape(array.shape).astype(DTYPES[dtype])
-    if np.any(np.isfinite(array) & ~np.isfinite(narrow.astype(np.float32))):
-        raise UserError("%s has numbers up to %g, too large for %s"
-                        % (name, np.abs(array).max(), dtype))
-    return narrow

@@ -24,17 +24,10 @@ _MORE_PIECES = ("<eop>", "<eod>")
 def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
          uncased: Optional[bool] = None, keep_accents: Optional[bool] = None
          ) -> Optional[Tokenizer]:
-    """The `Tokenizer` of a folder; None: it has no vocabulary, and none is given.
+    """The `Tokenizer` of a folder, or of `spiece_model_file`; None: there is no vocabulary.
 
-    Args:
-      scratch: directory for a SentencePiece model that is made of `tokenizer.json`, if the folder
-        has nothing else; the `Tokenizer` reads it from there.
-      spiece_model_file: in place of that of the folder.
-      uncased, keep_accents: as of `Tokenizer`; None: those of the folder.
-
-    Raises:
-      UserError: the folder cleans text in a way that is not available here, or that contradicts the
-        arguments.
+    `scratch` is a directory for a SentencePiece model that is made of `tokenizer.json`, if the
+    folder has nothing else. uncased, keep_accents: as of `Tokenizer`; None: those of the folder.
     """
     given = {"uncased": uncased, "keep_accents": keep_accents}
     config = os.path.join(folder, CONFIG_NAME)
@@ -44,17 +37,14 @@ def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
     source = os.path.join(folder, tokenizer_json.NAME)
     if not os.path.exists(source):
         return None
-    return _rebuilt(source, os.path.join(scratch, SPIECE_NAME), _read_cleaning(config, given, None))
-
-
-def _rebuilt(source, path, cleaning):
-    """The `Tokenizer` of a `tokenizer.json`; writes its SentencePiece model to `path`."""
+    # A SentencePiece model of the pieces in tokenizer.json, whose normalizer says what is cleaned.
     found = tokenizer_json.read(source)
-    for name, value in cleaning.items():
+    for name, value in _read_cleaning(config, given, None).items():
         if value not in (None, getattr(found, name)):
             raise UserError("%s: %s is %s by %s or the setting, but the normalizer of %s says %s"
                             % (source, name, value, CONFIG_NAME, tokenizer_json.NAME,
                                getattr(found, name)))
+    path = os.path.join(scratch, SPIECE_NAME)
     with open(path, "wb") as f:
         f.write(found.model)
     if found.cut_apart:
@@ -80,6 +70,7 @@ def _read_cleaning(path, given, unsaid):
         if value is None:
             cleaning[ours] = given[ours]
             continue
+        # The folder decides; a setting that says otherwise is an error.
         if type(value) is not bool:
             raise UserError("%s: %s is %r, expected true or false" % (path, theirs, value))
         if given[ours] not in (None, value):
@@ -99,15 +90,12 @@ def max_length(folder: str) -> Optional[int]:
 
 
 def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
-    """Writes `spiece.model`, for slow tokenizers, and the files for fast ones.
-
-    A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens that
-    it lacks are left out, as the library would give them ids beyond the embedding table.
-
-    Returns:
-      The entries of `config.json` that are ids of the vocabulary.
-    """
+    """Writes `spiece.model`, for slow tokenizers, and the files for fast ones; returns the entries
+    of `config.json` that are ids of the vocabulary."""
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
+    # A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens
+    # that it lacks are left out: that library would give them ids beyond the embedding table.
+    # Special tokens that the vocabulary has, by that library's names.
     special: dict[str, Any] = {name: piece if piece in known else None
                                for name, piece in _PIECES.items()}
     special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)

@@ -45,12 +45,7 @@ class Rebuilt(NamedTuple):
 
 
 def read(path: str) -> Rebuilt:
-    """The vocabulary of a file.
-
-    Raises:
-      UserError: it is not a unigram model of SentencePiece, cleans or cuts text in a way that is
-        not available here, or contradicts itself.
-    """
+    """The vocabulary of a file; refuses what a SentencePiece model or our cleaning cannot do."""
     values = files.read_json(path, "tokenizer")
     try:
         steps, table = _normalizer(values["normalizer"])
@@ -84,9 +79,11 @@ def _normalizer(values):
                 table = base64.b64decode(part["precompiled_charsmap"], validate=True)
             except binascii.Error:
                 raise _Unfit("precompiled_charsmap is not base64") from None
+    # Steps that may be left out, in the only order that is ours.
     accents, lower, map, spaces = (
         [name for name in names if name in steps] for names in (
             ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
+    # Accents are stripped by both steps or by none.
     if steps != [*_QUOTES, *accents, *lower, *map, *spaces] or len(accents) == 1:
         raise _Unfit("the normalizer is %s, expected that of XLNet's tokenizer: %s"
                      % (", ".join(steps), ", ".join((*_QUOTES, "[NFKD, StripAccents]",
@@ -106,6 +103,7 @@ def _step(part):
 
 def _check_words(values):
     """Refuses other rules than: a space before a word marks it, the first one included."""
+    # Older files split at white space first; Metaspace then does the same.
     parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
     names = [part["type"] for part in parts]
     last = parts[-1]
@@ -118,10 +116,10 @@ def _check_words(values):
 
 
 def _pieces(model, added):
-    """The pieces of a vocabulary."""
     if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise _Unfit("the model is %s, expected Unigram%s" % (
             model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
+    # Added tokens must be pieces of the vocabulary.
     vocabulary = model["vocab"]
     is_special = {}
     for token in added:
@@ -129,29 +127,24 @@ def _pieces(model, added):
             raise _Unfit("token '%s' was added to the vocabulary as %d, which has no place here"
                          % (token["content"], token["id"]))
         is_special[token["id"]] = token["special"]
-    return [_piece(text, score, id == model["unk_id"], is_special.get(id))
-            for id, (text, score) in enumerate(vocabulary)]
-
-
-def _piece(text, score, is_unknown, is_special):
-    """A piece. is_special: of an added token; None: it is not one.
-
-    In older files only the score 0 marks user-defined pieces; those of trained ones are logarithms
-    of probabilities.
-    """
-    if not math.isfinite(score):
-        raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
-    if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
-        score += _PENALTY
-    if is_unknown:
-        kind = _Piece.UNKNOWN
-    elif text == _CUT_BY_HAND:
-        kind = _Piece.USER_DEFINED
-    elif is_special is None:
-        kind = _Piece.USER_DEFINED if score == 0 else _Piece.NORMAL
-    else:
-        kind = _Piece.CONTROL if is_special else _Piece.USER_DEFINED
-    return _Piece(piece=text, score=score, type=kind)
+    pieces = []
+    for id, (text, score) in enumerate(vocabulary):
+        if not math.isfinite(score):
+            raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
+        if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
+            score += _PENALTY
+        if id == model["unk_id"]:
+            kind = _Piece.UNKNOWN
+        elif text == _CUT_BY_HAND:
+            kind = _Piece.USER_DEFINED
+        elif id in is_special:
+            kind = _Piece.CONTROL if is_special[id] else _Piece.USER_DEFINED
+        else:
+            # Older files mark user-defined pieces by the score 0 alone; those of trained pieces
+            # are logarithms of probabilities.
+            kind = _Piece.USER_DEFINED if score == 0 else _Piece.NORMAL
+        pieces.append(_Piece(piece=text, score=score, type=kind))
+    return pieces
 
 
 def write(path: str, tokenizer: Tokenizer) -> None:
@@ -166,6 +159,7 @@ def write(path: str, tokenizer: Tokenizer) -> None:
         penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
         pieces.append((piece.piece, score - penalty, piece.type))
     table = model.normalizer_spec.precompiled_charsmap
+    # Cleaning, as `Tokenizer` does it, as steps of a normalizer.
     steps: list[dict[str, Any]] = [
         {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
         ("``", "''")]
@@ -177,6 +171,7 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     words = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
              "split": True}
+    # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
     sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
     a, b = ({"Sequence": {"id": name, "type_id": id}} for id, name in enumerate("AB"))
     ends = [[{"SpecialToken": {"id": sep, "type_id": id}}] for id in (0, 1)]

@@ -50,19 +50,11 @@ class Pair(NamedTuple):
 
 def pairs(config: XLNetConfig, parts: Iterable[str], scope: str = "", outputs: int = 1,
           prefix: str = "transformer.") -> list[Pair]:
-    """The `Pair`s of a model.
+    """The `Pair`s of the network and of its further parts (the constants above).
 
-    Args:
-      parts: its parts in addition to the network, of the constants above.
-      scope: name of our output layer, for SEQUENCE and TOKENS.
-      outputs: C of these.
-      prefix: beginning of the names of their network's tensors.
+    SEQUENCE and TOKENS have the name of our output layer, `scope`, and its C `outputs`; `prefix`
+    begins the names of their network's tensors.
     """
-    return _network(config, prefix) + [
-        pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
-
-
-def _network(config, prefix):
     ours = "model/transformer/"
     D, heads = config.d_model, (config.n_head, config.d_head)
     layers = ["%slayer.%d." % (prefix, i) for i in range(config.n_layer)]
@@ -73,11 +65,12 @@ def _network(config, prefix):
         theirs = tuple(layer + "rel_attn." + name for layer in layers)
         found.append(Pair(ours + name, theirs, (config.n_layer, *heads), _STACKED)
                      if config.untie_r else Pair(ours + name, theirs, heads, _TIED))
+    # Segment vectors are never tied.
     found.append(Pair(ours + "seg_embed", tuple(layer + "rel_attn.seg_embed" for layer in layers),
                       (config.n_layer, 2, *heads), _STACKED))
     for i, layer in enumerate(layers):
         found += _layer("%slayer_%d/" % (ours, i), layer, D, heads, config.d_inner)
-    return found
+    return found + [pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
 
 
 def _layer(ours, theirs, D, heads, F):
@@ -130,6 +123,7 @@ _PARTS = {
 def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
                     prefix: str = "transformer.") -> bool:
     """Whether the attention biases of all layers there are the same, as `untie_r` False asks."""
+    # The pairs that are tied, with the names of all layers.
     tied = XLNetConfig(**dict(config.to_dict(), untie_r=False))
     return all(np.array_equal(tensors[name], tensors[pair.theirs[0]])
                for pair in pairs(tied, (), prefix=prefix) if pair.layout == _TIED
@@ -141,15 +135,7 @@ Ours = collections.namedtuple("Ours", "weights left_over")
 
 
 def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str) -> Ours:
-    """Our variables from their tensors.
-
-    Args:
-      source: of the tensors, for errors.
-
-    Raises:
-      UserError: a tensor is missing or has another shape, or the output embedding is not the
-        input embedding.
-    """
+    """Our variables from their tensors, which `source` has, for errors."""
     wanted = list(wanted)
     _check_names([name for pair in wanted for name in pair.theirs], tensors, source)
     weights = {}
@@ -157,43 +143,33 @@ def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: s
         parts = [tensors[name] for name in pair.theirs]
         for name, part in zip(pair.theirs, parts):
             _check_shape(name, part.shape, pair.their_shape, source)
-        weights[pair.ours] = _ours(pair, parts)
+        if pair.layout == _STACKED:
+            weights[pair.ours] = np.stack(parts)
+        elif pair.layout == _TRANSPOSED:
+            weights[pair.ours] = np.ascontiguousarray(parts[0].T)
+        else:       # tied parts are equal
+            weights[pair.ours] = parts[0]
+    # What has no counterpart is reported; a copy of the embedding is not.
     left_over = sorted(set(tensors) - {name for pair in wanted for name in pair.theirs})
     if _TIED_OUTPUT in left_over:
-        _check_tied_output(tensors, wanted, source)
+        embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
+        if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
+            raise UserError("%s: %s differs from %s; an output embedding of its own has no place "
+                            "here" % (source, _TIED_OUTPUT, embedding))
         left_over.remove(_TIED_OUTPUT)
     return Ours(weights, left_over)
 
 
-def _ours(pair, parts):
-    if pair.layout == _STACKED:
-        return np.stack(parts)
-    return np.ascontiguousarray(parts[0].T) if pair.layout == _TRANSPOSED else parts[0]
-
-
-def _check_tied_output(tensors, wanted, source):
-    embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
-    if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
-        raise UserError("%s: %s differs from %s; an output embedding of its own has no place here"
-                        % (source, _TIED_OUTPUT, embedding))
-
-
 def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
               source: str) -> dict[str, np.ndarray]:
-    """Their tensors from our variables.
-
-    Args:
-      source: of the variables, for errors.
-
-    Raises:
-      UserError: a variable is missing or has another shape.
-    """
+    """Their tensors from our variables, which `source` has, for errors."""
     wanted = list(wanted)
     _check_names([pair.ours for pair in wanted], weights, source)
     tensors = {}
     for pair in wanted:
         value = weights[pair.ours]
         _check_shape(pair.ours, value.shape, pair.shape, source)
+        # One tensor for each layer, or one in all.
         for i, name in enumerate(pair.theirs):
             tensors[name] = np.ascontiguousarray(
                 value[i] if pair.layout == _STACKED

@@ -6,7 +6,6 @@ columns are those of the files to predict.
 """
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Optional
 
 from xlnet import cli, quiet
@@ -44,22 +43,21 @@ def main(settings: ConversionSettings) -> None:
     from xlnet.convert import conversion, huggingface_task
     from xlnet.engine import devices
     devices.set_up_process()
+    # What decides how text is cut, in either direction.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(huggingface_task.Columns)]
-    if conversion.is_theirs(settings.input):
-        refuse(["dtype"], "a checkpoint of ours is float32")
+    is_theirs = conversion.is_theirs(settings.input)
+    # Flags of the other direction.
+    for name in ["dtype"] if is_theirs else of_ours:
+        if cli.given(name):
+            raise UserError("%s: %s; leave it out" % (
+                name, "a checkpoint of ours is float32" if is_theirs
+                else "a folder of theirs does not have it"))
+    if is_theirs:
         columns = huggingface_task.Columns(**{name: getattr(settings, name) for name in of_ours})
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
-        refuse(of_ours, "a folder of theirs does not have it")
         conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary)
-
-
-def refuse(flags: Iterable[str], why: str) -> None:
-    """Raises UserError for flags of the other direction."""
-    for name in flags:
-        if cli.given(name):
-            raise UserError("%s: %s; leave it out" % (name, why))
 
 
 def run() -> None:

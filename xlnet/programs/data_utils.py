@@ -39,15 +39,12 @@ def main(settings: CorpusSettings) -> None:
 
 
 def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
-    """Returns the settings with those that the preset `for_config` requires of its records.
-
-    Raises:
-      UserError: a flag contradicts the preset, or a value there has another type.
-    """
+    """Returns the settings with those that the preset `for_config` requires of its records."""
     path = settings.for_config
     if not path:
         return settings
     preset, _ = presets.read(path, "for_config", presets.PRETRAINING)
+    # Values of the preset are checked, and those of the records are taken over.
     fields = cli.settings_of((CorpusSettings, PretrainingSettings))
     for name in (*RECORD_SETTINGS, "train_batch_size"):
         if name in preset:
@@ -57,6 +54,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
         if cli.given(name) and getattr(settings, name) != value:
             raise UserError("%s is %s, but %s trains on records of %s"
                             % (name, getattr(settings, name), path, value))
+    # Training takes as many text streams side by side as a batch has rows.
     batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
     streams = settings.num_streams
     if not streams:
@@ -74,6 +72,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
 def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     """Shows a progress bar on stderr; in a log file a line every half minute."""
     from tqdm import tqdm
+    # A log file gets few lines.
     interval = 0.2 if sys.stderr.isatty() else 30
     with tqdm(desc=description, total=total, unit=unit, unit_scale=True, leave=False, delay=1,
               mininterval=interval, maxinterval=interval) as bar:

@@ -45,6 +45,7 @@ def check_images(output: str) -> list[str]:
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import attention
+        # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)

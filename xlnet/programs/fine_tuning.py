@@ -38,12 +38,7 @@ FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "m
 def run(group: type[TaskSettings], about: str, examples: Sequence[str],
         no_longer_needed: Mapping[str, str] = MappingProxyType({}),
         data: Sequence[str] = ("task_name", "data_dir")) -> None:
-    """Runs the command line of a program.
-
-    Args:
-      group: its settings.
-      about, examples, no_longer_needed: as for `cli.run`.
-      data: names of the settings for the data, first in --help.
+    """Runs the command line of a program; `data`: its first settings in --help, those for the data.
     """
     cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
             no_longer_needed=no_longer_needed, first=(*data, *FIRST),
@@ -70,6 +65,7 @@ def check_task(settings: FineTuningSettings, name: str) -> None:
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)
+    # Flags for columns belong to own files.
     for field in dataclasses.fields(settings):
         if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
             raise UserError("%s is for --task_name=custom; the columns of task %s are known"

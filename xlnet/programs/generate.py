@@ -36,4 +36,4 @@ def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
 def run() -> None:
     cli.run(main, LoadSettings, text_inputs.TextInputs, GenerationSettings, about=__doc__,
             examples=("--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-                      "--model_dir=model --interactive --method=beam"))
+                      "--model_dir=model --input=prompts.txt --output=texts.jsonl --method=beam"))

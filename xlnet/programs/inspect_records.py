@@ -76,14 +76,42 @@ def main(settings: InspectionSettings) -> None:
         seed=settings.seed, permutation=permutation,
         special_ids=[tokenizer.sep_id, tokenizer.cls_id],
         legacy_word_start=tokenizer.is_legacy_word_start)
-    # Errors come before all output.
-    excerpt = _excerpt(settings, read, tokenizer, permutation) if settings.output else None
+    # What the plot shows is read first: errors come before all output.
+    excerpt = None
+    if settings.output and settings.sentence is not None:
+        excerpt = inspection.sentence_excerpt(settings.sentence, tokenizer, permutation,
+                                              settings.seed, MOST_TOKENS)
+    elif settings.output:
+        windows = read(stream=settings.stream, first=settings.window, count=1)
+        excerpt = inspection.window_excerpt(
+            windows, 0, settings.picture_tokens, tokenizer,
+            "The first tokens of stream %d, window %d, epoch %d (%s)" % (
+                settings.stream, settings.window, settings.epoch,
+                inspection.DIRECTIONS[windows.direction[0]]))
+
+    # Sequences as text.
     if settings.num_windows:
-        _show_windows(settings, read, tokenizer, manifest.reuse_len)
+        windows = read(stream=settings.stream, first=settings.window, count=settings.num_windows)
+        print(inspection.LEGEND)
+        for row in range(len(windows)):
+            title = "stream %d, window %d, epoch %d" % (
+                settings.stream, settings.window + row, settings.epoch)
+            print(inspection.window_text(windows, row, title, tokenizer=tokenizer,
+                                         reuse_len=manifest.reuse_len, width=columns()))
+
+    # Counts over the first sequences of every text stream.
     if settings.count_windows:
-        _show_counts(settings, read, manifest)
-    if excerpt:
-        _draw_masks(settings, excerpt)
+        count = min(-(-settings.count_windows // manifest.num_streams),
+                    manifest.windows_per_stream)
+        print("Windows 0 to %d of all %d streams, epoch %d" % (
+            count - 1, manifest.num_streams, settings.epoch))
+        print("".join("  %s\n" % line for line in inspection.summary(
+            read(stream=None, first=0, count=count), manifest.reuse_len)))
+
+    if settings.output and excerpt:
+        from xlnet.plots import figures
+        figures.draw_masks(settings.output, excerpt, settings.picture_memory)
+        print("masks: %s" % settings.output)
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:
@@ -101,45 +129,6 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
         raise UserError("output: there is nothing to show; give --output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
         raise UserError("output: %s, expected a name that ends in .png" % settings.output)
-
-
-def _show_windows(settings, read, tokenizer, reuse_len):
-    from xlnet.plots import inspection
-    windows = read(stream=settings.stream, first=settings.window, count=settings.num_windows)
-    print(inspection.LEGEND)
-    for row in range(len(windows)):
-        title = "stream %d, window %d, epoch %d" % (
-            settings.stream, settings.window + row, settings.epoch)
-        print(inspection.window_text(windows, row, title, tokenizer=tokenizer,
-                                     reuse_len=reuse_len, width=columns()))
-
-
-def _show_counts(settings, read, manifest):
-    from xlnet.plots import inspection
-    count = min(-(-settings.count_windows // manifest.num_streams), manifest.windows_per_stream)
-    windows = read(stream=None, first=0, count=count)
-    print("Windows 0 to %d of all %d streams, epoch %d" % (
-        count - 1, manifest.num_streams, settings.epoch))
-    print("".join("  %s\n" % line for line in inspection.summary(windows, manifest.reuse_len)))
-
-
-def _excerpt(settings, read, tokenizer, permutation):
-    from xlnet.plots import inspection
-    if settings.sentence is not None:
-        return inspection.sentence_excerpt(settings.sentence, tokenizer, permutation,
-                                           settings.seed, MOST_TOKENS)
-    windows = read(stream=settings.stream, first=settings.window, count=1)
-    return inspection.window_excerpt(
-        windows, 0, settings.picture_tokens, tokenizer,
-        "The first tokens of stream %d, window %d, epoch %d (%s)" % (
-            settings.stream, settings.window, settings.epoch,
-            inspection.DIRECTIONS[windows.direction[0]]))
-
-
-def _draw_masks(settings, excerpt):
-    from xlnet.plots import figures
-    figures.draw_masks(settings.output, excerpt, settings.picture_memory)
-    print("masks: %s" % settings.output)
 
 
 def columns() -> int:

@@ -44,6 +44,7 @@ def main(settings: PredictionSettings) -> None:
     from xlnet.model_directory import task_settings
     from xlnet.tasks.files import readers
     from xlnet.tasks.types import known
+    # What the model is: task.json names its type, which has a program of its own.
     home = task_settings.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
@@ -53,12 +54,17 @@ def main(settings: PredictionSettings) -> None:
     trained = known.type_of(stored, os.path.join(home, finetuning.TASK_NAME))
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
+    # Where predictions go, before anything is computed.
     if group is finetuning.ClassifierSettings and settings.output.endswith((".json", ".jsonl")):
         raise UserError("output: '%s', expected a name that ends in .tsv or .csv: the predictions "
                         "are a table" % settings.output)
+    if group is finetuning.SpanSettings and settings.output.endswith((".tsv", ".csv", ".jsonl")):
+        raise UserError("output: '%s', expected a name that ends in .json: the answers are a JSON "
+                        "object, by the names of the questions" % settings.output)
     path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)
+    # The same settings as of that program; those that are not given are the model's.
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": path,
              "predict_dir" if is_directory else "predict_output": settings.output,
              "encoding": settings.encoding, "eval_batch_size": settings.batch_size,
@@ -82,6 +88,7 @@ def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None
                         "predictions of %d files" % (output, len(paths)))
     if not is_directory:
         files.check_output(output, paths)
+    # Predictions are named after their files.
     seen: dict[str, str] = {}
     for path in paths:
         name = readers.stem(os.path.basename(path))

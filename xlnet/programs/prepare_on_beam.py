@@ -28,6 +28,7 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
         from apache_beam.options.pipeline_options import PipelineOptions
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
+    # Beam's own options are one string, as in a shell.
     from xlnet.text import beam
     options, silenced = shlex.split(runner.beam_options), ["apache_beam.runners.common"]
     if "DaskRunner" in runner.beam_options:

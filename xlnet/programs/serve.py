@@ -51,11 +51,13 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     from xlnet.tasks.types import known
     listening = http_server.bind(settings.host, settings.port)      # fails before the model loads
     known.load(settings.task_module)
+    # Loads the model and computes once, so that the first request does not wait.
     model = ServedModel(settings.model_dir, limits.budget, DeviceSettings(device=settings.device),
                         network=NetworkSettings(precision=settings.precision))
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
     server = http_server.Server(model, name, listening, limits,
                                 settings.allowed_hosts.replace(",", " ").split())
+    # In a URL, IPv6 addresses have brackets.
     host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
         model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)),

@@ -21,29 +21,24 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class TextInputs(Settings):
-    """The texts: exactly one of text, input, interactive."""
+    """The texts: either text or input."""
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
                                    "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    interactive: bool = setting(False, "prompt for texts, one after another")
     output: Optional[str] = setting(None, "file of JSON lines to write instead of showing the "
                                     "outputs; -: standard output", is_result=True)
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
         super().check()
-        given = [name for name in ("text", "input", "interactive")
-                 if getattr(self, name) not in (None, False)]
-        if len(given) != 1:
-            raise UserError("%s, expected exactly one of text, input and interactive" % (
-                " and ".join(given) + " are given" if given else "no text is given"))
+        if (self.text is None) == (self.input is None):
+            raise UserError("%s, expected either text or input" % (
+                "no text is given" if self.text is None else "text and input are given"))
         if self.encoding is not None:
             encodings.check(self.encoding)
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
-        if self.interactive and self.output:
-            raise UserError("output: interactive outputs are shown; give text or input with it")
 
     def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
         """Where each text is, and the text; a line that is not of the encoding is an error."""
@@ -53,11 +48,7 @@ class TextInputs(Settings):
 
 def input_of(patterns: str) -> str:
     """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
-    glob patterns with commas between, in this order.
-
-    Raises:
-      UserError: a path or a pattern has no file.
-    """
+    glob patterns with commas between, in this order."""
     from xlnet.tasks.files.readers import Paths
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
@@ -73,12 +64,7 @@ def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
         tuple[str, Union[str, UserError]]]:
     """Yields where each line that is not blank is, and its text or what is wrong with it.
 
-    Args:
-      patterns: as of `input_of`.
-      encoding: None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
-
-    Raises:
-      UserError: as `input_of`; or a file is empty, or damaged in an encoding other than UTF-8.
+    `encoding` None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
     """
     from xlnet.tasks.files import readers
     from xlnet.tokenization.tokenizer import is_text
@@ -104,19 +90,16 @@ def load(settings: LoadSettings, **more: Any) -> "Model":
 def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
         as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
         show: Callable[[str], None]) -> None:
-    """Shows or writes the results of all texts.
+    """Writes the results of all texts as JSON lines, or shows them one by one.
+
+    Bad texts of a file are named and left out, and the program ends with status 1.
 
     Args:
-      settings: which texts, and where the results go.
       query: function from texts to their results, or their UserErrors.
       as_json: function from a text and its result to JSON objects.
       show: prints the result of one text.
-
-    Raises:
-      UserError: the one text is bad; or some of a file are: they are named, and left out.
     """
-    if settings.interactive:
-        return _talk(show)
+    # Results come in the order of the texts, which wait here for theirs.
     asked: collections.deque[tuple[str, str]] = collections.deque()     # without a result yet
     count = bad = 0
 
@@ -153,6 +136,7 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
         if bad:
             raise UserError("input %s: %d of %d texts are bad and have no result" % (
                 settings.input, bad, count))
+    # To a file, in batches; otherwise one text after the other, each shown at once.
     if settings.output:
         files.write_lines(settings.output, lines())
         if settings.output != "-":
@@ -165,23 +149,3 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
             except UserError as e:
                 note(UserError("%s: %s" % (place, e)))
     end()
-
-
-def _talk(show):
-    """Prompts until the input ends; an error in a text is shown and does not end the program."""
-    prompt = "> " if sys.stdin.isatty() else ""
-    while True:
-        print(prompt, end="", flush=True)
-        line = sys.stdin.buffer.readline()      # bytes, which need not be UTF-8
-        if not line:
-            return
-        text = ""
-        try:
-            text = files.utf8(line, "text").strip()
-        except UserError as e:
-            print(e, file=sys.stderr, flush=True)
-        try:
-            if text:
-                show(text)
-        except UserError as e:
-            print("text: %s" % e, file=sys.stderr, flush=True)

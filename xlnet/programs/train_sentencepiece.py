@@ -73,12 +73,17 @@ class VocabularySettings(InputSettings):
 def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import describe
-    settings = with_language(settings)
+    # The language decides what is not given.
+    settings = dataclasses.replace(settings, **{
+        name: value for name, value in LANGUAGES[settings.language]._asdict().items()
+        if getattr(settings, name) is None})
     if os.path.exists(settings.sp_path):
         raise UserError("sp_path: %s is there already; remove it, or give another name"
                         % settings.sp_path)
+    # Reading may take minutes, so the target is tried first.
     files.require_writable(os.path.dirname(os.path.abspath(settings.sp_path)), "sp_path")
     paths = reading.find_files(settings.input_glob)
+    # The sentences that records will have, cleaned alike, or a sample of them.
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:
         print(reading.in_words(chunks, settings))
@@ -91,6 +96,7 @@ def main(settings: VocabularySettings) -> None:
         ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
     print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
           flush=True)
+    # The description comes first: a model without one is taken for a released one.
     model, vocab_size = train(sentences, settings)
     describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
              bool(settings.keep_accents))
@@ -100,13 +106,6 @@ def main(settings: VocabularySettings) -> None:
     print("%s: %d pieces, %s, accents %s, character coverage %g" % (
         settings.sp_path, vocab_size, "uncased" if settings.uncased else "cased",
         "kept" if settings.keep_accents else "stripped", settings.character_coverage or 0))
-
-
-def with_language(settings: VocabularySettings) -> VocabularySettings:
-    """Returns the settings with the defaults of `language`."""
-    defaults = LANGUAGES[settings.language]._asdict()
-    return dataclasses.replace(settings, **{
-        name: value for name, value in defaults.items() if getattr(settings, name) is None})
 
 
 def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
@@ -155,26 +154,23 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
             minloglevel=2)
     except RuntimeError as e:
+        # SentencePiece says by messages alone which size a text allows.
         largest = _LARGEST.search(str(e))
         if largest and settings.vocab_size is None:
             print("note: vocab_size is %s, the largest that this text allows; more text allows %d"
                   % (largest[1], _VOCAB_SIZE))
             return train(sentences, dataclasses.replace(settings, vocab_size=int(largest[1])))
-        raise UserError(_advice(str(e), vocab_size)) from None
+        if largest:
+            raise UserError("vocab_size is %d, too large for this text; give more text or "
+                            "--vocab_size=%s or less" % (vocab_size, largest[1])) from None
+        small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", str(e))
+        if small:
+            raise UserError(
+                "vocab_size is %d, too small for the characters of this text; give --vocab_size=%s "
+                "or more, or a lower --character_coverage" % (vocab_size, small[1])) from None
+        raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
     return model.getvalue(), sentencepiece.SentencePieceProcessor(
         model_proto=model.getvalue()).vocab_size()
-
-
-def _advice(message, vocab_size):
-    too_large = _LARGEST.search(message)
-    if too_large:
-        return ("vocab_size is %d, too large for this text; give more text or --vocab_size=%s or "
-                "less" % (vocab_size, too_large.group(1)))
-    too_small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", message)
-    if too_small:
-        return ("vocab_size is %d, too small for the characters of this text; give --vocab_size=%s "
-                "or more, or a lower --character_coverage" % (vocab_size, too_small.group(1)))
-    return "SentencePiece: " + " ".join(message.split())
 
 
 def run() -> None:

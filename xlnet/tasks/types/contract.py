@@ -87,7 +87,8 @@ class Reader(_Part):
 
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels."""
-        raise NotImplementedError
+        raise UserError("task type %s has no Reader.from_train_file, which finds the labels of own "
+                        "files; give it, or register a Task with its labels" % self.task.type.name)
 
     def from_model(self, stored: dict) -> Task:
         """The same from the `task.json` of a model."""
