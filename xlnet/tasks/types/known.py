@@ -262,8 +262,10 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
         raise UserError("task_module: there is another module %s, %s; rename %s" % (
             name, found.__file__, module))
-    own = tuple(value for value in vars(found).values() if isinstance(value, TaskType)
-                and TASK_TYPES.get(value.name) is value and value.name not in _OURS)
+    # Those that have a name in it, and those that it registers without one.
+    own = tuple(each for each in TASK_TYPES.values() if each.name not in _OURS and (
+        before[0].get(each.name) is not each
+        or any(value is each for value in vars(found).values())))
     if not own and before == (TASK_TYPES, TASKS):
         raise UserError("task_module: %s calls xlnet.tasks.register with no task type" % module)
     return own
