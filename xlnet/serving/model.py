@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Protocol, Union, overload
+from typing import Any, Literal, NamedTuple, Optional, Protocol, Union, overload
 
 import numpy as np
 from tqdm import tqdm
@@ -198,6 +198,12 @@ class Model:
 
     # ---- text in, numbers out: any model
 
+    @overload
+    def encode(self, texts: Text) -> np.ndarray: ...
+
+    @overload
+    def encode(self, texts: Many) -> list[np.ndarray]: ...
+
     def encode(self, texts: Texts) -> Any:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several.
@@ -210,6 +216,26 @@ class Model:
             arrays, lengths = self._laid_out(examples)
             return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
         return self._all(Job(_example, compute, self._at_once), texts)
+
+    @overload
+    def vectors(self, texts: Text, layers: Union[int, Sequence[int]] = ...,
+                pooling: str = ..., normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> np.ndarray: ...
+
+    @overload
+    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
+                *, pooling: Literal["none"], normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> list[np.ndarray]: ...
+
+    @overload
+    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
+                pooling: Literal["mean", "first", "last"] = ..., normalize: bool = ...,
+                errors: Literal["raise"] = ...) -> np.ndarray: ...
+
+    @overload
+    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = ...,
+                pooling: str = ..., normalize: bool = ...,
+                errors: str = ...) -> Any: ...
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
                 pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
@@ -322,6 +348,14 @@ class Model:
         found = self._all(self._predicting("score"), texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
+    @overload
+    def choose(self, text: str, choices: Sequence[str],
+               question: Optional[str] = ...) -> results.Choice: ...
+
+    @overload
+    def choose(self, text: Several, choices: Sequence[Sequence[str]],
+               question: Union[None, str, Sequence[str]] = ...) -> list[results.Choice]: ...
+
     def choose(self, text: Union[str, Sequence[str], Column], choices: Sequence[Any],
                question: Union[None, str, Sequence[str]] = None) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
@@ -343,6 +377,13 @@ class Model:
         if question is None or isinstance(question, str):
             questions = [question] * len(several("text", text))
         return self._all(job, together(text=text, choices=choices, question=questions))
+
+    @overload
+    def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
+
+    @overload
+    def rank(self, query: Several,
+             documents: Sequence[Sequence[str]]) -> list[list[results.Ranked]]: ...
 
     def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -433,11 +474,16 @@ class Model:
     # ---- what it was pretrained for
 
     @overload
-    def fill(self, texts: str, errors: str = ..., **settings: Any) -> list[filling.Filling]: ...
+    def fill(self, texts: str, errors: Literal["raise"] = ...,
+             **settings: Any) -> list[filling.Filling]: ...
 
     @overload
-    def fill(self, texts: Several, errors: str = ...,
+    def fill(self, texts: Several, errors: Literal["raise"] = ...,
              **settings: Any) -> list[list[filling.Filling]]: ...
+
+    @overload
+    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = ...,
+             **settings: Any) -> Any: ...
 
     def fill(self, texts: Union[str, Sequence[str], Column], errors: str = "raise",
              **settings: Any) -> Any:
@@ -469,16 +515,20 @@ class Model:
         return Job(prepare, compute, 1)
 
     @overload
-    def generate(self, prompts: Union[str, Several], stop: Stop = ..., errors: str = ..., *,
-                 samples: int, **settings: Any) -> Any: ...
+    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
+                 errors: str = ..., *, samples: int, **settings: Any) -> Any: ...
 
     @overload
-    def generate(self, prompts: str, stop: Stop = ..., errors: str = ...,
+    def generate(self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ...,
                  **settings: Any) -> generation.Written: ...
 
     @overload
-    def generate(self, prompts: Several, stop: Stop = ..., errors: str = ...,
+    def generate(self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ...,
                  **settings: Any) -> list[generation.Written]: ...
+
+    @overload
+    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
+                 errors: str = ..., **settings: Any) -> Any: ...
 
     def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = None,
                  errors: str = "raise", **settings: Any) -> Any:
