@@ -1,5 +1,5 @@
-"""Two hosts as network namespaces of this machine: the first is killed, the cable between them is
-cut for 20 seconds. Needs Linux, root and `ip`.
+"""Two hosts as network namespaces of this machine: one is killed, the cable between them is cut for
+20 seconds, it is slow, one host starts late. Needs Linux, root and `ip`.
 
 Only the namespaces and devices that are made here are changed.
 """
@@ -7,6 +7,7 @@ Only the namespaces and devices that are made here are changed.
 import fcntl
 import json
 import os
+import queue
 import signal
 import struct
 import subprocess
@@ -31,13 +32,20 @@ def ip(*words):
 
 
 class Cable:
-    """Carries packets between a device in each namespace; is_cut: all of them are lost."""
+    """Carries packets between a device in each namespace.
+
+    Attributes:
+      delay: in each direction [s].
+      is_cut: whether all packets are lost.
+    """
 
     def __init__(self):
-        self.is_cut = False
+        self.delay, self.is_cut = 0., False
         self._ends = [self._plug(host) for host in range(2)]
         for end in range(2):
-            threading.Thread(target=self._carry, args=(end,), daemon=True).start()
+            packets = queue.Queue()
+            for work in (self._receive, self._deliver):
+                threading.Thread(target=work, args=(end, packets), daemon=True).start()
 
     def _plug(self, host):
         device = "xl%d" % (os.getpid() * 2 % 10 ** 6 + host)
@@ -50,14 +58,20 @@ class Cable:
             ip("netns", "exec", NAMES[host], "ip", *words)
         return end
 
-    def _carry(self, end):
+    def _receive(self, end, packets):
         while True:
             try:
                 packet = os.read(self._ends[end], 1 << 16)
             except OSError:         # the namespace is removed
                 return
             if not self.is_cut:
-                os.write(self._ends[1 - end], packet)
+                packets.put((time.monotonic() + self.delay, packet))
+
+    def _deliver(self, end, packets):
+        while True:
+            due, packet = packets.get()
+            time.sleep(max(0, due - time.monotonic()))
+            os.write(self._ends[1 - end], packet)
 
 
 @pytest.fixture(scope="module")
@@ -117,20 +131,23 @@ def assert_equals_the_uninterrupted(place, name):
     assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
 
 
+@pytest.mark.parametrize("killed", (0, 1))
 @pytest.mark.slow
-def test_a_killed_host_ends_the_other_and_both_resume(place, whole):
-    """The first one; `test_multi_host` kills the second."""
-    hosts = start_both(place, "killed")
+def test_a_killed_host_ends_the_other_and_both_resume(place, whole, killed):
+    name = "killed%d" % killed
+    hosts = start_both(place, name)
     printed = wait_for_step(hosts[0], 260)
-    hosts[0].send_signal(signal.SIGKILL)
+    began = time.monotonic()
+    hosts[killed].send_signal(signal.SIGKILL)
     status, printed = ends(hosts, printed)
-    assert status == [-signal.SIGKILL, 1], printed
-    assert last_lines(printed)[1] == (
-        "train_gpu.py: lost host 0 (%s:2222); start the same command again on all hosts"
-        % ADDRESSES[0]), printed
-    status, printed = ends(start_both(place, "killed"))
+    print("the other ended after %.0f s" % (time.monotonic() - began))
+    assert status[killed] == -signal.SIGKILL and status[1 - killed] == 1, printed
+    assert last_lines(printed)[1 - killed] == (
+        "train_gpu.py: lost host %d (%s:2222); start the same command again on all hosts" % (
+            killed, ADDRESSES[killed])), printed
+    status, printed = ends(start_both(place, name))
     assert status == [0, 0], printed
-    assert_equals_the_uninterrupted(place, "killed")
+    assert_equals_the_uninterrupted(place, name)
 
 
 @pytest.mark.slow
@@ -141,7 +158,9 @@ def test_a_cable_cut_for_20_seconds(place, cable, whole):
     cable.is_cut = True
     time.sleep(20)
     cable.is_cut = False
+    began = time.monotonic()
     status, printed = ends(hosts, printed)
+    print("status %s after %.0f s: %s" % (status, time.monotonic() - began, last_lines(printed)))
     if status != [0, 0]:
         assert status == [1, 1], printed
         for line in last_lines(printed):
@@ -150,3 +169,31 @@ def test_a_cable_cut_for_20_seconds(place, cable, whole):
         status, printed = ends(start_both(place, "cut"))
         assert status == [0, 0], printed
     assert_equals_the_uninterrupted(place, "cut")
+
+
+@pytest.mark.slow
+def test_a_slow_cable_changes_the_time_alone(place, cable):
+    short = dict(train_steps=20, log_steps=5)
+    status, printed = ends(start_both(place, "direct", **short))
+    assert status == [0, 0], printed
+    cable.delay = 0.1
+    try:
+        began = time.monotonic()
+        status, printed = ends(start_both(place, "delayed", **short))
+        print("20 steps at 200 ms there and back: %.0f s" % (time.monotonic() - began))
+    finally:
+        cable.delay = 0.
+    assert status == [0, 0], printed
+    np.testing.assert_allclose(curve(place, "delayed"), curve(place, "direct"), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_host_that_starts_a_minute_late(place, whole):
+    first = start(place, "late", 0)
+    time.sleep(80)
+    assert first.poll() is None
+    hosts = [first, start(place, "late", 1)]
+    status, printed = ends(hosts)
+    assert status == [0, 0], printed
+    assert "note: waiting for host 1 (%s:2222: " % ADDRESSES[1] in printed[0], printed[0]
+    assert_equals_the_uninterrupted(place, "late")

@@ -159,6 +159,10 @@ LAUNCHED = {
     "mpirun in an allocation": (
         dict(OF_SLURM, **OF_MPI, SLURM_JOB_NODELIST="n[1-2]"), None, (2, 1, "Open MPI"),
         ["n1:2222", "n2:2222"]),
+    "mpirun": (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="hosts"), None, (2, 1, "Open MPI"),
+               ["a:2222", "b:2222"]),
+    "mpirun 5": (dict(OF_MPI, PRTE_MCA_prte_default_hostfile="hosts"), 2, (2, 1, "Open MPI"),
+                 ["a:2222", "b:2222"]),
     "JobSet": ({"JOB_COMPLETION_INDEX": "1"}, 2, (2, 1, "Kubernetes"),
                ["run-w-0-0.run.default.svc:2222", "run-w-0-1.run.default.svc:2222"]),
     "an indexed job of trials": ({"JOB_COMPLETION_INDEX": "1"}, None, (1, 0, "TF_CONFIG"), []),
@@ -170,11 +174,13 @@ LAUNCHED = {
 
 
 @pytest.fixture
-def launched(monkeypatch):
+def launched(monkeypatch, tmp_path):
     """Sets the environment of a process that a launcher started."""
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "OMPI_", "JOB_COMPLETION", "TF_CONFIG")):
+        if name.startswith(("SLURM_", "OMPI_", "PRTE_", "JOB_COMPLETION", "TF_CONFIG")):
             monkeypatch.delenv(name)
+    (tmp_path / "hosts").write_text("# two machines\na slots=1\n\nb slots=1\n")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(socket, "getfqdn", lambda: "run-w-0-1.run.default.svc")
 
     def set_all(environment):
@@ -201,7 +207,8 @@ def test_launchers_name_the_hosts(launched, case):
     (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None,
      "num_hosts: SLURM started 24 processes on 3 machines, expected one on each"),
     (dict(OF_SLURM, SLURM_PROCID="x"), None, "num_hosts: the environment of SLURM names no hosts"),
-    (OF_MPI, None, "the environment of Open MPI names no hosts: KeyError: 'SLURM_JOB_NODELIST'"),
+    (OF_MPI, None, "give the hostfile to mpirun as OMPI_MCA_orte_default_hostfile or PRTE_"),
+    (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
     ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
     ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
 ))

@@ -38,3 +38,11 @@ def test_it_is_the_best_of_all_that_are_allowed(graph):
     for i in range(B):
         expected = best_by_enumeration(logits[i][is_step[i]], edges[i], *constraints)
         assert tuple(found[i][is_step[i]]) == expected
+
+
+def test_where_all_is_allowed_each_step_has_its_own_best(graph):
+    logits = np.random.default_rng(1).normal(size=[2, T, L]).astype(np.float32)
+    found = HeadBuilder.best_path(tf.constant(logits), tf.fill([2, T], True), tf.fill([2, 2], True),
+                                  np.ones([L, L], bool), np.ones(L, bool), np.ones(L, bool))
+    with tf.Session(graph=graph) as session:
+        np.testing.assert_array_equal(session.run(found), logits.argmax(axis=2))

@@ -201,6 +201,24 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, device):
 
 # ---- precision ----
 
+@pytest.mark.parametrize("device", (*DEVICES, "plain"))
+@pytest.mark.parametrize("dtype, tolerance", ((tf.bfloat16, .02), (tf.float16, .01)))
+def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
+    """Of 16 sequences of 512 tokens: sums of many small numbers."""
+    form = PLAIN if device == "plain" else tuned(device)
+    random = np.random.RandomState(0)
+    arrays = [random.randn(*shape) * scale for shape, scale in (
+        ((16, 512, 8), 1.), ((8, 16), .3), ([16], .1), ((16, 8), .3), ([8], .1))]
+
+    def run(dtype):
+        def feed(*inputs):
+            x, kernel, bias, outer, outer_bias = (tf.cast(value, dtype) for value in inputs)
+            y = form.feed_forward(x, (kernel, bias), (outer, outer_bias), "gelu")
+            return tf.cast(y, tf.float32) + .5      # the same sign, so that sums are large
+        return values_and_gradients(feed, [x.astype(np.float32) for x in arrays])
+    for name, mine, wanted in zip("yxkbkb", run(dtype), run(tf.float32)):
+        assert np.linalg.norm(mine - wanted) < tolerance * np.linalg.norm(wanted), name
+
 
 @pytest.mark.parametrize("device", (*DEVICES, "plain"))
 @pytest.mark.parametrize("activation", sorted(kernels.ACTIVATIONS))

@@ -9,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 from helpers.paths import GOLDEN
+from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.errors import UserError
@@ -213,6 +214,70 @@ def tiny(**changes):
                                     **changes))
 
 
+def test_direction_is_per_example(graph):
+    """Any mix of directions gives each example what a batch of its own direction gives."""
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [4, 6]), tf.int32)
+
+    def sequence(direction):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)),
+                                           input_ids=ids, direction=direction).sequence
+    mixed, forward, backward, default = (sequence(d) for d in (
+        tf.constant([0, 1, 1, 0]), tf.zeros([4], tf.int32), tf.ones([4], tf.int32), None))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        m, f, b, d = session.run([mixed, forward, backward, default])
+    assert_close(f, d)
+    assert np.abs(f - b).max() > 1e-2
+    assert_close(m, np.stack([f[0], b[1], b[2], f[3]]))
+
+
+def test_permutation_mask_hides_what_comes_later(graph):
+    """Changing a token changes exactly the predictions that may see it (paper, equation 3)."""
+    rank = np.array([[3, -1, 0, 2, 1, -1]], np.int32)
+    target = rank >= 0
+    ids = np.array([[5, 6, 7, 8, 9, 10]], np.int32)
+
+    def predictions(ids):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(
+                tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)), input_ids=tf.constant(ids),
+                mask=modeling.permutation_mask(tf.constant(rank), tf.constant(target)),
+                query=modeling.Query(positions=tf.constant([[0, 2, 3, 4]]))).sequence
+    changed = []
+    for j in range(6):
+        other = ids.copy()
+        other[0, j] = 20
+        changed.append(predictions(other))
+    with tf.Session() as session, graph.as_default():
+        session_outputs = [predictions(ids)] + changed
+        session.run(tf.global_variables_initializer())
+        base, *changed = session.run(session_outputs)
+    for j, output in enumerate(changed):
+        moved = np.abs(output - base).max(axis=-1)[0] > 1e-6
+        expected = [rank[0, j] < rank[0, i] for i in (0, 2, 3, 4)]
+        assert moved.tolist() == expected, j
+
+
+def test_memory_equals_one_long_window(graph):
+    """Two causal windows with memory compute what one long window computes."""
+    ids = np.random.RandomState(0).randint(0, 50, [2, 12]).astype(np.int32)
+
+    def outputs(part, mems):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            run = xlnet.RunConfig(mem_len=6, **dict(RUN, init_std=0.5))
+            return modeling.transformer_xl(tiny(), run, input_ids=tf.constant(part), mems=mems,
+                                           attn_type="uni")
+    first = outputs(ids[:, :6], None)
+    second = outputs(ids[:, 6:], first.new_mems)
+    whole = outputs(ids, None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        parts, whole = session.run([tf.concat([first.sequence, second.sequence], 1),
+                                    whole.sequence])
+    assert_close(parts, whole)
+
+
 @pytest.mark.parametrize("kind", ("first", "mean", "attn"))
 def test_summaries_leave_padding_out(graph, kind):
     """With `padding`, left-padded text has the summary of the bare text."""
@@ -313,6 +378,43 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
             assert_close(mine, other, rtol=1e-5)
 
 
+def test_slots_of_a_causal_network(graph):
+    """They have what a query at every position has at theirs."""
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
+    positions = tf.constant([[0, 2, 5], [5, 4, 1]])
+
+    def queried(**query):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(
+                tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)), input_ids=ids, attn_type="uni",
+                query=modeling.Query(**query)).sequence
+    slots = queried(positions=positions)
+    everywhere = tf.gather(queried(masked=tf.ones([2, 6])), positions, batch_dims=1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        mine, other = session.run([slots, everywhere])
+    assert_close(mine, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("recompute", (False, True))
+@pytest.mark.slow
+def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
+    run = train_run(recompute=recompute)
+    pretraining_step(run)
+    assert not hasattr(graph, "loops")
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
+    in_loops = pretraining_step(run)
+    # Forward and backward of activations and probabilities; dropout, whose backward is the same.
+    assert len(graph.loops) == 5
+    monkeypatch.setattr(kernels_cpu, "loop", lambda function: function)
+    plain = pretraining_step(run)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        plain, in_loops = session.run([plain, in_loops])
+    for name, value in plain.items():
+        assert_close(in_loops[name], value, name, rtol=5e-6)
+
+
 def nodes_of_functions(graph):
     return [node for function in graph.as_graph_def().library.function
             for node in function.node_def]
@@ -343,6 +445,42 @@ def test_layers_are_built_once_for_training(monkeypatch, recompute):
     (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
     assert many_in_functions == few_in_functions
     assert many - few < few_in_functions
+
+
+@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
+@pytest.mark.slow
+def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
+    plain = pretraining_step(train_run())
+    names = sorted(plain)
+
+    def step():
+        gradients = pretraining_step(train_run())
+        return [gradients[name] for name in names]
+    compiled = xla.compile(step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        plain, compiled = session.run([plain, compiled])
+    for name, value in zip(names, compiled):
+        np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
+@pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.02)))
+@pytest.mark.slow
+def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, tolerance, loops_from):
+    """Weights, loss and gradients stay float32; the gradient keeps its direction."""
+    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
+    tf.set_random_seed(0)
+    exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
+    assert all(x.dtype == tf.float32 for x in rounded.values())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        exact, rounded = session.run([exact, rounded])
+    assert 0 < abs(exact["loss"] - rounded["loss"]) < 0.02 * exact["loss"]
+    for name, value in exact.items():
+        error = np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
+        assert error < tolerance, name
 
 
 def test_precision_is_named(graph):

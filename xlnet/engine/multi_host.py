@@ -32,6 +32,7 @@ _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
               '"index": N}}')
 _PORT = 2222            # where the launcher says nothing
+_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
@@ -66,7 +67,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         for name, find in _LAUNCHERS.items():
             try:
                 found = find(num_hosts)
-            except (KeyError, ValueError) as e:
+            except (KeyError, ValueError, OSError) as e:
                 raise UserError("num_hosts: the environment of %s names no hosts: %s: %s; set "
                                 "TF_CONFIG on each host to %s" % (
                                     name, type(e).__name__, e, _TF_CONFIG)) from None
@@ -101,12 +102,22 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 # it did not start this process, or started it alone.
 
 def _from_open_mpi(_):
-    """mpirun tells its processes their number, but not the machines: SLURM's allocation does."""
+    """mpirun tells its processes their number, but not the machines: those are in SLURM's
+    allocation, or in the file that the variable of its default hostfile names."""
     environment = os.environ
     processes = int(environment.get("OMPI_COMM_WORLD_SIZE", 1))
     if processes == 1:
         return None
-    names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
+    if "SLURM_JOB_NODELIST" in environment:
+        names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
+    else:
+        path = next((environment[name] for name in _HOSTFILES if name in environment), None)
+        if path is None:
+            raise ValueError("give the hostfile to mpirun as %s, not as an option"
+                             % " or ".join(_HOSTFILES))
+        with open(path, encoding="utf-8") as f:
+            lines = [line.partition("#")[0].split() for line in f]
+        names = list(dict.fromkeys(words[0] for words in lines if words))
     return names, int(environment["OMPI_COMM_WORLD_RANK"]), processes, _PORT
 
 
