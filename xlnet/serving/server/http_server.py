@@ -47,6 +47,7 @@ _SILENT = 30                # a connection on which nothing comes, or is taken, 
 _STUCK = 60                 # a computation so long after the end of its request hangs [s]
 _READ = 1 << 26             # of a body that is refused in words; a larger one is cut off [bytes]
 _INLINE = 1 << 14           # a body that is parsed at once, not in a thread [bytes]
+_NEXT = 1 << 16             # of the next request, while one is being answered [bytes]
 
 _HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -367,11 +368,15 @@ class _Response:
         """Raises _Left if the client takes nothing for a while."""
         if not self._has_begun:
             await self._begin(200, "application/x-ndjson")
-        try:
-            await asyncio.wait_for(self._send({
-                "type": "http.response.body", "body": line, "more_body": True}), _SILENT)
-        except asyncio.TimeoutError:
-            raise _Left from None
+        sending = asyncio.ensure_future(self._send({
+            "type": "http.response.body", "body": line, "more_body": True}))
+        try:                # not `wait_for`, which may drop a cancellation before Python 3.12
+            await asyncio.wait([sending], timeout=_SILENT)
+            if not sending.done():
+                raise _Left
+        finally:
+            sending.cancel()
+        sending.result()
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
@@ -397,6 +402,11 @@ class _Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch()
+        # Who does not read does not notice the end of the client: uvicorn pauses after a large body
+        # until `receive` is called again, and after the beginning of a next request.
+        if self.cycle is not None and not self.cycle.more_body \
+                and len(self.conn.trailing_data[0]) < _NEXT:
+            self.flow.resume_reading()
 
     def connection_lost(self, error: Optional[Exception]) -> None:
         super().connection_lost(error)
