@@ -291,6 +291,21 @@ def test_a_client_that_is_found_to_have_left_while_it_is_written_to():
         assert len(made) < 100
 
 
+def test_a_client_that_takes_no_refusal_and_leaves(caplog):
+    class Long(Echo):
+        def stream(self, call, row):
+            yield {"number": 0, "text": "a" * 20_000_000}
+            raise UserError("dropped")
+    with running(Long(), "m") as server:
+        with connect(server) as connection:
+            connection.sendall(request({"signature_name": "generate", "stream": True,
+                                        "instances": [{"prompt": "a"}]}))
+            wait_until(lambda: server._batching.rows_waiting)
+            wait_until(lambda: not server._batching.rows_waiting)
+        wait_until(lambda: not server._uvicorn.server_state.tasks)
+    assert not caplog.records
+
+
 def test_what_waits_for_a_client_that_left_is_not_begun(slow):
     with running(slow, "m") as server:
         with connect(server) as first, connect(server) as second:

@@ -176,6 +176,7 @@ class Server:
         # front may have read another one, and what follows may be no request.
         response = _Response(send, self._requests, is_last={
             "content-length", "transfer-encoding"} <= set(headers))
+        refusal: Optional[tuple[int, str]] = None
         try:
             host = _host_name(headers.get("host", ""))
             if self._hosts and host and host not in self._hosts:
@@ -183,18 +184,19 @@ class Server:
                               "(--allowed_hosts)" % (host, ", ".join(sorted(self._hosts))))
             await self._route(scope["method"], scope["path"], headers, receive, response)
         except asyncio.CancelledError:
-            if scope["task"] is None:
-                await response.refuse(499, "the client has left")       # nobody reads it
-            else:
-                await response.refuse(503, "the server ends")
+            refusal = (503, "the server ends") if scope["task"] else \
+                (499, "the client has left")                            # nobody reads it
         except _Left:
             pass
         except UserError as e:
-            await response.refuse(getattr(e, "http_status", 400), str(e))
+            refusal = getattr(e, "http_status", 400), str(e)
         except Exception as e:              # of TensorFlow, or a result that is no number
-            said = "the model failed on this: %s: %s" % (type(e).__name__, str(e).split("\n")[0])
-            _log.warning("not answered: %s", said)
-            await response.refuse(500, said)
+            refusal = 500, "the model failed on this: %s: %s" % (
+                type(e).__name__, str(e).split("\n")[0])
+            _log.warning("not answered: %s", refusal[1])
+        scope["task"] = None                # no end of the client breaks off a refusal
+        if refusal:
+            await response.refuse(*refusal)
 
     async def _route(self, method, path, headers, receive, response):
         if path == self._root + ":predict":
