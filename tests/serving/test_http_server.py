@@ -250,6 +250,62 @@ def test_what_a_client_that_leaves_asked_for_is_dropped(slow, body):
         assert ask(server, body={"instances": ["quick"]})[0] == 200
 
 
+@pytest.mark.parametrize("characters, more", [
+    (90_000, b""), (1, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")],
+    ids=["large", "next"])
+def test_what_is_dropped_whatever_the_client_has_sent(slow, characters, more):
+    """Also behind a body that comes after its head, and when the next request is there already."""
+    whole = request({"instances": ["a" * characters]})
+    head = whole.index(b"{")
+    with running(slow, "m") as server:
+        with connect(server) as connection:
+            connection.sendall(whole[:head])
+            time.sleep(0.1)
+            connection.sendall(whole[head:])
+            wait_until(lambda: slow.begun)
+            connection.sendall(more)
+            time.sleep(0.1)
+        wait_until(lambda: slow.left == 1)
+
+
+def test_a_client_that_is_found_to_have_left_while_it_is_written_to():
+    """The connection breaks at a write: the computation of the next part is the last one."""
+    made, go = [], threading.Event()
+
+    class Endless(Echo):
+        def stream(self, call, row):
+            for number in range(300):
+                made.append(number)
+                yield {"number": 0, "text": "a"}
+                go.wait()
+                time.sleep(0.01)
+    with running(Endless(), "m") as server:
+        with connect(server) as connection:
+            connection.sendall(request({"signature_name": "generate", "stream": True,
+                                        "instances": [{"prompt": "a"}]}))
+            wait_until(lambda: made)
+            protocol, = server._uvicorn.server_state.connections
+            protocol.loop.call_soon_threadsafe(protocol.transport.pause_reading)
+        go.set()
+        wait_until(lambda: not server._batching.rows_waiting)
+        assert len(made) < 100
+
+
+def test_a_client_that_takes_no_refusal_and_leaves(caplog):
+    class Long(Echo):
+        def stream(self, call, row):
+            yield {"number": 0, "text": "a" * 20_000_000}
+            raise UserError("dropped")
+    with running(Long(), "m") as server:
+        with connect(server) as connection:
+            connection.sendall(request({"signature_name": "generate", "stream": True,
+                                        "instances": [{"prompt": "a"}]}))
+            wait_until(lambda: server._batching.rows_waiting)
+            wait_until(lambda: not server._batching.rows_waiting)
+        wait_until(lambda: not server._uvicorn.server_state.tasks)
+    assert not caplog.records
+
+
 def test_what_waits_for_a_client_that_left_is_not_begun(slow):
     with running(slow, "m") as server:
         with connect(server) as first, connect(server) as second:

@@ -47,6 +47,7 @@ _SILENT = 30                # a connection on which nothing comes, or is taken, 
 _STUCK = 60                 # a computation so long after the end of its request hangs [s]
 _READ = 1 << 26             # of a body that is refused in words; a larger one is cut off [bytes]
 _INLINE = 1 << 14           # a body that is parsed at once, not in a thread [bytes]
+_NEXT = 1 << 16             # of the next request, while one is being answered [bytes]
 
 _HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -175,6 +176,7 @@ class Server:
         # front may have read another one, and what follows may be no request.
         response = _Response(send, self._requests, is_last={
             "content-length", "transfer-encoding"} <= set(headers))
+        refusal: Optional[tuple[int, str]] = None
         try:
             host = _host_name(headers.get("host", ""))
             if self._hosts and host and host not in self._hosts:
@@ -182,18 +184,19 @@ class Server:
                               "(--allowed_hosts)" % (host, ", ".join(sorted(self._hosts))))
             await self._route(scope["method"], scope["path"], headers, receive, response)
         except asyncio.CancelledError:
-            if scope["task"] is None:
-                await response.refuse(499, "the client has left")       # nobody reads it
-            else:
-                await response.refuse(503, "the server ends")
+            refusal = (503, "the server ends") if scope["task"] else \
+                (499, "the client has left")                            # nobody reads it
         except _Left:
             pass
         except UserError as e:
-            await response.refuse(getattr(e, "http_status", 400), str(e))
+            refusal = getattr(e, "http_status", 400), str(e)
         except Exception as e:              # of TensorFlow, or a result that is no number
-            said = "the model failed on this: %s: %s" % (type(e).__name__, str(e).split("\n")[0])
-            _log.warning("not answered: %s", said)
-            await response.refuse(500, said)
+            refusal = 500, "the model failed on this: %s: %s" % (
+                type(e).__name__, str(e).split("\n")[0])
+            _log.warning("not answered: %s", refusal[1])
+        scope["task"] = None                # no end of the client breaks off a refusal
+        if refusal:
+            await response.refuse(*refusal)
 
     async def _route(self, method, path, headers, receive, response):
         if path == self._root + ":predict":
@@ -367,11 +370,15 @@ class _Response:
         """Raises _Left if the client takes nothing for a while."""
         if not self._has_begun:
             await self._begin(200, "application/x-ndjson")
-        try:
-            await asyncio.wait_for(self._send({
-                "type": "http.response.body", "body": line, "more_body": True}), _SILENT)
-        except asyncio.TimeoutError:
-            raise _Left from None
+        sending = asyncio.ensure_future(self._send({
+            "type": "http.response.body", "body": line, "more_body": True}))
+        try:                # not `wait_for`, which may drop a cancellation before Python 3.12
+            await asyncio.wait([sending], timeout=_SILENT)
+            if not sending.done():
+                raise _Left
+        finally:
+            sending.cancel()
+        sending.result()
 
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
@@ -397,6 +404,11 @@ class _Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch()
+        # Who does not read does not notice the end of the client: uvicorn pauses after a large body
+        # until `receive` is called again, and after the beginning of a next request.
+        if self.cycle is not None and not self.cycle.more_body \
+                and len(self.conn.trailing_data[0]) < _NEXT:
+            self.flow.resume_reading()
 
     def connection_lost(self, error: Optional[Exception]) -> None:
         super().connection_lost(error)
