@@ -278,6 +278,17 @@ def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, enc
     assert caplog.messages == (["%s is read as %s" % (path, shown)] if shown else [])
 
 
+def test_of_zeros_in_all_bytes_those_of_utf_16_be_count(tmp_path, caplog):
+    """As in a file that lost a byte, or in UTF-32 without a mark, which is neither."""
+    caplog.set_level("INFO", "xlnet")
+    path = tmp_path / "x.csv"
+    text = (TABLE % ((",",) * 6)).encode("utf-16-be")
+    path.write_bytes(text + text[1:])
+    with pytest.raises(UserError, match="x.csv: "):
+        parsing.read_file(PAIRS, str(path), True)
+    assert caplog.messages[0] == "%s is read as UTF-16-BE" % path
+
+
 def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))

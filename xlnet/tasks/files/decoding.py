@@ -153,7 +153,7 @@ def _shown(path: str, content: bytes) -> Optional[str]:
     """The encoding that the first bytes of a file show; None where they do not."""
     found = next((name for mark, name in _MARKS if content.startswith(mark)), None)
     # ASCII in UTF-16 has a zero in each second byte; text in UTF-8 has none.
-    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+    for start, name in ((0, "utf-16-be"), (1, "utf-16-le")):
         half = content[start:_LOOKED_AT:2]
         if not found and len(half) > 1 and half.count(0) > 0.4 * len(half):
             found = name
