@@ -110,7 +110,7 @@ def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeyp
     (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
     done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
     assert done.returncode == 1
-    assert "train.tsv:2: grade '6', expected one of 1, 2, 3, 4, 5" in done.stderr
+    assert "train.tsv:2: level '6', expected one of 1, 2, 3, 4, 5" in done.stderr
 
 
 class Prefixed(TowersReader):
