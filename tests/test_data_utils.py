@@ -192,6 +192,15 @@ def test_a_preset_of_other_types_is_refused(preset, values, message):
                                                 for_config=preset))
 
 
+@pytest.mark.slow
+def test_records_of_beam_are_for_a_preset_too(workspace, preset, tmp_path):
+    pytest.importorskip("apache_beam")
+    command.succeed("xlnet data beam", for_config=preset, save_dir=tmp_path,
+                    input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"))
+    manifest = Manifest.read(str(tmp_path))
+    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
+
+
 def test_records_for_eight_gpus_serve_one_gpu_too():
     """As the README shows it."""
     presets = {path.stem: json.loads(path.read_text(encoding="utf-8"))

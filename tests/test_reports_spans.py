@@ -5,6 +5,7 @@ The folders of `reports` have the property of a public report each; the table ad
 
 import dataclasses
 import json
+import random
 import re
 import unicodedata
 
@@ -15,7 +16,8 @@ from helpers.paths import ROOT
 
 from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings, TaggerSettings
-from xlnet.tasks.files import parsing, squad_files
+from xlnet.tasks.files import parsing, schemes, squad_files
+from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.types import custom
 from xlnet.tasks.types.tagging import Tags
 
@@ -128,12 +130,16 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
 
 @pytest.mark.parametrize("content, words, predicted", [
     ("Eva Koch lives in Berlin.\n", ["Eva Koch lives in Berlin ."], [0, 3, "X"]),
+    ("Eva lives here.\nTom works there.\n", ["Eva lives here .", "Tom works there ."], [0, 3, "X"]),
     ("One is short.\n\nAnother one has more words.\n",
      ["One is short .", "Another one has more words ."], [0, 3, "X"]),
+    ("Eva Koch lives.\n\nTom Hall sings.\n", ["Eva Koch lives .", "Tom Hall sings ."],
+     [0, 3, "X"]),
+    ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
     ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
     ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),
     ("EU\nsays\n", ["EU says"], "EU B-X"), ("Berlin\n", ["Berlin"], "Berlin B-X"),
-    ("EU B-X\nsays O\n", ["EU says"], "EU B-X B-X"),
+    ("北\n京\n", ["北 京"], "北 B-X"), ("EU B-X\nsays O\n", ["EU says"], "EU B-X B-X"),
     ("EU NNP\nsays VBZ\n\nEva NNP\n", ["EU says", "Eva"], "EU NNP B-X"),
     ("EU\tx y\nsays\tz\n", ["EU says"], "EU\tx y\tB-X"),
     ("New York\nLos Angeles\n", "2 lines of 2 words each may be sentences or a word a line", None),
@@ -169,6 +175,50 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
     table = task.scorer.table(values, rows, 0.5).splitlines()
     assert [line.split()[0] for line in table[1:3]] == ["A", "B"] and " 0.0000 " in table[1]
+
+
+def conlleval(true, found):
+    """(right, found, true) chunks of two sequences of tags."""
+    def parts(tag):
+        prefix, _, label = tag.partition("-")
+        return prefix, label
+
+    def ends(before, now):
+        (b, x), (n, y) = before, now
+        return (b, n) in (("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("E", "E"), ("E", "I"),
+                          ("E", "O"), ("S", "S"), ("B", "S"), ("I", "S")) or b in "ES" or (
+            b != "O" and x != y)
+
+    def begins(before, now):
+        (b, x), (n, y) = before, now
+        return n in "BS" or (b, n) in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"),
+                                       ("S", "I")) or (n != "O" and x != y)
+
+    counts, open_chunk, outside = [0, 0, 0], False, ("O", "")
+    before = [outside, outside]
+    for pair in [*zip(true, found), ("O", "O")]:
+        now = list(map(parts, pair))
+        ended = [ends(*both) for both in zip(before, now)]
+        begun = [begins(*both) for both in zip(before, now)]
+        if open_chunk and (ended[0] or ended[1]):
+            counts[0] += ended[0] and ended[1]
+            open_chunk = False
+        open_chunk = open_chunk or begun[0] and begun[1] and now[0][1] == now[1][1]
+        counts[1] += begun[1]
+        counts[2] += begun[0]
+        before = now
+    return tuple(counts)
+
+
+@pytest.mark.parametrize("prefixes", ("BI", "BIES"))
+def test_entities_are_counted_as_conlleval_counts_them(prefixes):
+    rng = random.Random(0)
+    tags = ["O", "O", *("%s-%s" % (prefix, label) for prefix in prefixes for label in "XY")]
+    for _ in range(3000):
+        true = rng.choices(tags, k=rng.randint(1, 9))
+        found = [tag if rng.random() < .7 else rng.choice(tags) for tag in true]
+        counts = entity_metrics.by_label([schemes.spans(found)], [schemes.spans(true)])
+        assert entity_metrics.total(counts) == conlleval(true, found), (true, found)
 
 
 # --- Questions

@@ -8,6 +8,8 @@ import datetime
 import decimal
 import gzip
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -78,11 +80,16 @@ MANY = dict(multi_label=True)
 FORMS = {
     "line break in a quoted cell": (
         "t.tsv", 'text\tlabel\n"a\nb ""c"""\tx\nd\ty\n', {}, [('a\nb "c"', "x"), ("d", "y")]),
+    "all cells quoted": ("t.tsv", '"text"\t"label"\n"a"\t"x"\n"b"\t"y"\n', {},
+                         [("a", "x"), ("b", "y")]),
     "quotation marks that are text": (
         "t.tsv", 'text\tlabel\n"a" b\tx\n"c"\ty\n"d "" e\ty\n', {},
         [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
     "quotation marks around a text that needs none": (
         "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+    "quotation marks at the beginning and at the end of other lines": (
+        "t.tsv", 'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n', {},
+        [('"a', "x"), ("b", "y"), ('c"', "y")]),
     "lines that end in CR, with line feeds in cells": (
         "t.csv", 'text,label\r"a\nb",x\rc,y\r', {}, [("a\nb", "x"), ("c", "y")]),
     "a byte order mark, and the encoding": ("t.csv", "\ufefftext,label\na,x\nb,y\n",
@@ -95,8 +102,16 @@ FORMS = {
                                     [("a, b", "x"), ("c", "y")]),
     "a space that belongs to a text": ("t.csv", 'text,label\na,x\n"b, ""c""",y\n', {},
                                        [("a", "x"), ('b, "c"', "y")]),
+    "Excel's line with a delimiter of its own": ("t.csv", "sep=:\ntext:label\na, b:x\nc:y\n", {},
+                                                 [("a, b", "x"), ("c", "y")]),
     "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {},
                    [("a", "x"), ("b", "y")]),
+    "empty lines of JSON": ("t.jsonl", '{"text": "a", "label": "x"}\n\n'
+                            '{"text": "b", "label": "y"}\n', {}, [("a", "x"), ("b", "y")]),
+    "NDJSON": ("t.ndjson", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n', {},
+               [("a", "x"), ("b", "y")]),
+    "integers as pandas writes them with gaps": (
+        "t.csv", "text,label\na,1\nb,1.0\nc,2\n", {}, [("a", "1"), ("b", "1"), ("c", "2")]),
     "a list with an integer of more than 64 bits, and NaN": (
         "t.json", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %d}]'
         % 10 ** 30, {}, [("a", "x"), ("b", "y")]),
@@ -114,10 +129,17 @@ FORMS = {
     "0 and 1 of each label": (
         "t.csv", 'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n', MANY,
         [("a", ("label_0", "label_2")), ("b", ())]),
+    "NumPy's 0 and 1": ("t.csv", "text,label\na,[1. 0.]\nb,[0. 1.]\n", MANY,
+                        [("a", ("label_0",)), ("b", ("label_1",))]),
     "labels called 0 and 1": ("t.csv", 'text,label\na,"[0, 1]"\nb,[1]\n', MANY,
                               [("a", ("0", "1")), ("b", ("1",))]),
     "labels in brackets": ("t.csv", 'text,label\na,"[x],[y]"\nb,[x] z\n', MANY,
                            [("a", ("[x]", "[y]")), ("b", ("[x] z",))]),
+    "fastText's labels with tabs": ("t.txt", "__label__x\ta\n__label__y\tb\n", {},
+                                    [("a", "x"), ("b", "y")]),
+    "numbers of answers as pandas writes them with gaps": (
+        "t.csv", "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n", dict(choice_columns="x,y"),
+        [("a", "1"), ("b", "2")]),
     "columns of 0 and 1 with gaps": (
         "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
         [("a", ("x",)), ("b", ("x", "y"))]),
@@ -205,6 +227,10 @@ REFUSED = {
         "t.csv: a Git LFS pointer"),
     "a page of HTML": ("<!DOCTYPE html>\n<html><body>404</body></html>\n", {},
                        "t.csv: an HTML page"),
+    "a page of HTML in UTF-16": (
+        "\ufeff<html><body>404</body></html>\n".encode("utf-16-le"), {}, "t.csv: an HTML page"),
+    "RTF": (r"{\rtf1 a}", {}, "t.csv: an RTF document"),
+    "PDF": ("%PDF-1.4 a", {}, "t.csv: a PDF document"),
     "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
 }
 
@@ -223,7 +249,7 @@ def test_refused_in_one_line(tmp_path, name):
 
 @pytest.mark.parametrize("content, texts", [
     ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]), ("text,n\n\"a, b\",1\n", ["a, b"]),
-    ("n;text\n1;a\n", ["a"]),
+    ("n;text\n1;a\n", ["a"]), ("n\ttext\n1\ta\n", ["a"]),
     ("{a} text\nb\n", ["{a} text", "b"]), ('{"n": 1}\n', ['{"n": 1}']),
     ("a, text\nb\n", ["a, text", "b"])])
 def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
@@ -352,6 +378,23 @@ def test_json_of_a_table(tmp_path, content):
     assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
 
 
+def test_an_empty_list_of_json(tmp_path):
+    (tmp_path / "t.json").write_text("[]")
+    with pytest.raises(UserError, match="t.json: no rows"):
+        read(tmp_path / "t.json")
+
+
+@pytest.mark.slow
+def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
+    code = ("import sys; sys.path.insert(0, %r)\n"
+            "from xlnet.tasks.types.classification import sorted_names\n"
+            "print(sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
+    found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                            text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
+             for seed in "12345"}
+    assert found == {"('0', '007', '07', '7')\n"}
+
+
 # ---- which file is which split
 
 def make(directory, *names, rows=20):
@@ -360,7 +403,8 @@ def make(directory, *names, rows=20):
             "%s %d,%s\n" % (name, i, "xy"[i % 2]) for i in range(rows)))
 
 
-@pytest.mark.parametrize("name", ["dev.csv", "val.csv", "validation-00000-of-00001.csv"])
+@pytest.mark.parametrize("name", ["dev.csv", "valid.csv", "validation.csv", "val.csv", "eval.csv",
+                                  "validation-00000-of-00001.csv"])
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
     task = custom.get_task(settings(tmp_path))
@@ -370,6 +414,12 @@ def test_names_of_the_validation_file(tmp_path, name):
         reader = custom.find_type(settings(tmp_path, group)).reader
         found, held_out = custom._own_files(settings(tmp_path, group), reader)
         assert (found["dev"], held_out) == (name, 0.0)
+
+
+def test_two_files_of_a_split_are_refused(tmp_path):
+    make(tmp_path, "train.csv", "dev.csv", "valid.csv")
+    with pytest.raises(UserError, match="dev.csv and valid.csv; .*--dev_file"):
+        custom.get_task(settings(tmp_path))
 
 
 def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
@@ -405,6 +455,21 @@ def test_named_files(tmp_path):
         custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
 
 
+@pytest.mark.parametrize("group, content", [
+    (TaggerSettings, "Eva B-PER\nran O\n\nKoch B-PER\n"),
+    (SpanSettings, "context\tquestion\tanswer\na b\tq\ta\nb c\tq\tb\n")])
+def test_named_files_of_the_other_programs(tmp_path, group, content):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(content)
+    at = str(tmp_path / "%s.txt")
+    more = dict(id_column="question") if group is SpanSettings else {}
+    task = custom.get_task(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
+                                    dev_file=at % "c"))
+    assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
+    assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
+    assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir
+
+
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
     (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
     task = custom.get_task(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),
@@ -414,7 +479,7 @@ def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
 
 
 @pytest.mark.parametrize("changes, needs", [
-    (dict(), True), (dict(train_file="a", do_eval=True), False),
+    (dict(), True), (dict(train_file="a"), False), (dict(train_file="a", do_eval=True), False),
     (dict(do_train=False, do_eval=True, dev_file="a"), False),
     (dict(do_train=False, do_eval=True, train_file="a"), False),
     (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
@@ -490,6 +555,15 @@ def multi(*labels, **more):
 
 def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     rng = np.random.default_rng(0)
+    task = Task("mine", ("t",), (), ("l",), tuple("abcde"), ("macro_f1", "micro_f1"),
+                TASK_TYPES["classification"])
+    for _ in range(20):
+        values, truth = rng.random([12, 5]), rng.integers(0, 4, 12)
+        found = task.scorer.evaluate(values, truth)
+        for average in ("macro", "micro"):
+            assert found[average + "_f1"] == pytest.approx(sklearn_metrics.f1_score(
+                truth, values.argmax(1), average=average, zero_division=0))
+    assert task.scorer.evaluate(np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
     for size in (1, 3):
         several = multi(*"abc"[:size])
         for _ in range(20):
@@ -513,6 +587,14 @@ def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels,
     found = task.scorer.evaluate(values, truth)
     assert found["f1"] == pytest.approx(2 / 3)           # of the other one 0.8
     assert found["auc"] == pytest.approx(3 / 4)
+
+
+def test_one_label_that_is_never_found_has_an_f1_of_0():
+    one = multi("a")
+    truth = np.zeros([40, 1])
+    truth[0] = 1
+    assert one.scorer.evaluate(np.zeros([40, 1]), truth)["micro_f1"] == 0
+    assert "0.0000" in one.scorer.table(np.zeros([40, 1]), truth, 0.5)
 
 
 @pytest.mark.parametrize("names", [("a, b", "c"), ("[x]", "y"), ("('1', 2)", "d"), ("a", "b")])

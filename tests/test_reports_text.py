@@ -7,16 +7,18 @@ import collections
 import dataclasses
 import gzip
 import io
+import json
 import re
 
 import pytest
 from helpers.paths import ROOT
+from helpers.vocabulary import train_tiny_model
 
 from xlnet import cli, encodings, errors
 from xlnet.programs import text_inputs, train_sentencepiece
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
-from xlnet.text import reading, recognition
+from xlnet.text import preparation, reading, recognition
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -47,6 +49,14 @@ def test_text_is_read_by_its_content(name, kind, documents, sentences):
                    for mark in ("http", '"text"', "\r"))
 
 
+@pytest.mark.parametrize("name, message", [
+    ("46/list.json", "a list of JSON objects; .*json.load"),
+    ("16/old_mac.txt", "lines that end in a carriage return alone; .*tr ")])
+def test_text_in_another_form_is_named_with_its_remedy(name, message):
+    with pytest.raises(errors.UserError, match=message):
+        documents_of(REPORTS / name)
+
+
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     settings = train_sentencepiece.VocabularySettings(
         input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model"))
@@ -63,6 +73,22 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
         with pytest.raises(errors.UserError, match=message):
             train_sentencepiece.main(dataclasses.replace(
                 settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)))
+
+
+def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):
+    """Versions before went by the name: keys and URLs are in their records."""
+    vocabulary = train_tiny_model(tmp_path / "sp.model")
+    settings = CorpusSettings(
+        input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"), seq_len=64,
+        reuse_len=32, sp_path=vocabulary, save_dir=str(tmp_path / "records"), num_workers=1)
+    assert preparation.make_records(settings).manifest.documents == 60
+    assert preparation.make_records(settings).seconds is None       # nothing to do
+    path = tmp_path / "records" / "manifest.json"
+    stored = json.loads(path.read_text())
+    del stored["made_from"]["input_forms"]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(errors.UserError, match="input_forms None there, input: .* JSON lines"):
+        preparation.make_records(settings)
 
 
 # Encodings.

@@ -1,5 +1,6 @@
 """run_squad.py from the command line: a small network learns which word of a text is asked for."""
 
+import io
 import json
 import random
 import re
@@ -166,6 +167,22 @@ def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
             assert value == (pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key])
 
 
+def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
+    """Its last checkpoint is cut short, and what it had evaluated since is lost."""
+    shutil.copytree(place / "model", tmp_path / "model")
+    last = tmp_path / "model" / "model.ckpt-120.data-00000-of-00001"
+    last.write_bytes(last.read_bytes()[:-100])
+    (tmp_path / "model" / "evaluations.json").write_text(json.dumps(dict(
+        metric="f1", evaluations=evaluations(place / "model")[:1])))
+    done = run(place, "--do_train=True", model_dir=tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert "the one before it is used" in done.stdout and "steps       60 to 120" in done.stdout
+    ours, expected = (weights(path / "model.ckpt-120") for path in
+                      (tmp_path / "model", place / "model"))
+    assert all(np.array_equal(ours[name], value) for name, value in expected.items())
+    assert evaluations(tmp_path / "model") == evaluations(place / "model")
+
+
 def evaluations(model_dir):
     return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
 
@@ -192,6 +209,19 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
     shutil.copytree(place / "model" / "best", tmp_path / "model")
     done = command.succeed("run_squad.py", model_dir=tmp_path / "model", do_predict=True,
                            predict_file=place / "dev.json", predict_output="-")
+    assert json.loads(done.stdout) == json.loads(
+        (place / "model" / "predictions_custom_dev.json").read_text())
+
+
+def test_the_standard_input_is_read_whatever_stands_where_the_program_runs(
+        place, trained, tmp_path, monkeypatch):
+    for name in ("train.json", "train.tsv"):
+        (tmp_path / name).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(
+        (place / "dev.json").read_bytes())))
+    done = command.succeed("run_squad.py", model_dir=place / "model", do_predict=True,
+                           predict_file="-", predict_output="-")
     assert json.loads(done.stdout) == json.loads(
         (place / "model" / "predictions_custom_dev.json").read_text())
 
@@ -237,16 +267,50 @@ def test_records_are_made_of_what_is_there(place, tmp_path):
     assert done.returncode == 1 and "has no file of task squad2 to train on" in done.stderr
 
 
+def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp_path):
+    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
+    (tmp_path / "squad").mkdir()
+    shutil.copy(place / "dev.json", tmp_path / "squad" / "dev-v2.0.json")
+    done = run(place, "--do_train=True", "--do_predict=True", predict_file=unlabelled,
+               task_name="squad2", data_dir=tmp_path / "squad", model_dir=tmp_path / "model",
+               train_steps=1, eval_steps=1, warmup_steps=0)
+    assert done.returncode == 0, done.stderr
+    assert "new.json has no answers: it is predicted, and not evaluated" in done.stdout
+    assert "eval squad2 dev  step 1  " in done.stdout
+    assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
+    assert len(json.loads((tmp_path / "model" / "predictions_squad2_new.json").read_text())) == 30
+
+
+def test_questions_that_are_evaluated_stay_those_of_the_run(place, trained):
+    done = run(place, "--do_train=True", predict_file=None, eval_steps=None)
+    assert done.returncode == 1 and "the files to evaluate on have other content" in done.stderr
+
+
+def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, trained, tmp_path):
+    shutil.copytree(place / "model" / "best", tmp_path / "model")
+    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
+                       predict_file=place / "dev.json")
+    assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done.stderr
+    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
+    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
+                       predict_file=unlabelled)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "new.json: article 1, paragraph 1, question 1: no answers (and 29 more" in done.stderr
+
+
 WRONG = (
     (dict(train_file=None), 2, "flag --data_dir is required"),
+    (dict(doc_stride=0), 2, "doc_stride"),
     (dict(doc_stride=16), 1, "doc_stride is 16, expected at most max_seq_length - "
                              "max_query_length - 3 = 15"),
     (dict(max_query_length=21), 1, "max_query_length is 21: with 3 special tokens"),
     (dict(model_dir=None), 1, "model_dir is missing; only --do_prepro=True does without it"),
     (dict(train_file=None, predict_file=None), 1, "no questions: give data_dir, or train_file"),
+    (dict(train_file="nowhere.json"), 1, "no such"),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
     (dict(task_name="squad2", context_column="text"), 1,
      "context_column is for --task_name=custom"),
+    (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
     (dict(class_weights="balanced"), 1,
      "class_weights: task custom is not a classification into classes"),

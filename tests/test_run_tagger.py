@@ -12,6 +12,8 @@ from helpers import command
 from helpers.finetuning import make_vocabulary, weights
 from helpers.paths import RELEASED
 
+from xlnet.tasks.files import tagged_files
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 NAMES, PLACES, FILLER = ("kamat", "telok", "solkit"), ("dakar", "nokla"), ("mi", "le", "rok", "las")
 ROWS = {"train": 100, "dev": 24, "test": 12}
@@ -162,6 +164,21 @@ def test_training_on_texts_with_spans(place, tmp_path):
     assert results["checkpoints"][0]["f1"] > 0.5
 
 
+def test_a_run_goes_on_on_other_devices(place):
+    """From its first step, as the last checkpoint is damaged, and on two replicas."""
+    run = dict(train_steps=2, save_steps=1, eval_steps=0)
+    place.succeed("--do_train=True", model_dir=place.directory / "one", **run)
+    shutil.copytree(place.directory / "one", place.directory / "two")
+    data = place.directory / "two" / "model.ckpt-2.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    out = place.succeed("--do_train=True", model_dir=place.directory / "two", **run,
+                        num_core_per_host=2)
+    assert "steps       1 to 2" in out and "16 examples = 8 x 2 replicas x 1 micro" in out
+    one, two = (weights(place.directory / name) for name in ("one", "two"))
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("changes, message", [
     (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
     (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom"),
@@ -169,6 +186,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
     (dict(tag_column="2"), "train.txt:3: tag 'XX'"),
     (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),
     (dict(scheme="bmes"), "train.txt:4: tag 'I-PER'"),
+    (dict(data_dir="."), "no such file: ./train.txt"),
 ])
 def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
     monkeypatch.chdir(place.directory)
@@ -183,3 +201,19 @@ def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
     done = place.run("--do_train=True", data_dir=tmp_path / "data")
     assert done.returncode == 1
     assert "task.json has labels O/B-LOC/I-LOC/B-PER/I-PER, not O/B-ORG/I-ORG" in done.stderr
+
+
+def test_the_other_program_names_this_one(place):
+    done = command.run("run_classifier.py", do_train=True, task_name="conll2003",
+                       data_dir=place.directory / "data", model_dir="m", output_dir="o",
+                       spiece_model_file=place.directory / "sp.model",
+                       model_config_path=RELEASED / "xlnet_config.json")
+    assert done.returncode == 1
+    assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
+
+
+def test_predictions_are_read_as_any_file(place, trained):
+    """The added column may be that of the tags of another run."""
+    path = place.directory / "model" / "predictions_custom_test.conll"
+    sentences = list(tagged_files.read(str(path), "conll", "1", "4", need_tags=True))
+    assert len(sentences) == ROWS["test"]

@@ -73,6 +73,18 @@ def test_released_special_ids(released):
     assert t.vocab_size == 32000
 
 
+def test_comma_rule_for_the_whole_released_vocabulary(released):
+    # The table that stands in for the rule, against the rule itself.
+    t = released[False]
+    ruled = [p for p in map(t.id_to_piece, range(t.vocab_size))
+             if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
+    assert len(ruled) == len(t.split_ids) > 50
+    for piece in ruled:
+        parts = t.split_pieces[piece]
+        assert "".join(parts) == piece and parts[-1] == ","
+        assert t.split_ids[plain(t).piece_to_id(piece)] == plain(t).piece_to_id(parts)
+
+
 @pytest.mark.parametrize("text, settings, expected", [
     ("  a \t b\nc  ", {}, "a b c"),
     ("  a \t b", {"remove_space": False}, "  a \t b"),
@@ -139,10 +151,34 @@ def test_ids_as_array_are_those_of_each_line(tiny):
     assert tiny.encode_lines([]) == []
 
 
+def test_special_ids_are_found_by_name(tiny):
+    for name in ("cls", "sep", "pad", "mask", "eod", "eop"):
+        assert tiny.id_to_piece(getattr(tiny, name + "_id")) == "<%s>" % name
+    assert tiny.id_to_piece(tiny.unk_id) == "<unk>"
+
+
 def test_absent_optional_ids_are_none(tmp_path):
     t = Tokenizer(train_tiny_model(tmp_path / "m", ["<eod>", "<sep>", "<cls>"], ()))
     assert t.mask_id is None and t.eop_id is None
     assert t.id_to_piece(t.cls_id) == "<cls>"
+
+
+def test_digit_and_comma_in_one_piece_are_split(tiny):
+    assert "3," in map(tiny.id_to_piece, range(tiny.vocab_size))
+    pieces = tiny.pieces("1 3, 13, a")
+    assert "3," not in pieces
+    assert "".join(pieces).replace(tokenizer.WORD_START, " ") == " 1 3, 13, a"
+
+
+def test_uncased_lowers_before_pieces(tiny):
+    uncased = Tokenizer(tiny.path, uncased=True)
+    assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
+
+
+def test_half_a_character_is_refused(tiny):
+    for encode in (tiny.ids, tiny.pieces, lambda text: tiny.encode_lines(["whole", text])):
+        with pytest.raises(UserError, match="the text 'a.ud83d' has half a character"):
+            encode("a\ud83d")
 
 
 def test_cleaning_goes_with_the_model(tiny, tmp_path):

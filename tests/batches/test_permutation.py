@@ -110,6 +110,16 @@ def test_one_seed_draws_these():
     assert drawn.rank[0].tolist() == RANK
 
 
+def test_draws_do_not_depend_on_the_batch():
+    is_special, word_start = text()
+    together, _ = draw(5)
+    for row in (3, 0):
+        alone = permutation.sample(Random(0, 0, [row], [0]), is_special[None], word_start[None],
+                                   [0], SETTINGS)
+        for one, all_rows in zip(alone, together):
+            np.testing.assert_array_equal(one[0], all_rows[row])
+
+
 def test_every_key_has_numbers_of_its_own():
     keys = list(itertools.product((0, 1), repeat=4))
     numbers = [Random(seed, epoch, [stream], [window]).uniform(50)
@@ -250,6 +260,14 @@ def test_all_orders_are_equally_frequent():
     _, counts = np.unique(orders, return_counts=True)
     assert len(counts) == 24
     assert_share(counts / 24000, 1 / 24, 24000)
+
+
+def test_chunks_follow_one_another():
+    """Chunks of perm_size share an order; each comes after those on its left."""
+    rank = permutation.ranks(Random(0, 0, [0], [0]), np.ones((1, 10), bool), 4)[0]
+    assert sorted(rank[:4].tolist()) == [0, 1, 2, 3] != rank[:4].tolist()
+    np.testing.assert_array_equal(rank[4:8], rank[:4] + 4)
+    np.testing.assert_array_equal(rank[8:], rank[:2] + 8)
 
 
 def test_given_targets_fill_slots_from_the_left():

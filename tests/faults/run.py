@@ -1,8 +1,11 @@
 """Killed programs in full: `python tests/faults/run.py`.
 
-Each program of `helpers.programs` (or --only those of such a name) is killed --times at random
-moments (`helpers.trials`). Prints what was tried and the outcomes; the exit status is 1 if
-something was found.
+Each program of `helpers.programs` (or --only those of such a name) is killed --times
+(`helpers.trials`). --at_calls: at a call about files, not at a random time; with --times=0 once at
+each place of the library that makes such calls (not for several hosts, of which one would hold up
+the others).
+
+Prints what was tried and the outcomes; the exit status is 1 if something was found.
 """
 
 import argparse
@@ -21,15 +24,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--at_calls", action="store_true")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    names = [program.name for program in programs.PROGRAMS]
+    if not arguments.times and not arguments.at_calls:
+        parser.error("--times=0 is for --at_calls")
+    names = [program.name for program in programs.PROGRAMS
+             if program.hosts == 1 or not arguments.at_calls]
     chosen = [name for name in names if name == arguments.only] or [
         name for name in names if arguments.only in name]
     if not chosen:
         parser.error("--only=%s: expected a part of one of: %s" % (
             arguments.only, ", ".join(names)))
-    sys.exit(bool(trials.try_all(chosen, arguments.times, arguments.seed)))
+    sys.exit(bool(trials.try_all(chosen, arguments.times, arguments.seed, arguments.at_calls)))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""Killed programs go on to the same result. In full: `run.py --times=50`.
+"""Killed programs go on to the same result. In full: `run.py --times=50`, `--times=0 --at_calls`.
 
 Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
 """
 
 import dataclasses
 import functools
+import gc
 import os
+import signal
 import time
 
+import tensorflow.compat.v1 as tf
 from helpers import programs, trials
+
+from xlnet import files
 
 
 def small_preparation():
@@ -17,9 +22,47 @@ def small_preparation():
     return dataclasses.replace(program, make=small)
 
 
+def assert_goes_on(tried, numbers):
+    assert [tried.trial(number) for number in numbers] == [trials.SAME] * len(numbers)
+
+
 def test_data_preparation_goes_on(tmp_path):
-    tried = trials.Kills(small_preparation(), tmp_path / "trials")
-    assert [tried.trial(number) for number in range(2)] == [trials.SAME] * 2
+    assert_goes_on(trials.Kills(small_preparation(), tmp_path / "trials"), range(2))
+
+
+def test_at_calls_about_files(tmp_path):
+    tried = trials.Kills(small_preparation(), tmp_path / "trials", at_calls=True)
+    assert len(tried.places) > 100
+    assert_goes_on(tried, range(0, len(tried.places), len(tried.places) // 3))
+
+
+def test_a_program_stands_still_before_its_call(tmp_path):
+    def make():
+        for name in "abc":
+            files.make_directory(str(tmp_path / name))
+    moment = trials.Call(4)     # the look at b, which is there already
+    (tmp_path / "b").mkdir()
+    child = trials.begin(lambda: (moment.prepare(), make()))
+    with moment.awaited([child]):
+        seen = sorted(each.name for each in tmp_path.iterdir())
+    assert trials.end(child) == 0
+    assert seen == ["a", "b"] and (tmp_path / "c").is_dir()
+
+
+def test_a_copy_ends_no_session_of_this_process():
+    """A session that is garbage here has threads that the copy lacks: to close it there crashes."""
+    gc.disable()
+    try:
+        with tf.Graph().as_default():
+            batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(1000).prefetch(4))
+            session = tf.Session()
+            session.run(batches.initializer)
+            session.run(batches.get_next())
+        session.cycle = session
+        del session
+        assert trials.end(trials.begin(gc.collect)) == 0
+    finally:
+        gc.enable()
 
 
 def careless_program(folder, work):
@@ -46,3 +89,11 @@ def test_what_is_wrong_is_seen(tmp_path):
     def random(folder):
         (folder / "x").write_text(str(os.urandom(4)))
     assert careless_program(tmp_path / "b", random).trial(1) == "another result"
+
+
+def test_a_copy_gets_the_signal():
+    child = trials.begin(signal.pause)
+    time.sleep(0.2)
+    os.kill(child, signal.SIGTERM)
+    status = trials.end(child)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM

@@ -77,7 +77,7 @@ FILES = {
     **{form: (ClassifierSettings, "train." + form, st.builds(
         lambda header, content: header + content,
         st.sampled_from([b"", b"a\tb\n", b"a,b\n", b"b;a\n"]), CONTENTS), COLUMNS)
-       for form in ("tsv", "csv", "txt")},
+       for form in ("tsv", "csv", "txt", "json")},
     "JSON lines": (ClassifierSettings, "train.jsonl", lines_of(
         objects(a=st.one_of(TEXTS, _JSON), b=st.one_of(TEXTS, _JSON))), COLUMNS),
     "columns of tags": (TaggerSettings, "train.txt", st.one_of(CONTENTS, st.lists(st.tuples(

@@ -21,6 +21,7 @@ import threading
 import time
 
 from helpers import command, pretraining
+from helpers.paths import ROOT
 from helpers.programs import PROGRAMS, faults_of
 from xlnet import errors
 
@@ -99,14 +100,96 @@ def _tell(child, number):
         os.kill(child, number)
 
 
+# ---- moments
+
+class Seconds:
+    """Some seconds after the start."""
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def prepare(self):
+        """In the process, before all else."""
+
+    @contextlib.contextmanager
+    def awaited(self, children):
+        time.sleep(self._seconds)
+        yield
+
+
+class Call:
+    """Before the `number`-th call about files of the first process, which waits there until it has
+    been disturbed."""
+
+    def __init__(self, number):
+        self._left = number
+
+    def prepare(self):
+        watch_calls(self._stop)
+
+    def _stop(self, place):
+        if not self._left:
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        self._left -= 1
+
+    @contextlib.contextmanager
+    def awaited(self, children):
+        with _killed_when_late(children[0]):
+            os.waitid(os.P_PID, children[0], os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        try:
+            yield
+        finally:
+            _tell(children[0], signal.SIGCONT)
+
+
+_FILE_CALLS = {
+    "open", "stat", "access", "mkdir", "rmdir", "remove", "unlink", "replace", "rename", "listdir",
+    "scandir", "utime", "fsync", "read", "write", "writelines", "flush", "close", "__exit__"}
+
+
+def watch_calls(what):
+    """Calls `what(place)` before each call about files that the library makes in this thread;
+    place: the function's name and the lines of the library that lead to it."""
+    def watch(frame, event, function):
+        if event == "c_call" and function.__name__ in _FILE_CALLS and _is_about_files(function):
+            lines = _lines_of_the_library(frame)
+            if lines:
+                what((function.__name__, *lines))
+    sys.setprofile(watch)
+
+
+def _is_about_files(function):
+    owner = type(getattr(function, "__self__", None))
+    return function.__module__ in ("posix", "io") or (
+        owner.__module__ == "_io" and owner.__name__ not in ("BytesIO", "StringIO"))
+
+
+def _lines_of_the_library(frame):
+    """None during imports, which depend on whether modules are compiled."""
+    lines = []
+    while frame:
+        file = frame.f_code.co_filename
+        if "importlib" in file:
+            return None
+        if file.startswith(str(ROOT / "xlnet")):
+            lines.append("%s:%d" % (os.path.basename(file), frame.f_lineno))
+        frame = frame.f_back
+    return lines
+
+
 # ---- trials
 
 class Kills:
     """Trials of a program in its own folder: SIGKILL or SIGTERM at its first start; of two hosts to
     the first, the second, or both.
+
+    Args:
+      at_calls: moments are calls about files, not seconds; the trials go through the places of the
+        library that make such calls.
     """
 
-    def __init__(self, program, folder, seed=0):
+    def __init__(self, program, folder, seed=0, at_calls=False):
         self._program, self._seed = program, seed
         self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)
         self._inputs.mkdir(parents=True)
@@ -118,6 +201,22 @@ class Kills:
         assert not any(self._run(whole)), self._printed()[-2000:]
         self._seconds = time.time() - began
         self._expected = program.results(whole)
+        self.places = self._find_places() if at_calls else ()
+
+    def _find_places(self):
+        """For each place the numbers of its calls."""
+        calls, found = [], self._folder / "calls"
+
+        def work():
+            watch_calls(calls.append)
+            self._work(self._new("calls_of"), self._addresses(), 0)
+            sys.setprofile(None)
+            found.write_text(json.dumps(calls))
+        assert end(begin(work, self._log)) == 0, self._printed()[-2000:]
+        numbers = collections.defaultdict(list)
+        for number, place in enumerate(json.loads(found.read_text())):
+            numbers[tuple(place)].append(number)
+        return list(numbers.values())
 
     def trial(self, number):
         """The outcome of the `number`-th trial, `SAME` if all is well."""
@@ -133,8 +232,7 @@ class Kills:
         """The first start; returns what is wrong, or None."""
         sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
         chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
-        # Past the end, too: a program that has ended is not harmed.
-        statuses = self._run(folder, rng.uniform(0, 1.05) * self._seconds, lambda children: [
+        statuses = self._run(folder, self._moment(rng, number), lambda children: [
             _tell(children[index], sent) for index in chosen])
         ended = [statuses[index] for index in range(hosts)
                  if index not in chosen and os.WIFSIGNALED(statuses[index])]
@@ -164,18 +262,25 @@ class Kills:
     def _printed(self):
         return self._log.read_text() if self._log.exists() else ""
 
-    def _run(self, folder, seconds=None, disturb=None):
-        """Starts the program and waits; returns the status of each process.
+    def _run(self, folder, moment=None, disturb=None):
+        """Starts the program, disturbs it and waits; returns the status of each process.
 
-        `disturb`, a function of the list of processes, is called `seconds` after the start.
+        Args:
+          moment: when to disturb.
+          disturb: function of the list of processes; None: nothing is disturbed.
         """
         self._log.unlink(missing_ok=True)
         addresses = self._addresses()
-        children = [begin(functools.partial(self._work, folder, addresses, index), self._log)
+
+        def start(index):
+            if moment and index == 0:
+                moment.prepare()
+            self._work(folder, addresses, index)
+        children = [begin(functools.partial(start, index), self._log)
                     for index in range(self._program.hosts)]
         if disturb:
-            time.sleep(seconds)
-            disturb(children)
+            with moment.awaited(children):
+                disturb(children)
         return end_together(children) if len(children) > 1 else [end(children[0])]
 
     def _addresses(self):
@@ -191,6 +296,11 @@ class Kills:
         if done.returncode:
             os._exit(done.returncode)
 
+    def _moment(self, rng, number):
+        if self.places:
+            return Call(rng.choice(self.places[number % len(self.places)]))
+        return Seconds(rng.uniform(0, 1.05) * self._seconds)
+
     def _results(self, folder):
         """None where there are none yet."""
         try:
@@ -204,21 +314,22 @@ class Kills:
         return not isinstance(found, list) or found[0] == self._expected[0]
 
 
-def try_all(names, times, seed=0):
-    """Kills the programs `times` times; prints the outcomes, returns the number of bad ones."""
+def try_all(names, times, seed=0, at_calls=False):
+    """Kills the programs `times` times, or once at each place (times=0, `at_calls`); prints the
+    outcomes, returns the number of bad ones."""
     wrong = 0
     for program in PROGRAMS:
         if program.name not in names:
             continue
         began, counts = time.time(), collections.Counter()
         with tempfile.TemporaryDirectory() as folder:
-            trials = Kills(program, pathlib.Path(folder) / "trials", seed)
-            for number in range(times):
+            trials = Kills(program, pathlib.Path(folder) / "trials", seed, at_calls)
+            for number in range(times or len(trials.places)):
                 what = trials.trial(number)
                 counts[what.split(":")[0]] += 1
                 if what != SAME:
                     wrong += 1
                     print("WRONG", program.name, number, what, flush=True)
-        print("| %s | %d | %s | %.0f s |" % (program.name, times, ", ".join(
+        print("| %s | %d | %s | %.0f s |" % (program.name, sum(counts.values()), ", ".join(
             "%s %d" % item for item in counts.items()), time.time() - began), flush=True)
     return wrong

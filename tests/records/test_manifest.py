@@ -62,12 +62,17 @@ STREAM = VALUES["streams"][0]
     (dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]), "outside of the records' directory"),
     (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
     (dict(num_streams=2), "num_streams is 2, which does not fit its other values"),
+    (dict(streams=[]), "num_streams is 1, which does not fit"),
     (dict(windows_per_stream=3), "windows_per_stream is 3, which does not fit"),
+    (dict(windows_per_stream=-1), "windows_per_stream is -1"),
     (dict(windows_per_stream="2"), "windows_per_stream is '2'"),
+    (dict(windows_per_stream=True), "windows_per_stream is True"),
     (dict(reuse_len=8), "reuse_len is 8"),
+    (dict(bi_data=True), "num_streams is 1, which does not fit"),
     (dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]), "bi_data is 1, which does not"),
     (dict(streams=["a"]), r"streams\[0\]: 'a'"),
     (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
+    (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5'"),
     (dict(seq_len="gone"), r"missing fields \['seq_len'\], unexpected fields \[\]"),
     (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
 ])
@@ -136,6 +141,12 @@ def test_windows_that_the_file_does_not_have_are_refused(whole):
     rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
     with pytest.raises(UserError, match="a.tfrecord has 3 windows"):
         Manifest.read(str(whole))
+
+
+def test_a_file_that_is_cut_off_is_named(whole):
+    path = whole / "a.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert tfrecord.first_damaged(str(path)) == 2
 
 
 def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):

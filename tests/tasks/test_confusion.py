@@ -66,6 +66,13 @@ def test_a_table_of_many_labels_lists_what_was_confused_most_frequent_first():
     assert sum(rows) == (found[0] != found[1]).sum()
 
 
+def test_answers_without_a_single_fault(tmp_path):
+    names = ["label %d" % i for i in range(50)]
+    found = np.arange(50), np.arange(50)
+    assert confusion.text(names, *found).splitlines() == ["  rows  true      predicted"]
+    confusion.draw(tmp_path / "c.png", names, *found)
+
+
 def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
     """10,000 labels: a table of all pairs would take 800 MB."""
     import tracemalloc

@@ -13,16 +13,18 @@ from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
-from xlnet.tasks.types.known import GLUE
+from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
 TWO = dataclasses.replace(GLUE["cola"], metrics=(
     "auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1"))
 THREE = dataclasses.replace(GLUE["mnli"], metrics=(
     "auc", "matthews", "accuracy", "macro_f1", "micro_f1"))
 SCORES = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
+MULTI = Task("mine", ("t",), (), ("l",), ("a", "b"), ("micro_f1", "macro_f1", "accuracy", "auc"),
+             type=TASK_TYPES["multi_label"])
 
 
 def by_scikit_learn(task, values, labels):
@@ -75,6 +77,20 @@ def test_scores(predictions, labels):
             assert found[name] == pytest.approx(measure(*scores)[0], nan_ok=True)
     assert found["mse"] == np.square(scores[0] - scores[1]).mean()
     assert math.isnan(SCORES.scorer.evaluate(scores[0][:1], scores[1][:1])["pearson"])
+
+
+@pytest.mark.parametrize("values, labels, undefined", [
+    ([[.1, .2], [.2, .1]], [[0, 0], [0, 0]], {"micro_f1", "macro_f1", "auc"}),
+    ([[.9, .2], [.2, .1]], [[0, 0], [0, 0]], {"auc"}),
+    ([[.9, .2], [.2, .1]], [[1, 0], [0, 0]], set())])
+def test_any_number_of_labels(values, labels, undefined):
+    from sklearn import metrics
+    found = MULTI.scorer.evaluate(np.array(values), np.array(labels))
+    assert {name for name, value in found.items() if math.isnan(value)} == undefined
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert found["micro_f1"] == pytest.approx(metrics.f1_score(
+            labels, np.array(values) > .5, average="micro", zero_division=math.nan), nan_ok=True)
 
 
 @pytest.mark.parametrize("found, true, expected", [

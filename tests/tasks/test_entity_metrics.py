@@ -20,6 +20,10 @@ def test_the_example_of_seqevals_description():
                                    [line.split() for line in true]) == 0.8
 
 
+def test_no_entity_at_all():
+    assert "micro avg" in entity_metrics.table(counts(["O"], ["O"]))
+
+
 def test_the_table():
     lines = entity_metrics.table(counts(["B-A B-B B-B"], ["B-A B-A B-B"])).split("\n")
     assert [line.split() for line in lines] == [

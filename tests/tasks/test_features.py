@@ -68,9 +68,13 @@ def test_a_text_and_a_pair(a, b, ids, segments):
 @pytest.mark.parametrize("lengths, budget, expected", [
     ((3, 4), 7, (3, 4)),
     ((3, 4), 6, (3, 3)),
+    ((4, 3), 6, (3, 3)),
     ((3, 3), 5, (3, 2)),     # equally long: the second one gives way
     ((9, 2), 6, (4, 2)),
+    ((2, 9), 6, (2, 4)),
     ((9, 9), 7, (4, 3)),
+    ((5, 0), 3, (3, 0)),
+    ((0, 5), 3, (0, 3)),
     ((5, 5), 1, (1, 0)),
 ])
 def test_the_longer_text_is_cut_first(lengths, budget, expected):
@@ -99,6 +103,7 @@ TEXT = list(range(100, 120))
     (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
     (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
     (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
+    (Layout(22, False, "head_tail"), TEXT, None, [(TEXT, None)]),
     (Layout(12, True, "sliding"), TEXT, None, [
         (TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]),
     (Layout(12, True, "sliding"), TEXT, [7], [
@@ -109,6 +114,13 @@ TEXT = list(range(100, 120))
     (Layout(12, True, "sliding"), TEXT[:9], None, [(TEXT[:9], None)])])
 def test_what_is_left_of_a_text(layout, a, b, expected):
     assert encoding.fitted(a, b, layout) == expected
+
+
+def test_windows_have_all_of_the_text():
+    for length in range(4, 24):
+        windows = [a for a, _ in encoding.fitted(TEXT, None, Layout(length, True, "sliding"))]
+        assert {id for window in windows for id in window} == set(TEXT)
+        assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
 
 
 def test_windows_are_records_of_their_own(tiny, tmp_path):
@@ -220,7 +232,7 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
     assert len({path, *others}) == 6
 
 
-@pytest.mark.parametrize("cut", (0, -1))
+@pytest.mark.parametrize("cut", (0, 10, -1))
 def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
     path = pathlib.Path(write(tmp_path, _examples(3), tiny, label_names=LABELS))
     complete = path.read_bytes()
@@ -228,6 +240,13 @@ def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
     assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
     assert path.read_bytes() == complete
     assert caplog.messages == ["note: %s is damaged, it is written again" % path]
+
+
+def test_no_half_file_is_left(tiny, tmp_path):
+    broken = _examples(2) + [Example((("the cat", None),), "no number")]
+    with pytest.raises(ValueError):
+        encoding.write_records(str(tmp_path), "x", broken, tiny, Layout(16), label_names=LABELS)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):

@@ -27,6 +27,12 @@ def test_appending_removing_sorting_and_relabelling_move_no_row():
             assert texts(part) & set(words) == texts(before) & set(changed)
 
 
+def test_a_larger_fraction_holds_out_more_of_the_same():
+    words = ["text %d" % i for i in range(100)]
+    smaller, larger = (texts(parsing.hold_out(rows_of(words), share)[1]) for share in (.1, .3))
+    assert smaller < larger
+
+
 def test_equal_texts_and_the_rows_of_a_query_stay_together():
     words = ["text %d" % (i // 2) for i in range(80)]
     train, dev = parsing.hold_out(rows_of(words), .2)

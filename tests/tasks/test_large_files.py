@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import os
+import random
 import tracemalloc
 
 import pytest
@@ -15,6 +16,7 @@ from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
+from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import TAGGING
@@ -27,6 +29,10 @@ NAMES = ("sentence", "label")
 
 def rows_of(count):
     return [("%s %d" % ("the cat sat " * 30, i), str(i % 2)) for i in range(count)]
+
+
+def tsv(rows):
+    return "".join("\t".join(row) + "\n" for row in (NAMES, *rows))
 
 
 def quoted(rows):
@@ -43,7 +49,11 @@ def json_list(rows):
     return json.dumps([dict(zip(NAMES, row)) for row in rows])
 
 
-FORMS = {"csv": quoted, "jsonl": json_lines, "json": json_list}
+def fasttext(rows):
+    return "".join("__label__%s %s\n" % (label, text) for text, label in rows)
+
+
+FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
 SST = known.GLUE["sst-2"]
 SKIPPING = dataclasses.replace(SST, skips_errors=True)
 
@@ -118,7 +128,7 @@ TEXTS = ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9, "one
 
 
 @pytest.mark.parametrize("size", (1, 3, 1000))
-@pytest.mark.parametrize("name", ("utf-8", "utf-8-sig", "utf-16", "gb18030"))
+@pytest.mark.parametrize("name", ("utf-8", "utf-8-sig", "utf-16", "utf-32", "gb18030"))
 def test_lines_are_the_same_wherever_the_file_is_cut(name, size, monkeypatch):
     monkeypatch.setattr(decoding, "_CHUNK", size)
     for text in TEXTS:
@@ -149,6 +159,39 @@ def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     assert list(Lines("x", lambda: io.BytesIO(content), "cp1252"))[50] == "café"
 
 
+def rows_one_by_one(text):
+    """As `csv` reads the text; begun again after the first line of each row that is not CSV."""
+    lines, found, begin = text.split("\n"), [], 0
+    while lines and not lines[-1].strip():
+        lines.pop()
+    while begin < len(lines):
+        reader = csv.reader(io.StringIO("\n".join(lines[begin:]) + "\n", newline=""), strict=True)
+        start = begin
+        try:
+            for row in reader:
+                found.append((start + 1, row))
+                start = begin + reader.line_num
+            break
+        except csv.Error as e:
+            found.append((start + 1, "not CSV: %s" % e))
+            begin = start + 1
+    return found
+
+
+def test_csv_continues_after_an_error(tmp_path):
+    rng, faults, rows = random.Random(0), 0, 0
+    for _ in range(300):
+        text = "sentence,label\n" + "".join(rng.choices('a,"\n', (5, 3, 3, 4), k=30)) + "z"
+        path = tmp_path / "x.csv"
+        path.write_text(text)
+        table = parsing.readers.read_table(SKIPPING, str(path))
+        found = list(table.rows)
+        assert found == [("%s:%d" % (path, line), row) for line, row in rows_one_by_one(text)[1:]]
+        faults += sum(isinstance(row, str) for _, row in found)
+        rows += len(found)
+    assert 100 < faults < rows - 100
+
+
 def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatch):
     """Not the rest of the file, however long that is."""
     monkeypatch.setattr(tables, "LONGEST_CELL", 100)
@@ -161,6 +204,17 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
     assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
 
 
+def test_many_errors_take_little_memory(monkeypatch):
+    tracemalloc.start()
+    found = RowErrors(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
+    assert tracemalloc.get_traced_memory()[0] < 20000
+    tracemalloc.stop()
+    assert len(found) == 20000
+    with pytest.raises(UserError, match="^x:0: fault 0; hint .and 19999 more faulty row.s.."):
+        found.refuse("; hint")
+    RowErrors().refuse()
+
+
 # ---- the standard input
 
 def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
@@ -171,3 +225,10 @@ def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
             piped = parsing.read_file(SST, "-", True, form=form)
         assert piped == parsing.read_file(SST, str(tmp_path / ("x." + form)), True)
         assert len(piped) == 40
+
+
+def test_a_full_disk_for_the_standard_input_is_one_line(monkeypatch):
+    monkeypatch.setattr(row_store.tempfile, "NamedTemporaryFile",
+                        lambda **_: open("/dev/full", "wb"))
+    with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):
+        row_store.temporary_copy(io.BytesIO(b"x" * 100000))

@@ -7,6 +7,7 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
+from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
@@ -65,6 +66,17 @@ def test_several_labels_by_hand():
     assert MULTI.scorer.baseline(labels)["accuracy"] == pytest.approx(2 / 3)
 
 
+def test_auc():
+    task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
+    values = one_hot(task, [0, 0, 0]) + [[0, .1], [0, .3], [0, .2]]
+    assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
+    assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
+    assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])     # no curve
+    three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
+    # Label 2 has no rows: the mean is that of labels 0 and 1.
+    assert three.scorer.evaluate([[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
+
+
 def test_collapse_is_noticed():
     cola, labels = GLUE["cola"], [0, 1, 1]
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
@@ -89,3 +101,12 @@ def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
     values = np.full([1, 2], .7, np.float32)
     assert MULTI.scorer.decide(values, .7).tolist() == [[1, 1]]
     assert GLUE["cola"].scorer.decide(values, .7).tolist() == [1]
+
+
+def test_table():
+    task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+    table = split_metrics.class_table(task, predictions, labels).splitlines()
+    assert [line.split() for line in table if line][:3] == [
+        ["precision", "recall", "f1-score", "support"],
+        ["entailment", "1.0000", "0.5000", "0.6667", "2"],
+        ["not_entailment", "0.6667", "1.0000", "0.8000", "2"]]

@@ -105,6 +105,14 @@ def test_a_task_type_without_labels_has_words_for_the_lines_before_a_training():
     assert Scorer(task).counts_in_words([None] * 1200) == "1,200 rows"
 
 
+def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeypatch):
+    monkeypatch.setitem(known.TASKS, "stars", STARS)
+    (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
+    done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
+    assert done.returncode == 1
+    assert "train.tsv:2: level '6', expected one of 1, 2, 3, 4, 5" in done.stderr
+
+
 class Prefixed(TowersReader):
     """One whose texts are not those of the file, and that says nothing of a graph."""
 

@@ -102,6 +102,42 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
     assert equal > 40
 
 
+def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
+    tokenizer = golden[1]
+    context = " ".join(["one two three four five"] * 6)
+    start = context.index("three", 40)
+    arrays, counts = question_windows.encode(
+        [Question(context, "what?", start, start + len("three four"))], tokenizer, 16, stride=4,
+        max_query_length=4)
+    inside = arrays["is_impossible"] == 0
+    assert counts[0] == len(inside) > inside.sum() > 0
+    for row in np.flatnonzero(inside):
+        assert context[int(arrays["char_start"][row, arrays["start_positions"][row]]):
+                       int(arrays["char_end"][row, arrays["end_positions"][row]])] == "three four"
+    outside = np.flatnonzero(~inside)
+    np.testing.assert_array_equal(arrays["start_positions"][outside], arrays["cls_index"][outside])
+
+
+def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
+    tokenizer = golden[1]
+    arrays, counts = question_windows.encode(
+        [Question("\u0301", "who is it that asks so much here?", -1, -1)], tokenizer, 16,
+        stride=4, max_query_length=3)
+    assert counts.tolist() == [1]
+    assert (arrays["paragraph_len"][0], arrays["cls_index"][0]) == (0, 5)
+
+
+def test_a_paragraph_is_cut_into_pieces_once(golden, monkeypatch):
+    asked = []
+    encode = question_windows.Aligner.encode
+    monkeypatch.setattr(question_windows.Aligner, "encode",
+                        lambda self, texts: asked.extend(texts) or encode(self, texts))
+    question_windows.encode([Question("a b", "c?", 0, 1), Question("d e", "f?", -1, -1),
+                             Question("a b", "g?", 2, 3)], golden[1], 16, stride=4,
+                            max_query_length=4)
+    assert asked == ["a b", "d e"]
+
+
 def test_text_before_a_window_is_in_the_segments_before_it(golden):
     """Segments of the same form, each ending where the next one begins, with any stride."""
     tokenizer = golden[1]

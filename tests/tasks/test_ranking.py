@@ -59,6 +59,13 @@ def test_highest_grade_is_of_the_scale_not_of_the_file():
     assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.gold_labels(missed))["err@10"] == 1 / 4
 
 
+def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
+    rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
+    result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1],
+                              RANKING.scorer.gold_labels(rows))
+    assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
+
+
 def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in_the_file():
     rows = rows_of(0, 1, 0)
     for order in ([0, 1, 2], [1, 2, 0], [2, 1, 0]):
@@ -250,8 +257,11 @@ def test_queries_are_held_out_whole(tmp_path):
 
 
 @pytest.mark.parametrize("lines, message", [
+    (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected an integer"),
     (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an integer below"),
+    (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
     (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without spaces"),
+    (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
     (["q\tred\td\tkite\t1", "q\tred\td\tkite\t1"],
      "dev.tsv:3: duplicate document 'd' of query 'q'"),
     (["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
@@ -268,11 +278,13 @@ def test_faults_of_a_table(tmp_path, lines, message):
 @pytest.mark.parametrize("name, lines, message", [
     ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document relevance"),
     ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
+    ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
     ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
     ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected an integer"),
     ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
     ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
     ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
+    ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: duplicate '7'"),
     ("documents.tsv", ["x\tred", "y\tb\udcff"], "documents.tsv:2: not UTF-8: byte 0xff"),
     ("documents.tsv", None, "no such file: ")])
 def test_faults_of_trec_files(tmp_path, name, lines, message):
@@ -298,6 +310,12 @@ def test_a_document_that_no_query_needs_may_be_damaged(tmp_path):
     with open(tmp_path / "documents.tsv", "ab") as file:
         file.write(b"v\tbad \xe9\n")
     assert read(tmp_path) == EXPECTED
+
+
+def test_trec_files_are_of_rankings(tmp_path):
+    write_trec(tmp_path)
+    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of tsv"):
+        parsing.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
 
 
 def test_prediction_files():
@@ -416,6 +434,7 @@ def check_predictions(place, model_dir, reported):
 
 @pytest.mark.parametrize("changes, message", [
     (dict(data_dir="same"), "has documents of different relevance, which ranking_loss pairwise"),
+    (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
     (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
     (dict(metric="gain@5"), "metric: task ranking has no gain@5")])
 def test_refused(place, monkeypatch, changes, message):

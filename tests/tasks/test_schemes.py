@@ -37,8 +37,11 @@ def test_each_scheme_says_the_same(scheme):
     ("bio2", "I-X I-X O", [(0, 2, "X")], "B-X I-X O"),
     ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], "O B-X B-X"),
     ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], "B-X B-Y I-Y"),
+    ("bioes", "B-X O", [(0, 1, "X")], "S-X O"),
     ("bioes", "B-X I-X O", [(0, 2, "X")], "B-X E-X O"),
+    ("bioes", "I-X E-X", [(0, 2, "X")], "B-X E-X"),
     ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], "B-X E-X S-X"),
+    ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], "S-X S-X"),
     ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], "B-X E-X O S-X"),
     ("iob1", "B-X I-X", [(0, 2, "X")], "I-X I-X"),
 ])

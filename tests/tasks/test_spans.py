@@ -68,6 +68,11 @@ def test_squad_s_files(tmp_path):
     assert unlabelled[0].label is None
 
 
+def test_squad_s_list_may_come_after_other_values(tmp_path):
+    for before in ({"meta": {"source": "x"}}, {"authors": ["a"]}, {"version": "[1]"}):
+        assert read(tmp_path, {**before, "data": [article(question())]})[0].id == "q1"
+
+
 WRONG = (
     ('{"data": [', "not valid JSON"),
     ({"data": {}}, "data is not a list, expected a list of articles"),
@@ -82,7 +87,9 @@ WRONG = (
     ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
     ({"data": [article(question(answers=(("The dog", 43),)))]},
      "question 'q1': answer_start 43 is outside of the context of 43 characters"),
+    ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
     ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected an integer'),
+    ({"data": [article(question(answers=(("x", "--6"),)))]}, 'answer_start "--6", expected an in'),
     ({"data": [article(question(answers=(("x", "9" * 5000),)))]}, "expected an integer"),
     ({"data": [article(question(answers=((5, 0),)))]}, "answer 5, expected a text"),
     ({"data": [article(question(answers=((" ", 0),)))]}, "an answer is empty"),
@@ -90,6 +97,7 @@ WRONG = (
     ({"data": [article(question(answers=(), is_impossible=False))]},
      "has no answers, and is not is_impossible"),
     ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
+    ({"data": []}, "no rows"),
 )
 
 
@@ -113,6 +121,22 @@ def test_where_json_is_broken_and_how_far_it_was_read(tmp_path):
         with pytest.raises(UserError, match=re.escape(message)) as error:
             parsing.read_file(SQUAD, str(path), True)
         assert "\n" not in str(error.value) and "train-v2.0.json" in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ("utf-8-sig", "utf-16"))
+def test_other_encodings_and_places_of_keys(tmp_path, encoding):
+    value = {"data": [{"paragraphs": [{"qas": [question()], "context": CONTEXT}], "title": [1]}],
+             "version": {"number": 2}}
+    (tmp_path / "train-v2.0.json").write_text(json.dumps(value), encoding=encoding)
+    rows = parsing.read_file(SQUAD, str(tmp_path / "train-v2.0.json"), True)
+    assert rows == [Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT)]
+
+
+def test_all_faults_of_a_file_are_listed(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "xlnet"), pytest.raises(UserError, match="1 more faulty"):
+        read(tmp_path, {"data": [article({"id": "a"}, {"question": "b"})]})
+    assert "question 1: question 'a' has no text" in caplog.text
+    assert "question 2: a question without id" in caplog.text
 
 
 def test_tables(tmp_path):
@@ -154,6 +178,12 @@ def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, que
     assert task.files["train"] == "train-v2.0.json"
     assert task.files["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
     assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
+
+
+def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
+    for questions, is_dev in (([question()], True), ([question(answers=None)], False)):
+        task = given(tmp_path, questions, name="new.txt")
+        assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
 
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
@@ -373,10 +403,50 @@ def test_a_question_is_wrong_where_it_lowers_the_score(rule):
             assert case.error == pytest.approx(1 - (result["exact"] + result["f1"]) / 200)
 
 
+def test_an_answer_is_as_probable_as_among_the_others():
+    found = BestSpans([ScoredSpan(13, 20, -1., -1.), ScoredSpan(0, 7, -1., -1.)], -40.)
+    case, = SQUAD.scorer.compare([row(answers=(("The dog", 13),))], [found])
+    assert case.probability == pytest.approx(0.5)
+
+
+def test_more_best_spans_than_five():
+    spans = [ScoredSpan(i, i + 1, -float(i), 0.) for i in range(20) if not CONTEXT[i].isspace()]
+    answer, = SQUAD.with_options(n_best_size=9).scorer.results([row()], [BestSpans(spans, -5.)])
+    assert len(answer.best) == 9
+
+
 def test_a_question_that_is_missing_is_an_error():
     for text in ("", " ", None):
         assert SQUAD.reader.row("0", Asked(CONTEXT, text)) == (
             None, "the question is empty, expected a text")
+
+
+def test_evaluation_is_that_of_the_files_written():
+    rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
+            row(answers=(("the cat", 0),), id="q3")]
+    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, span(0, 11, 0.1)]
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
+    assert list(result)[:2] == ["f1", "exact"]
+    assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
+    # Answering the third one, too, would help; the second one then stays without an answer.
+    assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
+    assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
+    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows),
+                                 threshold=result["best_f1_thresh"])
+    assert more["f1"] == pytest.approx(result["best_f1"])
+    with pytest.raises(UserError, match="not finite"):
+        SQUAD.scorer.evaluate([BestSpans([], math.nan)] * 3, SQUAD.scorer.gold_labels(rows))
+
+
+def test_thresholds_are_shown_where_some_questions_have_no_answer():
+    rows, values = [row(answers=(("The dog", 13),))], [span(13, 20, -1.0)]
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
+    assert result == {"f1": 100.0, "exact": 100.0}
+    chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
+    assert chosen.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))["best_f1"] == 100.0
+    both = SQUAD.scorer.gold_labels([*rows, row(id="none")])
+    assert "best_f1_thresh" in SQUAD.scorer.evaluate(values * 2, both)
+    assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_which_rule_scores():
@@ -396,6 +466,15 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     assert SQUAD.scorer.baseline(truth)["f1"] > 0
     both = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),)), row(id="none")])
     assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
+
+
+def test_a_threshold_of_1_leaves_no_question_without_an_answer():
+    rows, values = [row(answers=(("The dog", 13),))], [span(13, 20, 1e9)]
+    for threshold, answer in ((.99, ""), (1.0, "The dog")):
+        files = SQUAD.scorer.prediction_files(rows, values, threshold)
+        assert json.loads("".join(files[0].lines)) == {"q1": answer}
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
+        assert result["exact"] == (100 if answer else 0)
 
 
 def test_examples_are_the_first_answers(tmp_path):

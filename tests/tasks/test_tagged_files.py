@@ -90,6 +90,20 @@ def test_a_column_that_counts_the_words_does_so_in_each_sentence(tmp_path, text,
     assert [sentence.words for sentence in read(write(tmp_path, text))] == words
 
 
+def test_comments_do_not_hide_tabs(tmp_path):
+    text = "#id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
+    sentences = read(write(tmp_path, text))
+    assert [s.words for s in sentences] == [("New York",), ("Yes",)]
+    assert conll_text([s.source for s in sentences], "XY") == text.replace("LOC\n", "LOC\tX\n") \
+        .replace("\tO\n", "\tO\tY\n")
+
+
+def test_lines_after_the_last_word_are_kept(tmp_path):
+    sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
+    assert conll_text([s.source for s in sentences], [["O"]]) == (
+        "a O O\n\n-DOCSTART- O O\n")
+
+
 def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
     path = tmp_path / "train.txt"
     path.write_bytes("\u3000 O\r\nx\u00a0y  B-A \r\n\u2028 I-A\r\n".encode())
@@ -102,6 +116,7 @@ def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
     ("a O\nb c O\n\nd\n", "1", "2", ":2: 3 column(s), expected 2 as in line 1 (and 1 more faulty"),
     ("a\tO\n\tO\n", "1", "2", ":2: column 1 is empty, expected a word"),
     ("a O\n", "1", "3", ": no column '3' (columns: 1, 2)"),
+    ("a O\n", "0", "2", ": no column '0' (columns: 1, 2)"),
     ("word tag\na O\n", "word", "tags", ": no column 'tags'; did you mean 'tag'? (columns: word"),
     ("word tag word\na O b\n", "word", "tag", ": 2 columns are called 'word'; expected one"),
     ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
@@ -113,6 +128,12 @@ def test_faulty_columns(tmp_path, text, word, tag, message):
     with pytest.raises(UserError) as e:
         read(path, word, tag)
     assert str(e.value).startswith(path + message)
+
+
+def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
+    path = write(tmp_path, "a B-X\nb O c\n\nb B-Y\n\nc O\nd\n\ne O\n")
+    sentences = tagged_files.read(path, None, "1", "2", True, skips=True)
+    assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
 
 
 def test_a_skipped_sentence_to_predict_has_an_empty_answer_in_its_place(tmp_path, caplog):
@@ -165,6 +186,16 @@ def test_quotes_that_pandas_writes_are_not_part_of_words(tmp_path):
     assert [s.words for s in read(write(tmp_path, plain))] == [("He", '"', '""'), ("x", '"')]
 
 
+def test_conll_2012_is_refused_by_name(tmp_path):
+    path = write(tmp_path, "#begin document (x); part 000\nx 0 0 A N x x x x x (P) -\n")
+    for need_tags in (True, False):
+        with pytest.raises(UserError) as e:
+            read(path, need_tags=need_tags)
+        assert str(e.value) == path + (
+            ": a CoNLL-2012 file (#begin document), whose brackets are not read; expected a word a "
+            "line with its tag, such as B-PERSON, I-PERSON or O")
+
+
 # --- Columns or raw text
 
 CHINESE = ("2008年北京举办奥运会。", "他说很好。", "iPhone发布了。", "“你好”", "[图]见下。",
@@ -172,6 +203,7 @@ CHINESE = ("2008年北京举办奥运会。", "他说很好。", "iPhone发布�
 THAI = ("ประเทศ", "ไทย", "มี", "กรุงเทพมหานคร", "", "เป็น", "เมืองหลวง", "ของ")
 TO_PREDICT = (
     (CHINESE, "text"), (["B站", "天气怎么样", "北京到上海的火车票"], "text"),
+    (["(图) 无"[:3] + "新闻", "怎么去上海", "北京的天气好不好"], "text"),
     (THAI, "conll"), (["ประเทศไทยมีกรุงเทพมหานครเป็นเมืองหลวง",
                        "2008ประเทศไทยมีกรุงเทพมหานคร"], "text"),
     (["我", "在", "北京", "。", "", "2008", "年", "。"], "conll"),
@@ -249,15 +281,23 @@ def test_entities_that_do_not_fit_words_are_counted(tmp_path, caplog):
     assert second.entities == ((0, 2, "A"), (2, 7, "B"))
 
 
+def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
+    sentence, = read(write(tmp_path, json_line("in Oslo now", (2, 8, "LOC")), "a.jsonl"))
+    assert sentence.tags == ("O", "B-LOC", "O") and not caplog.records
+
+
 @pytest.mark.parametrize("line, message", [
     ("{", "not valid JSON: "),
     ('{"text": "a\\ud83d", "entities": []}', "an escape such as \\ud83d that is half a character"),
+    ("[]", "expected a JSON object, found list"),
     ('{"text": " ", "entities": []}', "'text' is empty, expected a text"),
     ('{"entities": []}', "no 'text' or 'tokens' or 'words' (keys: entities)"),
     ('{"text": "ab"}', "no 'entities'"),
     ('{"text": "ab", "entities": {}}', "'entities' is not a list"),
     ('{"text": "ab", "entities": [[0, 3, "X"]]}',
      "'entities' has [0, 3, \"X\"], expected [start, end, label] with 0 <= start < end <= 2"),
+    ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
+    ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
     ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is not"),
     ('{"text": "\u200b", "entities": []}', "'text' has no word"),
     ('{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
@@ -268,3 +308,16 @@ def test_faulty_json(tmp_path, line, message):
     with pytest.raises(UserError) as e:
         read(path)
     assert str(e.value).startswith("%s:2: %s" % (path, message))
+
+
+def test_pairs_of_text_and_entities(tmp_path):
+    """As spaCy has them: one on each line, or in a list."""
+    pair = '["a", {"entities": [[0, 1, "X"]]}]'
+    for text in ("\n%s\n%s\n", "[%s, %s]\n", "[\n%s,\n%s]"):
+        assert [one.tags for one in read(write(tmp_path, text % (pair, pair), "a.json"))] == [
+            ("B-X",), ("B-X",)]
+
+
+def test_other_keys(tmp_path):
+    path = write(tmp_path, '{"satz": "a", "namen": [[0, 1, "X"]]}\n', "a.jsonl")
+    assert read(path, "satz", "namen")[0].tags == ("B-X",)

@@ -53,6 +53,11 @@ def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
 
 
+def test_a_script_without_spaces_is_seen(tmp_path):
+    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
+    assert task.options.scheme == "bmes" and not task.options.is_spaced
+
+
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         write(tmp_path, name, TRAIN)
@@ -114,6 +119,14 @@ def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
     assert caplog.messages == ["note: %s: 1 of 2 tags are illegal and repaired:\n  %s:4: tag 'I-X' "
                                "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
                                "are repaired" % (path, path)]
+
+
+def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
+    task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
+    assert task.options.scheme == "bio2"
+    rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
+    assert [row.label for row in rows] == [("B-X",)] * 3
+    assert "3 of 3 tags are illegal" in caplog.text
 
 
 @pytest.mark.parametrize("scheme, labels", [
@@ -192,6 +205,14 @@ def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     assert file.extension == "conll" and "".join(file.lines) == (
         "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
         "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n")
+
+
+def test_predictions_of_texts_are_characters(tmp_path):
+    task = make_task(tmp_path)
+    row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
+    file, = task.scorer.prediction_files([row], [tags_of(3, 0, 0)])
+    assert file.extension == "jsonl"
+    assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
 
 def test_answers_for_other_words_are_no_answers(small):

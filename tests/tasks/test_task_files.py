@@ -38,6 +38,8 @@ FILES = [
         ("7", "She sat.", None, None)]),
     ("sst-2", "train", "train.tsv", ["sentence\tlabel", ODD + "\t1", "", ""], [
         ("0", ODD, None, "1")]),
+    ("sts-b", "dev", "dev.tsv", ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"], [
+        ("0", "a", "b", 2.5), ("1", "a", "b", 0.)]),
     ("yelp-5", "test", "test.csv", ['"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""'], [
         ("0", 'a "b", c\nd', None, "5"), ("1", 'x  y "z"', None, "1")]),
     ("ag_news", "test", "test.csv", ['"3","A title","social\\network"', '"1","","text"'], [
@@ -83,12 +85,21 @@ def test_a_pipe_is_read_once(tmp_path):
     writer.join()
 
 
+def test_utf16_without_a_mark_is_an_error_of_the_file(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes("sentence\tlabel\n".encode("utf-16-le"))
+    with pytest.raises(UserError, match="dev.tsv: not utf-16: .*BOM"):
+        parsing.read_rows(dataclasses.replace(TASKS["sst-2"], encoding="utf-16"), str(tmp_path),
+                          "dev", need_labels=True)
+
+
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
 def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     write(tmp_path, name, *(line if isinstance(line, str) else json.dumps(line) for line in lines))
     rows = rows_of(task, tmp_path, split, need_labels=expected[0][3] is not None)
     assert rows == [Row(id, ((text, other),), label) for id, text, other, label in expected]
+    if task == "sts-b":
+        assert TASKS[task].reader.label_array(rows).dtype == np.float32
 
 
 def test_both_parts_of_mnli(tmp_path):
@@ -160,11 +171,19 @@ def test_articles_with_questions(tmp_path):
         rows_of("race", tmp_path, "dev")
 
 
+def test_a_cell_of_any_size_is_read(tmp_path):
+    """Larger than the limit of Python's csv module, in the first row."""
+    text = "a word " * 30000
+    write(tmp_path, "test.csv", '"5","%s"' % text)
+    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
+
+
 # --- Errors: content of the file, message
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
 ERRORS = {
     "empty file": ("rte", b"", "dev.tsv: the file is empty"),
+    "blank lines only": ("rte", b"\n \n", "dev.tsv: the file is empty"),
     "no rows": ("rte", RTE, "dev.tsv: no rows"),
     "wrong column": ("rte", "index\tsentence_1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
                      "dev.tsv: no column 'sentence1'; did you mean 'sentence_1'? "
@@ -183,6 +202,9 @@ ERRORS = {
     "not UTF-8 after a byte order mark": (
         "rte", b"\xef\xbb\xbfind\xe9x\n",
         "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)"),
+    "half a character in a name": (
+        "tnews", '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
     "a row without the column that selects rows": (
         "xnli-de", "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
         "xnli.dev.tsv:2: 3 column(s), expected 4"),
@@ -206,6 +228,8 @@ ERRORS = {
     "other names where there are none": (
         "cola", "source\tlabel\tmark\ttext\ngj04\t1\t\tHe ran.\n",
         "dev.tsv: no column 'sentence'"),
+    "no number": ("sts-b", "sentence1\tsentence2\tscore\na\tb\thigh\n",
+                  "dev.tsv:2: column 'score': 'high' is not a number"),
     "not finite": ("sts-b", "sentence1\tsentence2\tscore\na\tb\tnan\n",
                    "dev.tsv:2: column 'score': 'nan' is not a number"),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
@@ -268,7 +292,8 @@ TABLE = "index%ssentence1%ssentence2%slabel\r\n7%s\"naïve; or, say, caf\xe9\"%s
 
 
 @pytest.mark.parametrize("encoding, shown", [
-    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-be", "UTF-16-BE")])
+    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16-LE"),
+    ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
 def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, encoding, shown):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / "x.csv"
@@ -302,7 +327,7 @@ def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
 
 
 @pytest.mark.parametrize("name, delimiter", [
-    ("x.csv", "\t"), ("x.tsv", ";"), ("x.txt", ",")])
+    ("x.csv", ";"), ("x.csv", "\t"), ("x.csv", "|"), ("x.tsv", ";"), ("x.txt", ",")])
 def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, delimiter):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / name
@@ -322,6 +347,11 @@ def test_a_delimiter_without_known_names_must_be_given(tmp_path):
         parsing.read_file(PAIRS, str(path), True)
     given = dataclasses.replace(PAIRS, delimiter=":")
     assert parsing.read_file(given, str(path), True)[0].id == "7"
+
+
+def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
+    write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
+    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (('"a, b', "c, d"),)
 
 
 # --- Files to be predicted
@@ -411,6 +441,13 @@ def test_rows_of_several_files_have_their_own_numbers_where_some_are_skipped(tmp
     for need_labels, ids in ((True, "0234"), (False, "01234")):
         rows = parsing.read_file(SKIPPING, both, need_labels)
         assert [row.id for row in rows] == list(ids)
+
+
+def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
+    (tmp_path / "x.tsv").write_bytes(b"sentence1\tsentence2\na\tb\n\xc3(\tb\n\xc3\xa9\tb\n")
+    rows = parsing.read_to_predict(SKIPPING, str(tmp_path / "x.tsv"))
+    assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
+    assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
 
 
 @pytest.mark.parametrize("row", (b"\xc3(\ta\tb", b"\xc3(\t\xc3(\tb"))

@@ -16,7 +16,8 @@ from xlnet.tasks.types.known import GLUE, TASKS
 
 
 @pytest.mark.parametrize("name, expected", [
-    ("CoLA", "cola"), ("stsb", "sts-b"), ("sts_b", "sts-b"), ("mnli_matched", "mnli")])
+    ("CoLA", "cola"), ("stsb", "sts-b"), ("sts_b", "sts-b"), ("sst2", "sst-2"),
+    ("mnli_matched", "mnli"), ("mnli-mismatched", "mnli")])
 def test_find_task(name, expected):
     assert known.find_task(name).name == expected
     assert custom.get_task(settings("d", task_name=name)).name == expected
@@ -31,6 +32,28 @@ def test_every_task_is_sound():
         assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
         assert task.labels != () or task.type.name == "tagging"     # the train file has them
+
+
+@pytest.mark.parametrize("name, kind, count", [
+    ("snli", "classification", 3), ("imdb", "classification", 2), ("yelp-5", "classification", 5),
+    ("ag_news", "classification", 4), ("dbpedia", "classification", 14),
+    ("amazon-2", "classification", 2), ("race", "multiple_choice", 4),
+    ("race-high", "multiple_choice", 4), ("tnews", "classification", 15),
+    ("iflytek", "classification", 119), ("chnsenticorp", "classification", 2),
+    ("xnli-zh", "classification", 3), ("sts-b", "regression", None)])
+def test_kinds_of_tasks(name, kind, count):
+    task = TASKS[name]
+    assert task.type.name == kind and (task.labels and len(task.labels)) == count
+
+
+def test_all_of_glue():
+    assert list(GLUE) == ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli",
+                          "ax"]
+    assert {t.name for t in GLUE.values() if t.is_regression} == {"sts-b"}
+    for task in GLUE.values():
+        assert task.labels is None or list(task.labels) == sorted(task.labels)
+        assert set(task.metrics) <= set(task.scorer.metrics)
+        assert set(task.submissions) <= set(task.files)
 
 
 def test_unknown_task():
@@ -79,6 +102,14 @@ def test_own_files(tmp_path):
     assert [row.id for row in parsing.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
+def test_own_scores(tmp_path):
+    write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
+    write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
+    task = custom.get_task(settings(tmp_path, is_regression=True))
+    assert task.is_regression and task.head.scope() == "regression_custom"
+    assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
+
+
 def test_a_list_of_labels_is_no_label(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tx, y", "d\tx,z")
     with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' and its parts; "
@@ -99,6 +130,18 @@ def test_wrong_settings_of_how_files_are_written(tmp_path):
         custom.get_task(settings(tmp_path, encoding="cp125"))
     with pytest.raises(UserError, match="delimiter is ';;', expected one character, or tab"):
         custom.get_task(settings(tmp_path, delimiter=";;"))
+
+
+def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
+    write(tmp_path, "train.txt", "__label__x a b", "__label__y c")
+    task = custom.get_task(settings(tmp_path))
+    assert task.labels == ("x", "y")
+    (tmp_path / "train.txt").unlink()
+    (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UserError, match="train.xlsx: a damaged spreadsheet"):
+        custom.get_task(settings(tmp_path))
+    write(tmp_path, "train.csv", "text_a,label", "a,x", "b,y")
+    assert custom.get_task(settings(tmp_path)).labels == ("x", "y")
 
 
 def test_missing_columns_of_own_files(tmp_path):
@@ -139,6 +182,14 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
     parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
     assert sum(len(rows) for rows in parts.values()) == 40 and len(paths) == 1
     assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
+
+
+def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
+    for name, message in (("train.csv", "column 'label' holds a single label, 'x'"),
+                          ("train.tsv", "has train.csv and train.tsv; expected one of them")):
+        write(tmp_path, name, "label,text_a", "x,a", "x,b")
+        with pytest.raises(UserError, match=message):
+            own(tmp_path)
 
 
 def test_several_labels_in_a_cell(tmp_path):
@@ -250,6 +301,7 @@ def test_the_metric_that_selects(tmp_path):
     (dict(query_id_column="qid"), "query_id_column makes a ranking of documents .*give --text_b_"),
     (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
     (dict(label_column=""), "label_column is '', expected the name of a column"),
+    (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
     (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
 ])
 def test_flags_that_make_no_task(tmp_path, changes, message):

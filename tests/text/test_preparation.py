@@ -226,6 +226,14 @@ def test_streams_begun_with_other_settings_are_written_again(settings, small_pie
     assert_as_made_at_once(other)
 
 
+def test_bad_text_leaves_no_directory(settings, tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"fine\n\xff\n")
+    with pytest.raises(UserError, match="bad.txt, line 2"):
+        preparation.make_records(dataclasses.replace(settings, input_glob=str(bad)))
+    assert not os.path.exists(settings.save_dir)
+
+
 def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, small_pieces,
                                                                     monkeypatch):
     make_one_stream(settings, monkeypatch)
@@ -280,6 +288,14 @@ def test_records_of_sentences_found_by_older_rules_are_other_records(settings):
         preparation.make_records(settings)
 
 
+def test_text_edited_while_a_run_is_unfinished_is_read_again(editable, small_pieces, monkeypatch):
+    settings, edit = editable
+    make_one_stream(settings, monkeypatch)
+    edit()
+    preparation.make_records(settings)
+    assert_as_made_at_once(settings)
+
+
 def test_what_a_run_killed_after_its_manifest_left_is_removed(settings, monkeypatch):
     directory = settings.save_dir
     remove = shutil.rmtree
@@ -299,6 +315,30 @@ def test_what_a_run_killed_after_its_manifest_left_is_removed(settings, monkeypa
     Manifest.read(directory).verify(directory)
     assert {name: value for name, value in before.items() if "unfinished" not in name} == content(
         directory)
+
+
+@pytest.mark.parametrize("values", [{"seed": 5}, {"num_task": 2}])
+def test_streams_lost_while_a_job_published_are_written_again(settings, monkeypatch, values):
+    """Killed at its third file, perhaps in the place of other records."""
+    preparation.make_records(settings)
+    job = dataclasses.replace(settings, overwrite=True, **values)
+    directory, put = preparation.task_directory(job), files.sync_and_rename
+    published = []
+
+    def killed(source, target):
+        if target.startswith(os.path.join(directory, "stream-")):
+            published.append(target)
+            if len(published) == 3:
+                raise KeyboardInterrupt
+        put(source, target)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "sync_and_rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(job)
+    os.remove(published[0])
+    spoil(pathlib.Path(published[1]))
+    preparation.make_records(job)
+    Manifest.read(directory).verify(directory)
 
 
 def test_records_with_a_lost_stream_are_made_again(settings, small_pieces):

@@ -429,6 +429,20 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
     assert peak < 8 << 20, "8 times the longest line allowed"
 
 
+def test_deep_json_is_refused(tmp_path):
+    with pytest.raises(UserError, match="line 1: not JSON: a number too long or lists too deep"):
+        read(write(tmp_path / "a.jsonl", b"[" * 100000))
+
+
+def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines):
+    path = write(tmp_path / "a.txt", b"a\n\xff\nb\n\n\0\nc\n")
+    with pytest.raises(UserError, match="a.txt, line 2: not UTF-8"):
+        read(path)
+    lines, skipped = read(path, on_error="skip")
+    assert documents(lines) == [["a", "b"], ["c"]]
+    assert skipped == {"not UTF-8": 1, "NUL byte": 1}
+
+
 def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
     rng = random.Random(0)
     text = "".join("%d\n" % rng.randrange(10 ** 9) for _ in range(20000))
@@ -447,6 +461,16 @@ def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
         if damaged is not spoilt:            # what is damaged inside may unpack to other text
             assert [line.text for line in lines] == text.split()[:number - 1]
         assert number > 10000
+
+
+@pytest.mark.parametrize("content, message", [
+    (b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
+    (b"", "a.gz: is empty, expected gzip data")])
+def test_a_file_that_is_not_gz_is_named(tmp_path, content, message):
+    path = tmp_path / "a.gz"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read(path)
 
 
 def test_an_unreadable_file_is_named(tmp_path):

@@ -6,6 +6,7 @@ from helpers.windows import (
     BOTH,
     CLS,
     EOD,
+    EOP,
     REUSE_LEN,
     SEP,
     SEQ_LEN,
@@ -53,6 +54,14 @@ def test_impossible_streams_are_refused():
     with pytest.raises(UserError, match="100 tokens.*num_streams=8.*at least 116 are needed"):
         windows.plan_streams(100, SEQ_LEN, REUSE_LEN, num_streams=8)
     assert windows.plan_streams(116, SEQ_LEN, REUSE_LEN, num_streams=8).windows == 1
+
+
+def test_words_backward_begin_at_their_last_piece():
+    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]                    # 12, 15, 18 continue a word
+    forward, backward = readings(make_tokens(ids, np.array([5, 3])))
+    assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
+    assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
+    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
 
 
 # Readings.
