@@ -22,7 +22,7 @@ from xlnet import cli, files
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import required, setting
 from xlnet.tasks.files import parsing
-from xlnet.tasks.output.span_answers import Found
+from xlnet.tasks.output.span_answers import BestSpans
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.tagging import Tags
 from xlnet.text import reading
@@ -217,7 +217,7 @@ def baselines(task, out, train, held_out):
     scorer = task.scorer
     truth = scorer.gold_labels(held_out)
     if task.type.name == "spans":
-        nothing = [Found([], null_score=1e9)] * len(held_out)
+        nothing = [BestSpans([], null_score=1e9)] * len(held_out)
         return scorer.evaluate(nothing, truth), scorer.baseline(truth)
     words = most_frequent_tags(task, train, held_out) if task.type.name == "tagging" else \
         bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)

@@ -196,7 +196,10 @@ def test_errors_are_value_errors():
     ("run_squad.py", "fp16", "precision=fp16"), ("run_tagger.py", "max_length", "max_seq_length"),
     ("train_gpu.py", "validation_file", "eval_record_info_dir"),
     ("xlnet fill", "checkpoint", "called --model_dir"),
+    ("xlnet pretrain", "input", "called --record_info_dir"),
     ("xlnet predict", "eval_batch_size", "called --batch_size"),
+    ("xlnet data make", "input_file", "called --input "), ("xlnet export", "save_dir", "--output "),
+    ("run_squad.py", "output_file", "called --output "),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)

@@ -104,6 +104,7 @@ def test_a_run_config_from_flags():
     (CorpusSettings, dict(seq_len=5), "seq_len is 5"),
     (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
     (CorpusSettings, dict(task=1), "task is 1"),
+    (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
     (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
     (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
     (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),
@@ -112,12 +113,14 @@ def test_a_run_config_from_flags():
      "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached"),
     (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
     (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
+    (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
     (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
     (ClassifierSettings, {}, "nothing to do"),
     (ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
      "patience needs --eval_steps"),
     (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
     (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
+    (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
 ])
 def test_a_group_checks_itself(group, values, message):
     with pytest.raises(UserError, match=message):

@@ -207,6 +207,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     ([TRAIN], dict(task_name="cola"), "train.tsv: no column 'sentence' (columns: name"),
     ([TRAIN], dict(task_name="ax"), "no split 'train'"),
     ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such directory: nowhere"),
+    ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
     ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: the file is empty"),
     ([TRAIN], dict(label_column="kinds"), "no column 'kinds'; did you mean 'kind'?"),
     ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
@@ -219,6 +220,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
      "label_column is for --task_name=custom"),
     ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
     ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
+    ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
     ([TRAIN], dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),
      "has d_inner 24, not 32"),
     ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
@@ -227,6 +229,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
     ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
     ([EVAL], {}, "no checkpoint in refused"),
+    (["--do_predict=True"], {}, "no checkpoint in refused"),
 ])
 def test_bad_input_is_refused_in_one_line(place, faulty, monkeypatch, arguments, changes, message):
     monkeypatch.chdir(place.directory)
@@ -242,7 +245,7 @@ def test_bad_input_is_refused_in_one_line(place, faulty, monkeypatch, arguments,
 @pytest.fixture(scope="module")
 def faulty(place):
     """Files that are refused."""
-    for name in ("blank", "strange", "strange-dev"):
+    for name in ("empty", "blank", "strange", "strange-dev"):
         (place.directory / name).mkdir()
     (place.directory / "blank" / "train.tsv").write_text("")
     (place.directory / "strange" / "train.tsv").write_text("name\tfirst\tsecond\tkind\na\tb\n")
@@ -257,6 +260,7 @@ def faulty(place):
 @pytest.mark.parametrize("changes, message", [
     (dict(uncased=True), "spiece.model.json says False"),
     (dict(summary_type="mean"), "summary_type is mean, but "),
+    (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
     (dict(task_name="sts-b", data_dir="sts"),
      "has task custom, not sts-b"),
     (dict(is_regression=True), "task.json says False"),
@@ -355,7 +359,8 @@ def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
 
 
 @pytest.mark.parametrize("arguments, changes", [
-    (["--train_step=2"], {}), (["--summary_type=least"], {}), ([TRAIN], dict(data_dir=None)),
+    (["--train_step=2"], {}), (["--train_steps=many"], {}), (["--summary_type=least"], {}),
+    (["stray"], {}), ([TRAIN], dict(data_dir=None)),
     (["--do_predict=True"], dict(data_dir=None, model_dir="model")),
     ([], dict(train_batch_size=0))])
 def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, changes):

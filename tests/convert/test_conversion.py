@@ -13,7 +13,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files
+from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, weights
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
@@ -104,8 +104,9 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors",
-                                  "..\\model.safetensors", "config.json", None))
+@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
+                                  "sub/model.safetensors", "..\\model.safetensors", "config.json",
+                                  "", None, 3))
 def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
     (tmp_path / "other").mkdir()
     shutil.copy(HF / "lm" / "model.safetensors", tmp_path / "other")
@@ -160,10 +161,13 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
 
 @pytest.mark.parametrize("changes, message", (
     (dict(model_type="bert"), "model_type is 'bert'"),
+    (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
     (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
     (dict(ff_activation="silu"), "ff_activation is 'silu'"),
     (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
     (dict(attn_type="uni"), "attn_type is 'uni'"),
+    (dict(bi_data=True), "bi_data is True"),
+    (dict(same_length=True), "same_length is True"),
     (dict(summary_type="attn"), "summary_type is 'attn'"),
     (dict(summary_activation="relu"), "summary_activation is 'relu' with summary_use_proj True"),
     (dict(problem_type="other"), "problem_type is 'other'"),
@@ -172,6 +176,7 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
     (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
     (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
+    (dict(n_layer="2"), "n_layer is '2'"),
     (dict(n_layer=10 ** 12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
     (dict(n_head=0), "config.json: "),
     (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
@@ -186,7 +191,8 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
 
 
 @pytest.mark.parametrize("name, value", (
-    ("mem_len", None), ("eos_token_id", [2, 3]), ("dropout", 0)))
+    ("mem_len", None), ("reuse_len", None), ("bos_token_id", None), ("eos_token_id", None),
+    ("eos_token_id", [2, 3]), ("pad_token_id", None), ("dropout", 0)))
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
@@ -400,7 +406,7 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
 
 
 @pytest.mark.parametrize("length, entries, stride, query", [
-    (512, {}, 128, 64), (100, {}, 49, 48), (5, {}, 1, 1),
+    (512, {}, 128, 64), (194, {}, 127, 64), (100, {}, 49, 48), (50, {}, 24, 23), (5, {}, 1, 1),
     (60, dict(doc_stride=9, max_query_length=20), 9, 20)])
 def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary, length,
                                                          entries, stride, query):
@@ -419,7 +425,9 @@ def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocab
 
 @pytest.mark.parametrize("name, entries, length, said", [
     ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
+    ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
     ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
+    ("question_answering", dict(max_query_length=None), 512, "max_query_length is None, expected"),
     ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
     ("sequence_classification", {}, 1, "max_seq_length is 1"),
     ("token_classification", dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC",
@@ -468,3 +476,23 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
     with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
         to_huggingface(tmp_path, "out")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("XLNET_TEST_ALL"),
+                    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files")
+def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
+    config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
+    (tmp_path / "ours").mkdir()
+    config.to_json(tmp_path / "ours" / "xlnet_config.json")
+    checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
+        pair.ours: rng.standard_normal(pair.shape, np.float32)
+        for pair in weights.pairs(config, (weights.LM,))})
+    to_huggingface(tmp_path, "theirs")
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
+                                huggingface_task.Columns())
+    prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
+    names = sorted(checkpoint.names(prefixes[0]))
+    assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
+    for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
+        np.testing.assert_array_equal(*both, err_msg=name)

@@ -96,12 +96,17 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
     (lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}), "the normalizer .*NFC"),
     (lambda v: v["normalizer"]["normalizers"].pop(2), "the normalizer is .*expected that of XLNet"),
+    (lambda v: v["normalizer"]["normalizers"].pop(0), "the normalizer is Replace '', NFKD"),
     (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "Replace `` by x"),
     (lambda v: v["pre_tokenizer"].update(prepend_scheme="never"), "the pre_tokenizer is Metaspace"),
+    (lambda v: v["pre_tokenizer"].update(type="Whitespace"), "the pre_tokenizer is Whitespace,"),
+    (lambda v: v["added_tokens"].append({"id": 10 ** 6, "content": "<new>", "special": True}),
+     "token '<new>' was added to the vocabulary as 1000000, which has no place here"),
     (lambda v: v["added_tokens"].append({"id": 12, "content": "<new>", "special": True}),
      "token '<new>' was added to the vocabulary as 12"),
     (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
     (lambda v: v["model"]["vocab"].append(["x"]), "not as that library writes it"),
+    (lambda v: v.pop("model"), "not as that library writes it .KeyError: 'model'"),
     (lambda v: v.update(normalizer=None), "not as that library writes it")))
 def test_what_cannot_be_done_here_is_refused_with_the_way_out(vocabulary, tmp_path, change,
                                                               message):

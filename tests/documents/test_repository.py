@@ -43,6 +43,7 @@ def test_workflows_and_templates_are_read(yaml):
     (0, 0, 1, {}, 1, ""),
     (4, 0, 0, {}, 0, "left out: no Python fits"),
     (4, 0, 0, {"CI_OTHER": "2.15"}, 1, "setup for TensorFlow 2.15 failed"),
+    (1, 0, 0, {}, 1, "setup for TensorFlow 2.15 failed"),
     (1, 1, 0, {"CI_OTHER": "no"}, 0, "")))
 def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
         tmp_path, setup_of_other, smoke, tests, changes, status, said):

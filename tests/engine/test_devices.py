@@ -111,6 +111,13 @@ def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
         connect(DeviceSettings(use_tpu=True))
 
 
+def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
+    machine(found=[A100])
+    tpu(lambda resolver: None)
+    assert connect(DeviceSettings(use_tpu=True)).words == (
+        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)")
+
+
 @pytest.mark.parametrize("found, flags, words", (
     ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
     ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas")))

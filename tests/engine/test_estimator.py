@@ -9,8 +9,9 @@ import tensorflow.compat.v1 as tf
 from helpers.pretraining import train
 
 from xlnet.engine import trainer
-from xlnet.engine.devices import Devices
+from xlnet.engine.devices import Devices, connect
 from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.settings.devices import DeviceSettings
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
 
@@ -167,3 +168,12 @@ def test_an_end_that_is_not_that_of_the_data_is_an_error(tmp_path):
         with pytest.raises(tf.errors.OpError):
             Estimator(model_fn, str(tmp_path), Devices(None)).train(
                 lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=hooks)
+
+
+def test_replicas_end_with_the_data(tmp_path):
+    def read(features):
+        return EstimatorSpec(tf.reduce_sum(features), tf.no_op())
+    hook, devices = Steps(), connect(DeviceSettings(device="cpu", num_core_per_host=2))
+    Estimator(read, str(tmp_path), devices).train(
+        lambda: tf.data.Dataset.range(6).map(float_of), max_steps=9, hooks=[hook])
+    assert len(hook.seen) == 3

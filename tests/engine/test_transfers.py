@@ -22,6 +22,18 @@ def test_a_step_stays_on_the_gpu(name):
     assert found.operations > 1500 and found.batch
 
 
+def test_every_combination_is_a_step(graph):
+    works = gpu_steps.every()
+    assert len(works) > 200 and len({work[1] for work in works.values() if len(work) == 5}) == 7
+    for name in ("pretraining, causal, fp16, recomputed, accumulated, next segment",
+                 "fine-tuning, multi_label, bf16, memory, one length"):
+        assert name in works
+    for build, *arguments in works.values():
+        if build is gpu_steps.finetuning:
+            kind, _, changes, *_ = arguments
+            assert gpu_steps.settings_of(kind, changes).max_seq_length
+
+
 # ---- what it finds
 
 def batch(dtype=tf.int32):

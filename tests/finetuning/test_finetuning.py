@@ -8,9 +8,9 @@ import types
 import numpy as np
 import pytest
 from helpers import official
-from helpers.finetuning import TOPICS, make_workspace, weights
+from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
 
-from xlnet.engine import predictor
+from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -121,6 +121,33 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
 
 
 @pytest.mark.slow
+def test_frozen_layers_keep_their_weights(place, selected):
+    early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
+    config = XLNetConfig(json_path=place.path("model", "xlnet_config.json"))
+    for name, value in early.items():
+        if not name.startswith("model/") or "Adam" in name:
+            continue
+        stays = model.is_frozen(name, config, 1)
+        assert np.array_equal(value, late[name]) == stays, name
+        assert (name + "/Adam" in early) != stays
+        if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
+            assert np.array_equal(value[0], late[name][0])
+    assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", config, 1)
+
+
+@pytest.mark.slow
+def test_replicas_and_micro_batches_change_nothing(place):
+    """Without dropout, whose noise depends on where a row is."""
+    flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
+    for name, changes in (("one", {}), ("parts", dict(
+            num_core_per_host=2, grad_accum_steps=2, recompute=True))):
+        out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
+    assert "4 examples = 1 x 2 replicas x 2 micro-batches" in out
+    assert "precision   fp32, recomputing\n" in out
+    assert_same(weights(place.path("parts")), weights(place.path("one")), atol=1e-5)
+
+
+@pytest.mark.slow
 def test_windows_are_averaged(place, selected):
     """Texts that fit have one window, and so the same answer."""
     answers = {}
@@ -186,13 +213,17 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
     (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
     (dict(class_weights="animal:much"), "class_weights: 'animal:much', expected balanced, or"),
+    (dict(class_weights="foo"), "class_weights: 'foo'"),
+    (dict(class_weights="animal:-2"), "class_weights: 'animal:-2', expected balanced, or"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(epochs=0, train_steps=None), "epochs is 0.0"),
     (dict(epochs=1), "epochs and train_steps are both given"),
     (dict(metric="recall"), "metric: task custom has no recall"),
+    (dict(label_smoothing=1.5), "label_smoothing is 1.5"),
     (dict(patience=1, eval_steps=None, dev_share=0), "patience needs a file dev to evaluate on: it "
                                                      "looks at evaluations while training"),
     (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
+    (dict(dev_share=1), "dev_share is 1.0"),
     (dict(choice_columns="a,b"), "no column 'a'"),
     (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
     (dict(predict_output="/dev", predict_file="a.csv", do_predict=True), "output: /dev is a dir"),
@@ -312,3 +343,35 @@ def test_training_loss(graph):
     assert loss(0., [3., 9.]) == pytest.approx(-3 * log_p[:, 0].mean())
     assert loss(0.2) == pytest.approx(
         -(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
+
+
+@pytest.mark.parametrize("untie_r, count, stacked", (
+    (True, 1, [0, 1, 0, 1]), (False, 1, [1, 0, 1]), (False, 2, None), (True, 2, None)))
+def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
+    """Rows of layers in a bias and in `seg_embed`; a bias of all layers is frozen with all."""
+    import tensorflow.compat.v1 as tf
+    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=untie_r, n_token=9)
+    with tf.variable_scope("model", custom_getter=model.frozen(config, count)):
+        with tf.variable_scope("transformer"):
+            read = [tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
+                    tf.get_variable("seg_embed", [2, 1])]
+            read += [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [1]) for i in range(2)]
+    total = tf.add_n([tf.reduce_sum(x) for x in read])
+    trained = tf.trainable_variables()
+    assert [v.op.name.split("/")[2] for v in trained] == (
+        ["r_w_bias", "seg_embed", "layer_1"] if stacked else [])
+    with tf.Session() as session:
+        gradients = session.run(tf.gradients(total, trained) if stacked else [])
+    assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (stacked or [])
+
+
+def test_patience(tmp_path):
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "accuracy", patience=2)
+    assert chosen.best() is None and not chosen.is_over()
+    for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
+        assert not chosen.is_over()
+        chosen.evaluations.append({"step": step, "accuracy": accuracy})
+    assert chosen.best()["step"] == 2 and chosen.is_over()
+    assert chosen.lacks(6, 2, 9) and chosen.lacks(9, 2, 9)
+    assert not chosen.lacks(4, 2, 9) and not chosen.lacks(7, 2, 9)

@@ -88,6 +88,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
 @pytest.mark.parametrize("changes, said", [
     (dict(kind="leveled"), "of task type leveled, which is not installed.*spans, tagging"),
     (dict(labels=[]), "labels is .*, expected a list of names"),
+    (dict(kind=["spans"]), r"of task type \['spans'\], which is not installed"),
     (dict(settings=[1]), "is not as a program of ours writes it: TypeError"),
     (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
     (dict(settings=dict(task_name="custom", max_seq_length="many")),
@@ -105,7 +106,16 @@ def test_a_checkpoint_without_the_output_layer_is_refused(model):
         xlnet.load(str(model), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["task.json", "model.ckpt-5.data-00000-of-00001",
+def test_there_has_to_be_a_model(tmp_path):
+    with pytest.raises(UserError, match="model_dir: no checkpoint in directory"):
+        model_files.read(str(tmp_path))
+    with pytest.raises(UserError, match="model_dir: no checkpoint .*none"):
+        model_files.read(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("name", ["task.json", "spiece.model", "spiece.model.json",
+                                  "xlnet_config.json", "model.ckpt-5.data-00000-of-00001",
+                                  "checkpoint", "pretraining.json", "finetuning.json",
                                   "huggingface_config.json"])
 def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
     (model / name).touch()

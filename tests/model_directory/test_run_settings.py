@@ -42,6 +42,18 @@ def test_a_precision_is_the_same_by_any_name(tmp_path, kept, precision):
         settings_of(run, precision="fp16").check(None, None)
 
 
+def test_records_are_known_by_their_digests(tmp_path):
+    run = begun(tmp_path)
+    settings_of(run, record_info_dir="moved", eval_record_info_dir="moved").check(None, None)
+    for name in RECORDS:
+        other = settings_of(run, contents=dict(RECORDS, **{name: "3"}))
+        with pytest.raises(UserError, match="other settings: %s was (.), is \\1 with other content;"
+                           % name):
+            other.check(None, None)
+    settings_of(run, contents=dict(RECORDS, eval_record_info_dir="3"), evaluates=False).check(
+        None, None)
+
+
 def test_other_hosts_have_the_settings_of_the_first(tmp_path):
     run = begun(tmp_path)
     settings_of(run, model_dir="mounted/elsewhere", log_steps=7).check_host()

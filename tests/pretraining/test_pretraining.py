@@ -233,6 +233,12 @@ def test_a_config_file_and_flags(place):
         assert not (place / "refused").exists()
 
 
+@pytest.mark.parametrize("seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"),
+                                           (90061, "25:01:01")))
+def test_time_left(seconds, text):
+    assert progress.clock(seconds) == text
+
+
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     """Those of 32 bits as ever."""
     seeds = [train_step.dropout_seed(seed, tf.constant(7, tf.int64)) for seed in (

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import re
+import subprocess
+import sys
 import types
 import unicodedata
 import warnings
@@ -10,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers import command, vocabulary
+from helpers.paths import ROOT
 
 from xlnet import figure
 from xlnet.batches import input_pipeline, permutation
@@ -145,6 +148,14 @@ def test_marks_are_targets_in_the_factorization_order(place):
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
 
 
+def test_a_terminal_that_lacks_the_characters_gets_their_codes(place):
+    done = subprocess.run(
+        [sys.executable, "-m", "xlnet", "data", "inspect", "--input=" + place.path("records"),
+         "--num_predict=%d" % PREDICT, "--count_windows=4"], cwd=ROOT, stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONIOENCODING="latin-1"), check=True)
+    assert rb"\u27e6" in done.stdout and b"forward" in done.stdout
+
+
 def test_lines_fit_and_hold_everything(place):
     """Words wrap at the width, counted in columns: Chinese characters take two."""
     windows, tokenizer = place.windows(stream=0, first=0, count=1), place.tokenizer
@@ -254,9 +265,11 @@ def test_everything_from_the_command_line(place, tmp_path):
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
     (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
      "sentence: mask_mode is legacy, a rule for complete windows; leave it out"),
+    (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
     (["--sentence=ka"], "sentence: it is shown in the masks plot"),
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
      r"sentence: \d+ pieces, expected 1 to 40"),
+    (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
     (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
     (["--num_windows=0", "--count_windows=0"], "output: there is nothing to show; give --output"),
 ])

@@ -80,6 +80,8 @@ def run(path, *flags, program="run_classifier.py"):
     ('{"task": "rte"}', [], 1, "unknown setting 'task'"),
     ('{"train_step": 5}', [], 1, "unknown setting 'train_step'; did you mean 'train_steps'?"),
     ('{"train_steps": "5"}', [], 1, "train_steps is '5'"),
+    ('{"train_steps": 0}', [], 1, "train_steps is 0"),
+    ('{"summary_type": "least"}', [], 1, "expected one of last, first, mean, attn"),
     ("{", [], 1, "not valid JSON"),
 ])
 def test_a_preset_is_read_before_flags(tmp_path, monkeypatch, content, flags, status, message):

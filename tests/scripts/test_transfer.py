@@ -71,6 +71,10 @@ def test_the_table(data, small, tmp_path, capsys):
         assert values[start] == "%.3f" % result["accuracy"]
 
 
+def test_spread():
+    assert script.spread([0.5, 0.7, 0.75]) == "0.650 ± 0.132"
+
+
 def test_the_text_is_of_all_sources(data, small, tmp_path):
     count = script.write_text(str(data), script.LANGUAGES["english"], str(tmp_path / "text.jsonl"))
     documents = [json.loads(line)["text"] for line in
@@ -103,6 +107,29 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
     assert asked == [("xlnet tag", False, "msra_ner")] * 2
 
 
+def test_questions_are_compared_with_no_answer_and_with_the_closest_sentence(
+        tmp_path, monkeypatch):
+    def question(id, text, answer):
+        answers = [] if answer is None else [{"text": answer, "answer_start": 0}]
+        return {"id": id, "question": text, "answers": answers, "is_impossible": answer is None}
+    (tmp_path / "squad").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "squad" / (split + "-v2.0.json")).write_text(json.dumps({"data": [
+            {"paragraphs": [{"context": "a cat sat. dogs ran.", "qas": [
+                question("1", "what did the cat do?", "a cat sat."),
+                question("2", "what did the cow do?", None)]}]}]}))
+
+    def stage(title, program, *arguments, **flags):
+        assert program == "xlnet squad" and flags["max_seq_length"] == 256
+        files.write_json(flags["model_dir"] + "/eval_results_dev.json",
+                         {"checkpoints": [{"f1": 60.0, "exact": 55.5}]})
+    monkeypatch.setattr(script, "stage", stage)
+    settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=2)
+    f1, exact = script.compare(settings, str(tmp_path), "squad2", "squad", "dev", 1)
+    assert f1 == ("squad2", "2", "2 dev", "f1", "50.000", "50.000", *2 * ("60.000 ± 0.000",))
+    assert exact[3:6] == ("exact", "50.000", "50.000")
+
+
 def test_bags_of_pairs_tell_what_texts_share():
     class Pieces:
         vocab_size = 4
@@ -115,7 +142,9 @@ def test_bags_of_pairs_tell_what_texts_share():
     assert single.tolist() == [0, 0, 1, 0]
 
 
-def test_unknown_names(tmp_path):
-    with pytest.raises(UserError, match="languages: no language 'klingon' .there are english, "):
-        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path),
-                                            languages="english,klingon"))
+@pytest.mark.parametrize("asked, message", (
+    (dict(languages="english,klingon"), "languages: no language 'klingon' .there are english, "),
+    (dict(tasks="squad1,msra"), "tasks: no task of these languages 'msra' .there are sst-2, ")))
+def test_unknown_names(tmp_path, asked, message):
+    with pytest.raises(UserError, match=message):
+        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path), **asked))

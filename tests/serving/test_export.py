@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
-from helpers.finetuning import weights
+from helpers.finetuning import Workspace, make_files, make_vocabulary, weights
 from helpers.models import make_model
 from helpers.paths import RELEASED, ROOT
 
@@ -332,6 +332,21 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
         assert "note: no signature text: " + message in caplog.text
     else:
         assert "tensorflow-text" in refused(memory, target, names=["text"])
+
+
+def test_after_a_training(quick_start, tmp_path):
+    """Each export is the next version."""
+    make_files(tmp_path)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    work = Workspace(tmp_path)
+    assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
+    for number, dtype in ((1, "float32"), (2, "bfloat16")):
+        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
+                           "--export_dir=" + work.path("model", "export"), "--signatures= ids",
+                           "--dtype=" + dtype)
+        assert done.returncode == 0
+        assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/%d: signatures ids, %s, "
+                         % (number, dtype), done.stdout)
 
 
 def test_weights_alone(tmp_path):

@@ -90,9 +90,9 @@ def test_anything_goes_where_words_are_not_asked_for(permuted):
 
 
 def test_more_underscores_are_one_blank(permuted):
-    one, five = (fill(permuted, text, pieces="1", top=2) for text in (
-        "the ___ sat", "the _____ sat"))
-    assert one == five
+    one, two, five = (fill(permuted, text, pieces="1", top=2, blank=blank) for text, blank in (
+        ("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___")))
+    assert one == two == five
     assert len(fill(permuted, "the ** sat", blank="*", pieces="1")[0].words) == 2
 
 
@@ -122,19 +122,33 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     assert first == again and first != other
 
 
+def test_a_number_of_orders_that_is_too_large_to_write(caplog):
+    caplog.set_level(logging.INFO)
+    settings = FillingSettings(order="all", pieces="1")
+    assert len(filling._orders([1] * 2000, settings)) == 120
+    assert "2000 pieces have over 10^5735 orders" in caplog.text
+
+
 @pytest.mark.parametrize("text, settings, message", [
     ("no blank here", {}, "no blank ___ in 'no blank here'"),
     ("the [MASK] sat", {}, "write ___ for .MASK., or set blank to"),
     ("___ ___", {}, "nothing but blanks"),
     (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
+    (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
     (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
     (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
     ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
     ("the" + " ___" * 10_000, {}, "10000 blanks have too many forms"),
     (TEXT, dict(pieces="65"), "pieces is '65', expected .* at most 64"),
+    (TEXT, dict(pieces="9" * 5000), "pieces is '9+', expected .* at most 64"),
+    (TEXT, dict(order="9" * 5000), "order is '9+', expected"),
+    (TEXT, dict(context=10 ** 30), "context is 10+, expected"),
+    (TEXT, dict(seed=1 << 64), "seed is"),
     (TEXT, dict(blank=" "), "blank is ' ', expected"),
+    (TEXT, dict(blank="x" * 1001), "blank is 'x+.*of at most 1000 characters"),
     ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
     (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
+    ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
     ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])

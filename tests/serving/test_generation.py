@@ -95,7 +95,7 @@ def test_greedy_takes_the_likeliest_token_each_time(either):
     assert one.log_probability == pytest.approx(total, abs=1e-4)
 
 
-@pytest.mark.parametrize("prompt", [PROMPT, ""])
+@pytest.mark.parametrize("prompt", [PROMPT, "two dogs", ""])
 def test_one_beam_is_greedy(either, prompt):
     assert written(either, prompt, method="beam", beams=1, max_tokens=15) == written(
         either, prompt, method="greedy", max_tokens=15)
@@ -171,6 +171,12 @@ def test_a_seed_gives_a_text_again_whatever_stands_beside_it(either):
     other, = written(either, seed=4, max_tokens=12)
     assert one.text == first.text and one.log_probability == pytest.approx(first.log_probability)
     assert len({first.text, second.text, other.text}) == 3
+
+
+def test_cold_samples_are_greedy(either):
+    greedy, = written(either, method="greedy", max_tokens=10)
+    for settings in (dict(top_k=1), dict(temperature=1e-4), dict(top_p=1e-6)):
+        assert written(either, max_tokens=10, **settings) == [greedy]
 
 
 def test_parts_make_the_whole(either):
@@ -287,6 +293,11 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
     (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
     (dict(temperature=0.), "temperature is 0.0, expected 0 < temperature"),
+    (dict(temperature=10 ** 400), "temperature is 10+, expected"),
+    (dict(length_penalty=500.), "length_penalty is 500.0, expected"),
+    (dict(context=10 ** 30), "context is 10+, expected"),
+    (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+    (dict(method="gready"), "did you mean 'greedy'"),
 ])
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(UserError, match=message):

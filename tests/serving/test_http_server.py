@@ -101,13 +101,13 @@ def test_a_page_of_another_site_may_not_ask(server):
         assert status == 403 and other in answer["error"]
 
 
-@pytest.mark.parametrize("given", ["https://own.example", "Own.Example:443"])
+@pytest.mark.parametrize("given", ["own.example", "https://own.example", "Own.Example:443"])
 def test_a_page_behind_a_proxy_that_changes_the_host(given):
     """The page's origin is the name that the visitor knows; the Host is that of the server."""
     with running(Echo(), "m", hosts=(given,)) as server:
         assert ask(server, body={"instances": ["a"]},
                    headers={"Origin": "https://own.example"})[0] == 200
-        for other in ("null", "https://own.example.org", "https://localhost"):
+        for other in ("https://example.org", "null", "https://own.example.org", "https://localhost"):
             assert ask(server, body={"instances": ["a"]}, headers={"Origin": other})[0] == 403
 
 
@@ -115,8 +115,11 @@ def test_a_page_behind_a_proxy_that_changes_the_host(given):
     ("127.0.0.1", (), "localhost", 200), ("127.0.0.1", (), "[::1]:8501", 200),
     ("127.0.0.1", (), "LOCALHOST.:80", 200), ("127.0.0.1", (), socket.gethostname(), 200),
     ("127.0.0.1", (), "evil.example:8501", 421), ("127.0.0.1", (), "[", 421),
-    ("127.0.0.1", ("Own.Example.:8501",), "own.example", 200),
-    ("127.0.0.1", ("fe80::2",), "[fe80::2]:80", 200), ("127.0.0.1", ("fe80::2",), "fe80", 421),
+    ("localhost", (), "evil.example", 421),
+    ("127.0.0.1", ("Own.Example:8501",), "own.example", 200),
+    ("127.0.0.1", ("a.b.",), "a.b", 200), ("127.0.0.1", ("fe80::2",), "[fe80::2]", 200),
+    ("127.0.0.1", ("[fe80::2]",), "[fe80::2]:80", 200),
+    ("127.0.0.1", ("fe80::2",), "fe80", 421),
     ("0.0.0.0", (), "evil.example", 200), ("0.0.0.0", ("own.example",), "evil.example", 421),
     ("0.0.0.0", ("own.example",), "localhost:8501", 200)])
 def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):

@@ -389,24 +389,36 @@ def test_a_model_says_what_it_cannot(kept):
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
             (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
             (lambda: model.classify(3), "text 0: found int, expected a text: str"),
+            (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
             (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
                                                    "(the last one) down to -2"),
+            (lambda: model.vectors("a", layers=0.5), "layers: 0.5, expected 0 (embeddings) to 1, "
+                                                     "or -1 (the last one) down to -2"),
             (lambda: model.encode("a\ud800"), r"text 0: found 'a\ud800', expected a text: it has "
                                               "code points that are no characters"),
             (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold "
                                                        "<= 1"),
+            (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
+                                                        "first, last, none"),
             (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "
                                                                  "texts"),
             (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
+            (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
+            (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
             (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: the "
                                                                   "second text is empty"),
             (lambda: kept("classification").model.classify(("a", "b"), threshold=.3),
              "threshold: the task custom has 3 labels, of which the likeliest one is predicted, "
              "for which there is no threshold"),
+            (lambda: kept("regression").model.predict("a", threshold=.3), "threshold: the task "
+             "custom has no labels, for which there is no threshold"),
             (lambda: model.classify({"text": "a", "pair": "b"}), "text 0: found a dict with text, "
              "pair, expected text, and text_pair of a pair"),
+            (lambda: model.classify({"text": "a", "text_pair": "b"}), "text 0: expected one text, "
+                                                                      "not a pair"),
             (lambda: kept("spans").model.predict("a"), "text 0: found 'a', expected (question, "
                                                        "context)"),
+            (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
             (lambda: kept("spans").model.answer(["a", "b"], ["c"]), "found lists of 2 and 1, "
                                                                     "expected as many of each")):
         with pytest.raises(xlnet.UserError) as raised:

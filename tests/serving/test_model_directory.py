@@ -196,17 +196,23 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
     (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
     (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
     (dict(stop=["a", 3]), "stop is .*expected texts"), (dict(stop={}), "stop is"),
-    (dict(samples=10 ** 400), "samples is 1000"), (dict(beams=300), "beams is 300")])
+    (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000"),
+    (dict(stop="x" * 1001), "at most 64 texts of at most 1000 characters"),
+    (dict(stop=["x"] * 65), "at most 64 texts of at most 1000 characters"),
+    (dict(seed=1 << 64), "seed is"), (dict(top_k=1 << 40), "top_k is"),
+    (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
+    (dict(samples=300), "samples is 300, expected at most 256"), (dict(beams=300), "beams is 300")])
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
         language_model.call("generate", parameters)
 
 
-def test_texts_that_end_generation(language_model):
+@pytest.mark.parametrize("as_given", [json.dumps, list])
+def test_texts_that_end_generation(language_model, as_given):
     asked = dict(max_tokens=20, seed=3)
     text, = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
     stops = [text[9], text[6]]
-    call = language_model.call("generate", dict(asked, stop=stops))
+    call = language_model.call("generate", dict(asked, stop=as_given(stops)))
     row = {"prompt": "the cat"}
     found, = language_model.run(call, [row])
     assert found["ended"] == ["stop"] and found["texts"] == [text[:min(map(text.find, stops))]]
