@@ -32,12 +32,12 @@ def make_model(directory, model_config_path, spiece_model_file):
     config.to_json(os.path.join(directory, "xlnet_config.json"))
     tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
                                     predict_file="-", max_seq_length=512)
-    task = custom.get_task(tuned_with, {"labels": LABELS})
+    task = custom.known_or_own(tuned_with, {"labels": LABELS})
     files.write_json(os.path.join(directory, "task.json"),
                      task_settings.describe(tuned_with, task, tokenizer))
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
-        TaskModel(config, tuned, NetworkSettings()).predictions(session.placeholders(tuned))
+        TaskModel(config, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
         draw = np.random.default_rng(0)
         checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
             devices.base_name(variable): draw.normal(

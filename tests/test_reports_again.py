@@ -72,7 +72,7 @@ def read(verb, flags):
              "word_column", "tag_column"}
     if "config" in flags:
         assert files.read_json(flags["config"], "config") == {"train_batch_size": 2}
-    task = custom.get_task(tasks.settings(**{
+    task = custom.known_or_own(tasks.settings(**{
         **{name: value == "True" if name == "multi_label" else value
            for name, value in flags.items() if name in names}, "group": GROUPS[verb],
         "dev_share": 0.0}))

@@ -30,7 +30,7 @@ def settings(path, **flags):
 
 def rows_of(path, **flags):
     """(the task that is trained on a file, its rows)."""
-    task = custom.get_task(settings(path, **flags))
+    task = custom.known_or_own(settings(path, **flags))
     return task, parsing.read_file(task, str(path), need_labels=True)
 
 
@@ -120,7 +120,7 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     task, rows = rows_of(REPORTS / name, **flags)
     stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options),
                   columns=dict(text_a=task.text_a, label=task.label))
-    task = custom.get_task(settings(REPORTS / name, **flags), stored)
+    task = custom.known_or_own(settings(REPORTS / name, **flags), stored)
     rows = parsing.read_to_predict(task, str(REPORTS / name))
     file, = task.scorer.prediction_files(rows, outside(rows))
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
@@ -149,7 +149,7 @@ def test_what_is_predicted(tmp_path, content, words, predicted):
     train, path = tmp_path / "train.txt", tmp_path / "new.txt"
     train.write_text("EU B-X\nsays O\n")
     path.write_text(content, encoding="utf-8")
-    task = custom.get_task(settings(train))
+    task = custom.known_or_own(settings(train))
     if predicted is None:
         with pytest.raises(UserError, match=words):
             parsing.read_to_predict(task, str(path))
@@ -224,7 +224,7 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
 # --- Questions
 
 def read_questions(path):
-    task = custom.get_task(tasks.settings("", SpanSettings, train_file=str(path)))
+    task = custom.known_or_own(tasks.settings("", SpanSettings, train_file=str(path)))
     return parsing.read_file(task, str(path), need_labels=True)
 
 

@@ -38,7 +38,7 @@ def settings(data_dir, group=ClassifierSettings, **changes):
 
 def read(path, **changes):
     """(labels, [(text, label), ...]) of a file to train on."""
-    task = custom.get_task(settings(path, dev_share=0.0, **changes))
+    task = custom.known_or_own(settings(path, dev_share=0.0, **changes))
     rows = parsing.read_rows(task, str(path), "train")
     return task.labels, [(row.pairs[0][0], row.label) for row in rows]
 
@@ -181,11 +181,11 @@ def test_parquet(tmp_path, monkeypatch):
     path = tmp_path / "train.parquet"
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
-    assert custom.get_task(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
+    assert custom.known_or_own(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
     parquet.write_table(pyarrow.table({
         "text": [b"hello", b"\xff"], "label": [["x"]] * 2, "day": [datetime.date(2026, 1, 2)] * 2,
         "cost": [decimal.Decimal("1.50")] * 2}), path)
-    first, = parsing.read_rows(custom.get_task(settings(
+    first, = parsing.read_rows(custom.known_or_own(settings(
         tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY)),
         str(tmp_path), "train")
     assert first.pairs == (("hello 2026-01-02 1.50", None),)
@@ -254,8 +254,8 @@ def test_refused_in_one_line(tmp_path, name):
     ("a, text\nb\n", ["a, text", "b"])])
 def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
     (tmp_path / "new.txt").write_text(content)
-    task = custom.get_task(settings("", do_train=False, do_predict=True),
-                           stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(settings("", do_train=False, do_predict=True),
+                               stored={"labels": ["x", "y"]})
     rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
     assert [row.pairs[0][0] for row in rows] == texts
 
@@ -270,8 +270,8 @@ def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts
     ('text,n\nfirst,1\nsecond,3\n,\n', "skip", [("first",), ("second",), ()])])
 def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, on_error, message):
     (tmp_path / "t.csv").write_text(content)
-    task = custom.get_task(settings("", do_train=False, do_predict=True, on_error=on_error),
-                           stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(settings("", do_train=False, do_predict=True, on_error=on_error),
+                               stored={"labels": ["x", "y"]})
     if isinstance(message, str):
         with pytest.raises(UserError, match=message):
             parsing.read_to_predict(task, str(tmp_path / "t.csv"))
@@ -288,7 +288,7 @@ def test_answers_of_datasets_in_parquet_keep_their_starts(tmp_path):
     parquet.write_table(pyarrow.table({
         "id": ["1", "2"], "context": ["a b a", "c"], "question": ["q", "r"],
         "answers": [{"text": ["a"], "answer_start": [4]}, {"text": [], "answer_start": []}]}), path)
-    task = custom.get_task(settings(path, SpanSettings, dev_share=0.0))
+    task = custom.known_or_own(settings(path, SpanSettings, dev_share=0.0))
     assert [row.label for row in parsing.read_rows(task, str(path), "train")] == [
         (("a", 4),), ()]
 
@@ -297,8 +297,8 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
     path = tmp_path / "train.csv"
     path.write_bytes(b'id,context,question,answer,start\r\n'
                      b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n')
-    task = custom.get_task(settings(path, SpanSettings, answer_start_column="start",
-                                    dev_share=0.0))
+    task = custom.known_or_own(settings(path, SpanSettings, answer_start_column="start",
+                                        dev_share=0.0))
     row = parsing.read_rows(task, str(path), "train")[0]
     assert squad_files.position_of(row) == (12, 14, None)
     assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
@@ -325,7 +325,7 @@ def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted)
 def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
     make(tmp_path, "train.csv")
     with pytest.raises(UserError, match="has no mae .*FILE.py:FUNCTION is your own, .*docs"):
-        custom.get_task(settings(tmp_path, metric="mae"))
+        custom.known_or_own(settings(tmp_path, metric="mae"))
 
 
 ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
@@ -407,7 +407,7 @@ def make(directory, *names, rows=20):
                                   "validation-00000-of-00001.csv"])
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
-    task = custom.get_task(settings(tmp_path))
+    task = custom.known_or_own(settings(tmp_path))
     assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
     assert task.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
@@ -424,35 +424,35 @@ def test_two_files_of_a_split_are_refused(tmp_path):
 
 def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
     make(tmp_path, "train.csv", "development.csv")
-    assert custom.get_task(settings(tmp_path)).dev_share == 0.1
+    assert custom.known_or_own(settings(tmp_path)).dev_share == 0.1
     assert "development.csv is not read" in caplog.text and "--dev_file" in caplog.text
 
 
 def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(UserError, match="train.csv.*found there: development.csv.*--train_file"):
-        custom.get_task(settings(tmp_path))
+        custom.known_or_own(settings(tmp_path))
 
 
 def test_named_files(tmp_path):
     make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
     at = str(tmp_path / "%s")
-    task = custom.get_task(settings("", train_file=at % "a*.csv", dev_file=at % "b.csv",
-                                    test_file="%s, %s" % (at % "b.csv", at % "c.csv")))
+    task = custom.known_or_own(settings("", train_file=at % "a*.csv", dev_file=at % "b.csv",
+                                        test_file="%s, %s" % (at % "b.csv", at % "c.csv")))
     rows = {split: parsing.read_rows(task, "", split, need_labels=True)
             for split in ("train", "dev", "test")}
     assert {split: len(found) for split, found in rows.items()} == {
         "train": 40, "dev": 20, "test": 40}
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
-    alone = custom.get_task(settings("", train_file=at % "a1.csv"))
+    alone = custom.known_or_own(settings("", train_file=at % "a1.csv"))
     assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
-    over = custom.get_task(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
+    over = custom.known_or_own(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
     assert over.files["dev"] == at % "b.csv" and "test" in over.files
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert custom.get_task(settings("", train_file=at % "d,e.csv")).files == {
+    assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files == {
         "train": at % "d,e.csv"}
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
-        custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
+        custom.known_or_own(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
 
 
 @pytest.mark.parametrize("group, content", [
@@ -472,8 +472,8 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
 
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
     (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
-    task = custom.get_task(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),
-                                    do_train=False))
+    task = custom.known_or_own(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),
+                                        do_train=False))
     row, = parsing.read_rows(task, "", "dev")
     assert row.label == "neutral"
 
@@ -491,10 +491,10 @@ def test_when_data_dir_is_needed(changes, needs):
 
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
-    task = custom.get_task(settings(tmp_path / "new.csv", do_train=False, do_eval=True),
-                           stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(settings(tmp_path / "new.csv", do_train=False, do_eval=True),
+                               stored={"labels": ["x", "y"]})
     assert len(parsing.read_rows(task, "", "dev")) == 20
-    sizes = [len(parsing.read_rows(custom.get_task(settings(tmp_path / "new.csv")), "", split))
+    sizes = [len(parsing.read_rows(custom.known_or_own(settings(tmp_path / "new.csv")), "", split))
              for split in ("train", "dev")]
     assert sum(sizes) == 20 and 1 <= sizes[1] <= 5
 
@@ -509,18 +509,19 @@ def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_pat
 ])
 def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    task = custom.get_task(settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more))
+    task = custom.known_or_own(settings(
+        tmp_path / name, group, on_error="skip", dev_share=0.0, **more))
     assert len(parsing.read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
-        task = custom.get_task(settings(tmp_path / name, group, dev_share=0.0, **more))
+        task = custom.known_or_own(settings(tmp_path / name, group, dev_share=0.0, **more))
         parsing.read_rows(task, "", "train")
 
 
 def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\n" + "".join(
         "%s,%s\n" % (i, "" if i % 3 else "xy"[i % 2]) for i in range(30)))
-    task = custom.get_task(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
+    task = custom.known_or_own(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
     assert parsing.read_rows(task, "", "dev", True) == parsing.read_rows(task, "", "dev", False)
 
 
@@ -539,8 +540,8 @@ def test_a_closed_standard_input(monkeypatch):
 
 def test_a_delimiter_of_tagged_files(tmp_path):
     (tmp_path / "t.txt").write_text("New York|B-LOC\nis|O\n")
-    task = custom.get_task(settings(tmp_path / "t.txt", TaggerSettings, delimiter="|",
-                                    dev_share=0.0))
+    task = custom.known_or_own(settings(tmp_path / "t.txt", TaggerSettings, delimiter="|",
+                                        dev_share=0.0))
     row, = parsing.read_rows(task, "", "train")
     assert row.source.words == ("New York", "is")
 
@@ -619,7 +620,7 @@ def test_a_metric_of_ones_own(tmp_path):
                                       "    return probabilities[:, 1].mean()\n")
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = custom.get_task(settings(
+    task = custom.known_or_own(settings(
         tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0))
     values, truth = np.array([[.9, .1], [.2, .8], [.4, .6]]), np.array([0, 1, 0])
     found = task.scorer.evaluate(values, truth)
@@ -629,7 +630,7 @@ def test_a_metric_of_ones_own(tmp_path):
         sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1]))
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
-            custom.get_task(settings(tmp_path, metric=wrong, dev_share=0.0))
+            custom.known_or_own(settings(tmp_path, metric=wrong, dev_share=0.0))
 
 
 def test_metrics_of_one_name_are_refused():

@@ -77,8 +77,8 @@ def test_the_stops_of_the_code_map_are_there():
     """Each names a module and what to read in it."""
     page = (ROOT / "docs" / "explanation" / "code.md").read_text(encoding="utf-8")
     stops = re.findall(
-        r"^\d\. \[`([\w/]+\.py)`: `(\w+)`\]\(\.\./\.\./xlnet/(.*?)\)", page, re.MULTILINE)
-    assert len(stops) == len(re.findall(r"^\d\. ", page, re.MULTILINE)) > 8
+        r"^\d+\. \[`([\w/]+\.py)`: `(\w+)`\]\(\.\./\.\./xlnet/(.*?)\)", page, re.MULTILINE)
+    assert len(stops) == len(re.findall(r"^\d+\. ", page, re.MULTILINE)) > 8
     for module, name, path in stops:
         text = (ROOT / "xlnet" / path).read_text(encoding="utf-8")
         assert module == path and re.search(r"(def|class) %s\b" % name, text), (path, name)

@@ -113,9 +113,9 @@ class Place:
         settings = group(task_name="custom", data_dir=self.file(name, content), do_train=True,
                          model_dir="m", **how)
         try:
-            task = custom.get_task(settings)
+            task = custom.known_or_own(settings)
             rows = parsing.read_file(task, settings.data_dir, True)
-            task = custom.get_task(settings)
+            task = custom.known_or_own(settings)
         except UserError as e:
             assert name in str(e), e
             return

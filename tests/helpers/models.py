@@ -58,12 +58,12 @@ def make_model(directory, kind, labels=None, **changes):
     values = dict(dict(max_seq_length=32), **dict(values, **changes))
     settings = group(**values, model_dir=str(directory), task_name="custom", do_predict=True,
                      predict_file="-")
-    task = custom.get_task(settings, stored)
+    task = custom.known_or_own(settings, stored)
     described = task_settings.describe(settings, task, tokenizer)
     (directory / "task.json").write_text(json.dumps(described))
     tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
-        TaskModel(CONFIG, tuned, NetworkSettings()).predictions(session.placeholders(tuned))
+        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
         write_random(directory, tf.global_variables())
     return str(directory)
 

@@ -188,8 +188,8 @@ def _read_memory(folder):
 
 def _own_rows(group, path, need_labels=True, skips=False, **columns):
     """The task and the rows of an own file, which decides the labels."""
-    task = custom.get_task(group(task_name="custom", data_dir=str(path), do_train=True,
-                                 model_dir="model", **columns))
+    task = custom.known_or_own(group(task_name="custom", data_dir=str(path), do_train=True,
+                                     model_dir="model", **columns))
     rows = parsing.read_file(dataclasses.replace(task, skips_errors=skips), str(path), need_labels)
     return task, [tuple(row)[:-1] for row in rows]
 

@@ -33,7 +33,7 @@ def model(tmp_path, vocabulary):
     settings = ClassifierSettings(
         model_dir=str(directory), task_name="custom", text_a_column="first", max_seq_length=24,
         long_document="sliding", do_predict=True, predict_file="-")
-    task = custom.get_task(settings, {"labels": ["no", "yes"]})
+    task = custom.known_or_own(settings, {"labels": ["no", "yes"]})
     tokenizer = Tokenizer(vocabulary)
     tokenizer.save(str(directory / "spiece.model"))
     XLNetConfig(json_path=str(RELEASED / "xlnet_config.json")).to_json(

@@ -149,9 +149,9 @@ def test_the_fraction_that_training_held_out_stays(tmp_path, share):
     for what in ("do_train", "do_eval"):
         settings = SpanSettings(model_dir=str(tmp_path), train_file=__file__, seed=5,
                                 **{what: True})
-        assert task_settings.find_task(settings).dev_share == share
+        assert task_settings.task_of_run(settings).dev_share == share
         other = dataclasses.replace(settings, dev_share=0.3)
-        assert task_settings.find_task(other).dev_share == 0.3
+        assert task_settings.task_of_run(other).dev_share == 0.3
         with pytest.raises(UserError, match="held out as dev is %g in " % share):
             task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3), other)
         task_settings.check(str(tmp_path), dict(kind="spans", dev_share=0.3),

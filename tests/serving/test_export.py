@@ -81,7 +81,7 @@ def expected(directory, rows, precision="fp32"):
                                          tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
-        answers = TaskModel(model.config, tuned, model.network).predictions(inputs)
+        answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
         session.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
@@ -239,7 +239,7 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
 def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
     model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
     with tf.Graph().as_default():
-        TaskModel(model.config, model.tuned, model.network).predictions(
+        TaskModel(model.config, model.tuned, model.network).outputs(
             session.placeholders(model.tuned))
         for variable in tf.global_variables():
             is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(

@@ -10,8 +10,8 @@ from xlnet.tasks.types import custom
 
 def task_of(kind, **changes):
     group, values, stored = KINDS[kind]
-    return custom.get_task(group(**dict(values, **changes), model_dir="m", task_name="custom",
-                                 do_predict=True, predict_file="-"), stored)
+    return custom.known_or_own(group(**dict(values, **changes), model_dir="m", task_name="custom",
+                                     do_predict=True, predict_file="-"), stored)
 
 
 def test_short_rows_of_different_labels():

@@ -246,7 +246,7 @@ def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
 def test_queries_are_held_out_whole(tmp_path):
     write(tmp_path, "all.tsv", "q\tt\td\tgrade", *("q%d\ttext %d\tdoc %d\t%d" % (i, i, j, j % 2)
                                                    for i in range(10) for j in range(3)))
-    task = custom.get_task(settings(
+    task = custom.known_or_own(settings(
         tmp_path / "all.tsv", query_id_column="q", text_a_column="t", text_b_column="d",
         label_column="grade", dev_share=0.2))
     assert task.options == RankingOptions(pairwise=True)

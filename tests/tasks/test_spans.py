@@ -163,7 +163,7 @@ def given(tmp_path, predicted, name="new.json", **changes):
     """The task of a run with a predict_file."""
     (tmp_path / name).write_text(predicted if isinstance(predicted, str) else json.dumps(
         {"data": [article(*predicted)]}))
-    return custom.get_task(SpanSettings(**dict(dict(
+    return custom.known_or_own(SpanSettings(**dict(dict(
         task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True,
         predict_file=str(tmp_path / name)), **changes)))
 

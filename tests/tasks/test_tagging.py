@@ -30,7 +30,7 @@ def settings(directory, **more):
 
 def make_task(directory, train=TRAIN, **more):
     write(directory, "train.txt", train)
-    return custom.get_task(settings(directory, **more))
+    return custom.known_or_own(settings(directory, **more))
 
 
 def test_files_to_predict_have_one_form(tmp_path):
@@ -61,14 +61,14 @@ def test_a_script_without_spaces_is_seen(tmp_path):
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         write(tmp_path, name, TRAIN)
-    task = custom.get_task(settings(tmp_path))
+    task = custom.known_or_own(settings(tmp_path))
     assert task.files == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
     for name in ("custom.train.1.tfrecord", "custom.dev.1.windows.npy", "custom.dev.1.seen.json"):
         write(tmp_path, name, "")
-    assert custom.get_task(settings(tmp_path)).files == task.files
+    assert custom.known_or_own(settings(tmp_path)).files == task.files
     write(tmp_path, "valid.txt", TRAIN)
     with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
-        custom.get_task(settings(tmp_path))
+        custom.known_or_own(settings(tmp_path))
 
 
 @pytest.mark.parametrize("train, more, message", [
@@ -134,7 +134,7 @@ def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
 def test_json_lines_have_entities_whatever_the_scheme(tmp_path, scheme, labels):
     write(tmp_path, "train.jsonl", json.dumps(
         {"text": "In New York", "entities": [[3, 11, "LOC"]]}))
-    task = custom.get_task(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
+    task = custom.known_or_own(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
     assert task.options.scheme == scheme and task.labels == labels
     row, = parsing.read_rows(task, tmp_path, "train")
     assert row.label == ("O", labels[1], "E-LOC" if scheme == "bmes" else "I-LOC")

@@ -20,7 +20,7 @@ from xlnet.tasks.types.known import GLUE, TASKS
     ("mnli_matched", "mnli"), ("mnli-mismatched", "mnli")])
 def test_find_task(name, expected):
     assert known.find_task(name).name == expected
-    assert custom.get_task(settings("d", task_name=name)).name == expected
+    assert custom.known_or_own(settings("d", task_name=name)).name == expected
 
 
 def test_every_task_is_sound():
@@ -58,14 +58,14 @@ def test_all_of_glue():
 
 def test_unknown_task():
     with pytest.raises(UserError, match="unknown task 'mprc'; did you mean 'mrpc'?") as e:
-        custom.get_task(settings("d", task_name="mprc"))
+        custom.known_or_own(settings("d", task_name="mprc"))
     assert "custom" in str(e.value) and "\n" not in str(e.value)
 
 
 def test_regression_flag_against_labels():
     with pytest.raises(UserError, match="is_regression is True, but task cola has the labels 0, 1"):
-        custom.get_task(settings("d", task_name="cola", is_regression=True))
-    assert custom.get_task(settings("d", task_name="sts-b", is_regression=True)).is_regression
+        custom.known_or_own(settings("d", task_name="cola", is_regression=True))
+    assert custom.known_or_own(settings("d", task_name="sts-b", is_regression=True)).is_regression
 
 
 def test_output_layers():
@@ -93,12 +93,12 @@ def test_own_files(tmp_path):
           "x2\tc\td\tarts", "x3\te\tf\tsport")
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
-    task = custom.get_task(settings(tmp_path, id_column="name", **chosen))
+    task = custom.known_or_own(settings(tmp_path, id_column="name", **chosen))
     assert task.labels == ("arts", "sport") and task.head.scope() == "classification_custom"
     rows = parsing.read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
     assert task.reader.label_array(rows).tolist() == [1, 0, 1]
-    unnamed = custom.get_task(settings(tmp_path, **chosen))
+    unnamed = custom.known_or_own(settings(tmp_path, **chosen))
     assert [row.id for row in parsing.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
@@ -114,22 +114,22 @@ def test_a_list_of_labels_is_no_label(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tx, y", "d\tx,z")
     with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' and its parts; "
                                         "several labels in a row are for --multi_label=True"):
-        custom.get_task(settings(tmp_path))
+        custom.known_or_own(settings(tmp_path))
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
-    assert custom.get_task(settings(tmp_path)).labels == ("1", "1,5", "5")     # half stars
+    assert custom.known_or_own(settings(tmp_path)).labels == ("1", "1,5", "5")     # half stars
     (tmp_path / "train.tsv").unlink()
     write(tmp_path, "train.jsonl", '{"text_a": "a", "label": ["x"]}',
           '{"text_a": "b", "label": ["x", "y"]}', '{"text_a": "c", "label": "x,z"}')
     with pytest.raises(UserError, match="train.jsonl:2: column 'label' has 2 labels: x, y; "):
-        custom.get_task(settings(tmp_path))
-    assert custom.get_task(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
+        custom.known_or_own(settings(tmp_path))
+    assert custom.known_or_own(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
 
 
 def test_wrong_settings_of_how_files_are_written(tmp_path):
     with pytest.raises(UserError, match="encoding: unknown 'cp125'; expected a name such as utf-8"):
-        custom.get_task(settings(tmp_path, encoding="cp125"))
+        custom.known_or_own(settings(tmp_path, encoding="cp125"))
     with pytest.raises(UserError, match="delimiter is ';;', expected one character, or tab"):
-        custom.get_task(settings(tmp_path, delimiter=";;"))
+        custom.known_or_own(settings(tmp_path, delimiter=";;"))
 
 
 def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
@@ -151,12 +151,12 @@ def test_missing_columns_of_own_files(tmp_path):
                                 ("label_column", "labels", "label"),
                                 ("id_column", "idx", "id")):
         with pytest.raises(UserError) as e:
-            custom.get_task(settings(tmp_path, **{column: asked}))
+            custom.known_or_own(settings(tmp_path, **{column: asked}))
         assert "no column '%s'; did you mean '%s'?" % (asked, hint) in str(e.value)
 
 
 def own(directory, **changes):
-    return custom.get_task(settings(directory, **changes))
+    return custom.known_or_own(settings(directory, **changes))
 
 
 def test_one_file_is_enough(tmp_path):
@@ -292,7 +292,7 @@ def test_the_metric_that_selects(tmp_path):
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")
-    assert custom.get_task(settings("d", task_name="cola", metric="f1")).metrics == (
+    assert custom.known_or_own(settings("d", task_name="cola", metric="f1")).metrics == (
         "f1", "matthews", "accuracy")
 
 
@@ -313,4 +313,4 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
 def test_thresholds_of_labels_are_for_several_labels():
     for task_name in ("sst-2", "sts-b", "ranking"):
         with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
-            custom.get_task(settings("d", task_name=task_name, label_thresholds="1:0.3"))
+            custom.known_or_own(settings("d", task_name=task_name, label_thresholds="1:0.3"))

@@ -114,7 +114,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
                             "there are; name a column for each" % config_json.NAME)
         if count > 1 and len(model.labels or ()) != count:
             stored["labels"] = tuple(map(str, range(count)))
-    return task_settings.describe(settings, custom.get_task(settings, stored), tokenizer,
+    return task_settings.describe(settings, custom.known_or_own(settings, stored), tokenizer,
                                   model.carried.get("clamp_len", NetworkSettings.clamp_len))
 
 

@@ -65,8 +65,8 @@ class Estimator:
             with tf.device("/cpu:0"):
                 return input_fn()
 
-        def step(features):
-            """The loss, float32 [], once the step is done."""
+        def on_replica(features):
+            """Builds the step of a replica; its loss, float32 [], once the step is done."""
             spec = self._model_fn(features)
             with tf.control_dependencies([spec.train_op]):
                 return tf.identity(spec.loss)
@@ -79,7 +79,7 @@ class Estimator:
             iterator = strategy.make_input_fn_iterator(on_cpu)
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
             tf.train.create_global_step()
-            loss = strategy.run(step, args=(iterator.get_next(),))
+            loss = strategy.run(on_replica, args=(iterator.get_next(),))
             # Sharded: each host has a part of the saver on devices of its own.
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
 

@@ -29,7 +29,8 @@ class Predictor:
     batch. EMA weights are used where a checkpoint has them.
 
     Args:
-      answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
+      outputs: function from a batch, a dict of tensors, to a dict of tensors [B,...], the network
+        and what is computed of it. `all_records` needs index, is_real_example and loss, [B].
       sources: functions from the path of a record file, a string tensor, to a `tf.data.Dataset` of
         batches: one for all devices, or one for each.
       seed: of the initial weights.
@@ -37,18 +38,18 @@ class Predictor:
         `Devices.parallel_batches`; 1 where local variables are carried or the process also trains.
     """
 
-    def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
+    def __init__(self, outputs: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
                  sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
                  devices: Devices, seed: int = 0, at_once: int = 1):
         self._seed = seed
-        self._answers = answers
+        self._outputs = outputs
         self._sources = sources
         self._devices = devices
         self._at_once = at_once
         self._session: Any = None       # a `tf.Session`, once `build` has made it
 
     def all_records(self, made: Any, prefix: Optional[str], name: str) -> dict[str, np.ndarray]:
-        """The outputs of `answers` for all records of `made`, an `encoding.Records`: dict of arrays
+        """What `outputs` returns for all records of `made`, an `encoding.Records`: dict of arrays
         [m,...], in the order of the file. prefix: as in `__call__`; name: for lines of progress."""
         parts, remaining = [], progress.Remaining(name, made.count, "rows")
         with errors.explained(records=made.path):
@@ -91,7 +92,7 @@ class Predictor:
                 source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
-                return self._answers(batch)
+                return self._outputs(batch)     # the network
             self._copies = strategy.experimental_local_results(
                 strategy.extended.call_for_each_replica(copy))
             self._begin = tf.group(tf.local_variables_initializer(),

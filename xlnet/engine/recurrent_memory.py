@@ -28,7 +28,7 @@ _SECONDS_FOR_OTHER_HOSTS = 600
 
 class Memory:
     """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D], empty where
-    `starts_stream`, int32 [b], is 1.
+    `starts_stream`, int [b], is 1.
 
     A local variable of each replica: it stays on the device between steps and is in no checkpoint,
     whose variables do not depend on the batch size.

@@ -91,7 +91,7 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
     """
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
 
-    def run(inputs):
+    def over_micro_batches(inputs):
         parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
                  for name, value in inputs.items()}
 
@@ -122,9 +122,9 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
         return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
     if not xla:
-        return run(inputs)
+        return over_micro_batches(inputs)
     compute(inputs, 0)      # makes the variables, which a compiled function cannot; is never run
-    return tf2.function(run, jit_compile=True, autograph=False)(inputs)
+    return tf2.function(over_micro_batches, jit_compile=True, autograph=False)(inputs)
 
 
 class Step(NamedTuple):
@@ -153,7 +153,7 @@ def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]]
                   frozen_rows: Callable[[str], int] = lambda name: 0
                   ) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
     """A training step on the replica whose graph is being built: loss, then gradients, then update.
-    `step_of_graph` returns its scalars.
+    `step_of_graph` returns its `Step`: what hooks read.
 
     Args:
       compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.

@@ -2,9 +2,10 @@
 
 The order of events, in `Trainer.train` and the hook that it is:
 
-1. The newest complete checkpoint is found; evaluations that were interrupted are run.
-2. The graph is built, the checkpoint restored (`begin`, `after_create_session`); only then is
-   anything written: the description of the run, and with `saves_start` step 0.
+1. The directory is locked and tidied: unfinished files are removed, damaged checkpoints renamed.
+   The newest complete checkpoint is found; evaluations that were interrupted are run.
+2. The graph is built, the checkpoint restored (`begin`, `after_create_session`). Only then is what
+   this run adds written: `training.csv`, the description of the run, with `saves_start` step 0.
 3. Each step: `before_run`, update, `after_run`. Where one is due, the memories are saved, then the
    checkpoint, which is evaluated and perhaps the best one; old checkpoints are removed.
 4. The last step, early stopping or a signal on any host: saved as above, then the session ends.
@@ -212,7 +213,7 @@ class Trainer(tf.train.SessionRunHook):
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._step, self._saved))
-        # It is: the run resumes, or begins, and writes from here on.
+        # It is: the run resumes, or begins, and describes itself in the directory.
         if self._devices.is_chief:
             self._job.begin()
         if self._job.memories:

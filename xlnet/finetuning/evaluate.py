@@ -38,8 +38,9 @@ class Evaluator:
         at_once = 1 if in_turn else devices.parallel_batches
         rows = -(-settings.eval_batch_size // at_once)
         self.predictor = Predictor(
-            model.answers, [lambda path: data.batches(path, is_fixed=devices.xla,
-                                                      batch_size=rows)], devices, at_once=at_once)
+            model.outputs_of_records,
+            [lambda path: data.batches(path, is_fixed=devices.xla, batch_size=rows)], devices,
+            at_once=at_once)
         # Where results are written: in a directory that may only be read, nowhere.
         directory: Optional[str] = settings.model_dir
         if not files.is_writable(settings.model_dir):
@@ -49,6 +50,14 @@ class Evaluator:
                              "alone; give --predict_dir=DIRECTORY for its files",
                              settings.model_dir)
         self._evaluation = Evaluation(task, directory, settings.predict_threshold)
+
+    def read(self, in_training: bool = False) -> None:
+        """Reads the rows to evaluate, here or `in_training`, and to predict: bad ones are found
+        before hours of work."""
+        if self._settings.do_eval or in_training:
+            self._data.of_split(self._settings.eval_split, need_labels=True)
+        if self._settings.do_predict:
+            self._data.to_predict()
 
     def checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""
@@ -112,7 +121,8 @@ class Evaluator:
                              path)
 
     def predict(self) -> None:
-        """Writes the predictions for each file, also in the form of GLUE's server for its files.
+        """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers
+        for their files.
 
         The checkpoint is the best one of those evaluated, or of those kept.
 
@@ -122,7 +132,7 @@ class Evaluator:
         # Which checkpoint.
         settings, task = self._settings, self._task
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)
-        assert chosen, "`prepare` refuses a directory without checkpoints"
+        assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
         # Each file; empty rows are in the output, but not in the input of the network.
         found = self._data.to_predict()

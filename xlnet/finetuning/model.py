@@ -34,15 +34,16 @@ class TaskModel:
     tuned: FineTunedTask
     network: NetworkSettings
 
-    def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The outputs of the task's head: dict of tensors [B, ...]. Labels are not read. A feature
-        `token_scale`, float32 [B,C*T], multiplies the embeddings."""
+    def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The outputs of the task's head: dict of tensors [B, ...], for `serving`. Labels are not
+        read. A feature `token_scale`, float32 [B,C*T], multiplies the embeddings."""
         with self._scope():
             nn, logits = self._logits(features)
             return self.tuned.task.head.outputs(nn, logits, features)
 
-    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """`predictions` with `loss`, `index` and `is_real_example` of each record, [B]."""
+    def outputs_of_records(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """`outputs` with `loss`, `index` and `is_real_example` of each record, [B], for evaluation
+        and prediction files. The loss of a record without a label is that of label 0: not read."""
         with self._scope():
             (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(head.outputs(nn, logits, features),

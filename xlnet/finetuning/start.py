@@ -16,7 +16,8 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.task import expand_split
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -53,21 +54,35 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         quiet.import_tensorflow()
         from xlnet.engine.devices import connect
         from xlnet.finetuning.data import TaskData
-        from xlnet.finetuning.train import FineTuner
+        from xlnet.finetuning.evaluate import Evaluator
+        from xlnet.finetuning.model import TaskModel
 
-        # The task and its files.
-        tuned = FineTunedTask(task_settings.find_task(settings), settings)
-        _check_files(tuned, TaskData(tuned, tokenizer))
+        # The task, its files, the network, and what runs it over a file.
+        tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
+        data = TaskData(tuned, tokenizer)
+        _check_files(tuned, data)
+        devices = connect(device)
+        model = TaskModel(config, tuned, network)
+        evaluator = Evaluator(model, data, devices)
+        _check_settings(tuned, config, devices)
+        described = _check_model(model, tokenizer, evaluator.checkpoints())
 
-        # Read everything, then train, evaluate and predict.
-        tuner = FineTuner(tuned, tokenizer, config, network, optimization, device, connect(device))
-        tuner.prepare()
-        if settings.do_train and not tuner.train():
-            return
+        # Train, evaluate and predict, once all files are read: bad rows are found before any work.
+        if settings.do_train:
+            from xlnet.finetuning.train import FineTuner
+            tuner = FineTuner(model, data, evaluator, tokenizer, described,
+                              optimization=optimization, device_settings=device, devices=devices)
+            tuner.prepare()
+            if not tuner.train():
+                return
+        else:
+            evaluator.read()
+            if settings.class_weights:      # not used, but refused if it is wrong
+                tuned.task.head.class_weights(settings.class_weights, None)
         if settings.do_eval:
-            tuner.evaluator.evaluate()
+            evaluator.evaluate()
         if settings.do_predict:
-            tuner.evaluator.predict()
+            evaluator.predict()
 
 
 def check_directories(settings: FineTuningSettings) -> None:
@@ -114,6 +129,40 @@ def _check_files(tuned, data):
         files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
 
 
+def _check_settings(tuned, config, devices):
+    """Raises UserError for settings that contradict the network, the task or the devices."""
+    settings, task = tuned.settings, tuned.task
+    encoding.check_max_seq_length(settings.max_seq_length)
+    if settings.freeze_layers > config.n_layer:
+        raise UserError("freeze_layers is %d, but the network has %d layers"
+                        % (settings.freeze_layers, config.n_layer))
+    if settings.label_smoothing and not task.head.smooths_labels:
+        raise UserError("label_smoothing: task %s has no classes" % task.name)
+    if settings.do_train:
+        devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+
+
+def _check_model(model, tokenizer, prefixes):
+    """Raises UserError if the model directory or the initial weights are of something else; returns
+    the content of `task.json`. prefixes: (step, prefix) of the checkpoints that are there."""
+    from xlnet.engine import checkpoint
+    settings, task = model.tuned.settings, model.tuned.task
+    described = dict(task_settings.describe(settings, task, tokenizer, model.network.clamp_len),
+                     dev_share=task.dev_share)
+    if not prefixes and not settings.do_train:
+        raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
+                        % settings.model_dir)
+    for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
+        task_settings.check(directory, described, settings)
+    if prefixes:
+        checkpoint.check_config(prefixes[-1][1], model.config)
+    elif settings.init_checkpoint:
+        checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), model.config)
+        if settings.do_train:
+            task_settings.check_start(settings.init_checkpoint, described)
+    return described
+
+
 def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     """Makes the records of the files for training, evaluation and prediction that exist; arguments
     and errors as for `run`."""
@@ -123,7 +172,7 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     check_task(settings.task_name)
     quiet.import_tensorflow()
     from xlnet.finetuning.data import TaskData
-    tuned = FineTunedTask(task_settings.find_task(settings), settings)
+    tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
     task, data = tuned.task, TaskData(tuned, tokenizer)
     to_read = {}
     if task.dev_share or data.has("train"):

@@ -1,4 +1,4 @@
-"""A fine-tuning run: everything is read and checked, then the network is trained."""
+"""Training on a task: the train file is read and checked, then the network is trained."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
-from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.engine import best_checkpoint
 from xlnet.engine.trainer import Job, Trainer
-from xlnet.errors import UserError
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
-from xlnet.model_directory import task_settings
 from xlnet.model_directory.run_settings import SavedRunSettings
-from xlnet.model_directory.task_settings import AnySettings, FineTunedTask, kept_by_model
+from xlnet.model_directory.task_settings import AnySettings, kept_by_model
 from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CONFIG_NAME
-from xlnet.settings.training import BEST, OptimizationSettings
-from xlnet.tasks.features import encoding
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import examples
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
@@ -54,86 +51,58 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
 
 
 class FineTuner(Job):
-    """A fine-tuning run in a model directory. The constructor reads nothing; `prepare` reads and
-    checks all input, then `train` and the methods of `evaluator` write.
+    """Training in a model directory: `prepare` reads and checks, `train` writes.
 
     Args:
-      tuned: the task and the settings.
+      model: the network with the task and the settings.
+      data: its rows, records and batches.
+      evaluator: evaluates its checkpoints.
       tokenizer: the vocabulary.
-      of_job: the arguments of `Job` after the settings.
+      described: the content of `task.json`, but for the train file.
+      of_job: the other arguments of `Job`, by name.
     """
     saves_start = True
 
-    def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer, *of_job: Any):
-        super().__init__(tuned.settings, *of_job)
-        self._task = tuned.task
+    def __init__(self, model: TaskModel, data: TaskData, evaluator: Evaluator,
+                 tokenizer: Tokenizer, described: dict[str, Any], **of_job: Any):
+        super().__init__(model.tuned.settings, model.config, model.network, **of_job)
+        self._task = model.tuned.task
+        self._task_model = model
+        self._data = data
+        self._evaluator = evaluator
         self._tokenizer = tokenizer
-        self._data = TaskData(tuned, tokenizer)
-        self._model = TaskModel(self.config, tuned, self.network)
-        self.evaluator = Evaluator(self._model, self._data, self.devices)
+        self._described = described
 
     def prepare(self) -> None:
-        """Reads and checks all input; writes nothing."""
+        """Reads the rows of all files, compares the settings with the run that resumes; writes
+        nothing."""
         settings, task, data = self.settings, self._task, self._data
 
-        # Settings against the network, the task and the devices.
-        encoding.check_max_seq_length(settings.max_seq_length)
-        if settings.freeze_layers > self.config.n_layer:
-            raise UserError("freeze_layers is %d, but the network has %d layers"
-                            % (settings.freeze_layers, self.config.n_layer))
-        if settings.label_smoothing and not task.head.smooths_labels:
-            raise UserError("label_smoothing: task %s has no classes" % task.name)
-        if settings.do_train:
-            self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        # An epoch has a length once the train file is read: lengths are in steps from now on.
+        self._train_rows = data.to_train()
+        self._described["train_sha256"] = data.digests("train")
+        saved = self._settings_to_save()
+        if not data.can_evaluate():
+            _log.warning("note: there is no file %s to evaluate on while training",
+                         settings.eval_split)
+            settings = dataclasses.replace(settings, eval_steps=0)
+        elif settings.eval_split.startswith("test"):
+            _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
+                         "there", settings.eval_split)
+        settings, self.optimization = in_steps(settings, self.optimization, len(self._train_rows))
+        self.settings = settings
+        self._evaluator.read(in_training=bool(settings.eval_steps))
 
-        # Against the model directory, or the initial weights.
-        self._described = dict(task_settings.describe(
-            settings, task, self._tokenizer, self.network.clamp_len), dev_share=task.dev_share)
-        prefixes = self.evaluator.checkpoints()
-        if not prefixes and not settings.do_train:
-            raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
-                            % settings.model_dir)
-        for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-            task_settings.check(directory, self._described, settings)
-        if prefixes:
-            checkpoint.check_config(prefixes[-1][1], self.config)
-        elif settings.init_checkpoint:
-            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self.config)
-            if settings.do_train:
-                task_settings.check_start(settings.init_checkpoint, self._described)
-
-        # The rows of all files are read here, so that bad ones are found before any training. An
-        # epoch has a length then: lengths are in steps from now on.
-        if settings.do_train:
-            self._train_rows = data.to_train()
-            self._described["train_sha256"] = data.digests("train")
-            saved = self._settings_to_save()
-            if not data.can_evaluate():
-                _log.warning("note: there is no file %s to evaluate on while training",
-                             settings.eval_split)
-                settings = dataclasses.replace(settings, eval_steps=0)
-            elif settings.eval_split.startswith("test"):
-                _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
-                             "there", settings.eval_split)
-            settings, self.optimization = in_steps(settings, self.optimization,
-                                                   len(self._train_rows))
-            self.settings = settings
-        if settings.do_eval or settings.do_train and settings.eval_steps:
-            data.of_split(settings.eval_split, need_labels=True)
-        if settings.do_predict:
-            data.to_predict()
-
-        # Against the run that resumes.
-        rows = data.of_split("train", True)["train"] if settings.do_train else None
-        weights = task.head.class_weights(settings.class_weights, rows) \
+        # What is trained, from its class weights on; then the run that resumes.
+        weights = task.head.class_weights(
+            settings.class_weights, data.of_split("train", True)["train"]) \
             if settings.class_weights else None
-        self.model = TrainingModel(self._model, self.optimization, weights, self.devices.xla)
-        if settings.do_train:
-            self._selection = best_checkpoint.BestCheckpoint(
-                settings.model_dir, task.metrics[0], settings.patience,
-                lower_is_better=task.lower_is_better)
-            saved.check(self.config, self._tokenizer)
-            self._saved = saved
+        self.model = TrainingModel(self._task_model, self.optimization, weights, self.devices.xla)
+        self._selection = best_checkpoint.BestCheckpoint(
+            settings.model_dir, task.metrics[0], settings.patience,
+            lower_is_better=task.lower_is_better)
+        saved.check(self.config, self._tokenizer)
+        self._saved = saved
 
     def _settings_to_save(self):
         """The `SavedRunSettings`. The settings that the model keeps have its values, and the
@@ -160,7 +129,7 @@ class FineTuner(Job):
         self.per_step = settings.train_batch_size
         self.epoch_steps = len(self._train_rows) / settings.train_batch_size
         if settings.eval_steps:
-            self.evaluates, self.answering = True, self.evaluator.predictor
+            self.evaluates, self.answering = True, self._evaluator.predictor
         with errors.explained(records=lambda: self._train_records.path):
             is_done = Trainer(self, self._selection).train()
         # Predictions that are the same for all rows: a run that learned nothing.
@@ -197,7 +166,7 @@ class FineTuner(Job):
             start_step=start), self.devices.replicas)
 
     def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        return self.evaluator.evaluate_step(step, prefix)
+        return self._evaluator.evaluate_step(step, prefix)
 
     def banner(self) -> dict[str, Any]:
         settings, task = self.settings, self._task

@@ -116,7 +116,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
 
     # The task, which must be what the weights were trained for.
     with task_settings.as_written(task_path):
-        task = task_settings.find_task(settings)
+        task = task_settings.task_of_run(settings)
         described = task_settings.describe(settings, task, tokenizer)
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
             task_settings.check(each, described, settings)

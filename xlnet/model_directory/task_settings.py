@@ -286,7 +286,7 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
 
 # ---- task.json
 
-def find_task(settings: FineTuningSettings) -> Task:
+def task_of_run(settings: FineTuningSettings) -> Task:
     """Returns the `Task` of resolved settings.
 
     Without training, own files have the labels of the model: its directory and one file are enough
@@ -294,7 +294,7 @@ def find_task(settings: FineTuningSettings) -> Task:
     """
     home = home_of(settings.model_dir)
     if not home:
-        return custom.get_task(settings)
+        return custom.known_or_own(settings)
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
     with as_written(path):
@@ -303,7 +303,7 @@ def find_task(settings: FineTuningSettings) -> Task:
             raise UserError("model_dir: %s has is_regression True, not False" % path)
         if settings.dev_share is None and _is_train_file(settings, stored):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
-        return custom.get_task(settings, stored)
+        return custom.known_or_own(settings, stored)
 
 
 def _is_train_file(settings, stored):

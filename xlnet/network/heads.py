@@ -104,7 +104,8 @@ def _attention_summary(net, sequence, padding):
 
 def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
             precision: str = "fp32") -> tf.Tensor:
-    """-log p(target | the tokens before it in the order), of each target (paper, equation 3), where
+    """-log p(target | the tokens before it in the order), of each target (paper, section 2.3), a
+    softmax over the vocabulary:
 
         p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
 
@@ -132,7 +133,7 @@ def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
 
 def classification(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int,
                    scope: str) -> HeadOutputs:
-    """Softmax over classes: summary [B,D], labels int32 [B] -> `HeadOutputs`, logits [B,C]."""
+    """Softmax over classes: summary [B,D], labels int [B] -> `HeadOutputs`, logits [B,C]."""
     logits = _dense(run, summary, num_classes, scope + "/logit")
     return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
 

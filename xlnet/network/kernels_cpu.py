@@ -1,10 +1,11 @@
-"""The choice of a run's kernels, and those that are tuned for a CPU: explicit gradients, scores in
-blocks that fit the cache, elementwise work in loops compiled by XLA.
+"""The choice of a run's kernels, and their tuned forms, which runs use on all devices: explicit
+gradients, scores in blocks, elementwise work in loops compiled by XLA.
 
-A GPU, and XLA that compiles a complete step, use the same forms with larger blocks and without
-loops: they keep fewer tensors than TensorFlow's gradients. Each computes the plain form in
-`kernels`, up to rounding. Shape letters as there; `rows` query positions of a block, R' the
-distances of a block.
+They are tuned for a CPU, hence the name: blocks fit its cache. A GPU, and XLA that compiles a
+complete step, as on a TPU, use the same forms with larger blocks and without loops: they keep fewer
+tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding.
+
+Shape letters as there; `rows` query positions of a block, R' the distances of a block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
 
 In the order of the paper: what a position may see, how far away it is, the layer with its two
-streams, the stack with memory. Attention is `kernels.relative_attention`; the weights are in
-`parameters`, the summary and the losses in `heads`.
+streams, the stack with memory. The equation of attention is in `kernels`, its tuned form for all
+devices in `kernels_cpu`; the weights are in `parameters`, the summary and the losses in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -12,7 +12,7 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
@@ -34,13 +34,10 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
 
     The query stream has it as it is; in the content stream each position also sees itself.
 
-    Args:
-      rank: int [B,Q], -1 for tokens that all positions may see.
-      is_target: bool [B,Q], the predicted tokens.
-
-    Returns:
-      bool [B,Q,Q], True where i may not see j: `rank[i] + (0 if target else 1) <= rank[j]`.
-      So a target sees neither itself nor later tokens; any other token sees itself.
+    rank: int [B,Q], -1 for tokens that all positions may see. is_target: bool [B,Q], the predicted
+    tokens. Returns bool [B,Q,Q], True where i may not see j:
+    `rank[i] + (0 if target else 1) <= rank[j]`. So a target sees neither itself nor later tokens;
+    any other token sees itself.
 
     For the order 2, 0, 1 of three targets, rank = [1, 2, 0]: token 2 comes first and sees none of
     the three, token 0 sees token 2, token 1 sees both.
@@ -117,16 +114,24 @@ class Stream(NamedTuple):
     weights: Optional[tf.Tensor] = None
 
 
-def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[tf.Tensor],
-                memory: Optional[tf.Tensor], sinusoids: tuple[tf.Tensor, tf.Tensor],
-                sign: Optional[tf.Tensor], key_segments: Optional[tf.Tensor], content: Stream,
-                query: Optional[Stream], ends: bool, with_attention: bool) -> list[tf.Tensor]:
-    """One layer of both streams (paper, equations 1 and 2): the same weights and the same keys, but
-    h sees its own token and g does not. Without g it is a layer of Transformer-XL.
+class Shared(NamedTuple):
+    """What all layers share: sinusoids and sign, as in `position_keys`; key_segments, one-hot
+    [B,1,K,S] or None; the content stream; the query stream, or None without one."""
+    sinusoids: tuple[tf.Tensor, tf.Tensor]
+    sign: Optional[tf.Tensor]
+    key_segments: Optional[tf.Tensor]
+    content: Stream
+    query: Optional[Stream]
 
-    h, content: the content stream [B,Q,D]; g, query: the query stream [B,P,D] or None. memory:
-    [B,M,D] or None. sinusoids, sign: as in `position_keys`. key_segments: one-hot [B,1,K,S] or
-    None. ends: no layer follows, so h is not computed if there is a g: nothing would read it.
+
+def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[tf.Tensor],
+                memory: Optional[tf.Tensor], shared: Shared, ends: bool,
+                with_attention: bool) -> list[tf.Tensor]:
+    """One layer of both streams (paper, section 2.3): the same weights and the same keys, but h
+    sees its own token and g does not. Without g it is a layer of Transformer-XL.
+
+    h: the content stream [B,Q,D]; g: the query stream [B,P,D] or None; memory: [B,M,D] or None.
+    ends: no layer follows, so h is not computed if there is a g: nothing would read it.
 
     Returns h and g of the next layer, those that exist; then, `with_attention`, the probabilities
     of the last of them, float32 [B,N,T,K].
@@ -139,13 +144,13 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
         return split_heads(projected, net.config.n_head)                          # [B,N,K,H]
 
     keys = Keys(project(weights.k), project(weights.v),
-                position_keys(net, weights.r, sinusoids, sign), key_segments)
+                position_keys(net, weights.r, shared.sinusoids, shared.sign), shared.key_segments)
     streams = []
     if g is None or not ends:
-        x, probabilities = layer(net, weights, h, keys, content, with_attention)    # sees its token
+        x, probabilities = layer(net, weights, h, keys, shared.content, with_attention)
         streams.append(x)
-    if g is not None and query is not None:
-        x, probabilities = layer(net, weights, g, keys, query, with_attention)      # does not
+    if g is not None and shared.query is not None:
+        x, probabilities = layer(net, weights, g, keys, shared.query, with_attention)
         streams.append(x)
     return [*streams, probabilities] if with_attention else streams
 
@@ -153,7 +158,7 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
 def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream,
           with_attention: bool) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
-    the probabilities if `with_attention`. `kernels` says what each form of attention computes."""
+    the probabilities if `with_attention`. All forms of attention compute what `kernels` says."""
     q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
     inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
     if with_attention:      # tuned forms do not have the probabilities as one tensor
@@ -245,17 +250,26 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         sinusoids = sinusoids_of(net, batch, length, memory_length,
                                  "bi" if has_targets else attn_type)
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
+        shared = Shared(sinusoids, sign, key_segments, content, query_stream)
+
+        # A layer is `two_streams`. It reads no variables, so it can run again in the backward pass,
+        # and be traced once for all layers; not for XLA, which takes all inputs of a function for
+        # constants if shapes go from it to its gradient, and would compile for each batch.
+        def one_layer(seed, first_row, *inputs):
+            return two_streams(LayerContext(config, net.run, seed, first_row), *inputs)
+        if run.is_training and run.recompute:
+            one_layer = functools.partial(ops.recomputed, one_layer)
+        if run.built_once and net.run.device != "xla":
+            one_layer = ops.built_once(one_layer)
 
         # The layers. What is remembered is a layer's input: the next sequence sees it there.
         weights, new_mems, attention = parameters.layer_weights(net, seg_ids is not None), [], []
-        run_layer = _layer_function(config, net.run)
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
-            streams = run_layer(
+            streams = one_layer(
                 None if seed is None else fold_in(seed, -1 - i), first_row, weights(i), h, g,
-                memory, sinusoids, sign, key_segments, content, query_stream,
-                i == config.n_layer - 1, with_attention)
+                memory, shared, i == config.n_layer - 1, with_attention)
             if with_attention:
                 attention.append(streams.pop())
             # [h, g], or the one that exists: [h] without queries, [g] of the last layer with them.
@@ -284,8 +298,8 @@ def embed(net: LayerContext, input_ids: tf.Tensor,
     if query.positions is None:
         masked = net.cast(query.masked)[:, :, None]
         return table, h, masked * mask_embedding + (1. - masked) * h
-    batch, targets = shape_of(query.positions)
-    return table, h, tf.broadcast_to(mask_embedding, [batch, targets, config.d_model])
+    batch, target_count = shape_of(query.positions)
+    return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
 
 
 def _streams(net, mask, seg_ids, query, length, memory_length):
@@ -315,22 +329,8 @@ def _streams(net, mask, seg_ids, query, length, memory_length):
 
 def _rows_at(x, positions):
     """Rows `positions` [B,P] of x [B or 1,Q or 1,...]: [B,P or 1,...]."""
-    batch = shape_of(positions)[0]
-    x = tf.broadcast_to(x, tf.concat([[batch], tf.shape(x)[1:]], axis=0))
+    x = tf.broadcast_to(x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0))
     return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
-
-
-def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[..., Any]:
-    """`two_streams` as a function of (seed, first_row, its arguments from `weights` on). It reads
-    no variables, so it can be traced once for all layers, and run again in the backward pass."""
-    def one_layer(seed, first_row, *inputs):
-        return two_streams(LayerContext(config, run, seed, first_row), *inputs)
-    if run.is_training and run.recompute:
-        one_layer = functools.partial(ops.recomputed, one_layer)
-    # XLA takes all inputs of a function for constants if shapes go from it to its gradient, and so
-    # would compile the step again for each batch.
-    is_shared = run.built_once and run.device != "xla"
-    return ops.built_once(one_layer) if is_shared else one_layer
 
 
 def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],

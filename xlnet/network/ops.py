@@ -51,7 +51,8 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
 
 
 def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, traced once together with its gradient for all calls with the same shapes.
+    """`function`, traced once together with its gradient for all calls with inputs of the same
+    shapes, and the same values where they are no tensors.
 
     It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
     the first call in all calls. Each call is one operation, which the session inlines: see

@@ -45,13 +45,15 @@ class PretrainingModel:
         # in how many targets count, and so each target has the same weight, however many its
         # replica and micro-batch have. The steps that follow take means over both, so the number is
         # that of a part on average.
-        targets, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        targets /= settings.grad_accum_steps
+        target_count, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        target_count /= settings.grad_accum_steps
 
-        # What is differentiated: the loss of a part of the batch, and the memory that it leaves.
+        # What is differentiated, called by `loss_and_gradients` for each micro-batch: its loss, and
+        # the memory that it leaves. The mean over replicas and micro-batches, which they compute,
+        # is the sum of the losses over the global batch, divided by its number of targets.
         def compute(part, row):
             predictions, kept = self._predict(part, first_row + row, is_training=True)
-            loss = tf.reduce_sum(predictions.losses * part["weights"]) / targets
+            loss = tf.reduce_sum(predictions.losses * part["weights"]) / target_count
             if settings.next_segment_loss:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     tf.nn.sparse_softmax_cross_entropy_with_logits(
@@ -101,7 +103,7 @@ class PretrainingModel:
         `model_fn`.
 
         Returns:
-          Dict: losses, weights float32 [b,P]; ids of the targets, int32 [b,P]. With next-segment
+          Dict: losses, weights float32 [b,P]; ids of the targets, int64 [b,P]. With next-segment
           prediction also label and continues, int [b]: whether segment B continues A, and the
           prediction.
         """

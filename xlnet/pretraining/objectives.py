@@ -39,8 +39,8 @@ def targets(objective: str, features: Mapping[str, tf.Tensor],
             special_ids: Sequence[int]) -> dict[str, tf.Tensor]:
     """The targets: positions, ids int [B,P], weights float32 [B,P] (0: does not count).
 
-    The causal objective leaves out `special_ids`, which depend on how the text is cut into
-    sequences.
+    The causal objective gives `special_ids` the weight 0: where they are depends on how the text is
+    cut into sequences.
     """
     input_ids, positions = features["input_ids"], features["positions"]
     # All tokens but the first, whatever the records' targets are.
@@ -64,7 +64,7 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     Args:
       features: dict of the input pipeline's tensors [B,...].
       mems: list over layers of [B,M,D], or None.
-      ids: int32 [B,P], as returned by `targets`.
+      ids: int [B,P], as returned by `targets`.
       bits: of dropout and masking, or `NO_RANDOM_BITS`.
       mask_id: of <mask>, for the masked objective.
       with_segments: whether to predict from <cls> if segment B continues A.

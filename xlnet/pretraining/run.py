@@ -38,12 +38,12 @@ class Pretrainer(Job):
 
     Args:
       manifest: that of the training records.
-      of_job: the arguments of `Job`.
+      of_job: the arguments of `Job`, by name.
     """
     unit, examples, evaluates_start = "tokens", "windows", True
 
-    def __init__(self, manifest: Manifest, *of_job: Any):
-        super().__init__(*of_job)
+    def __init__(self, manifest: Manifest, **of_job: Any):
+        super().__init__(**of_job)
         self._manifest = manifest
 
     def prepare(self) -> None:
@@ -87,8 +87,6 @@ class Pretrainer(Job):
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
-        self.model = PretrainingModel(self.config, self.network, self.optimization, settings,
-                                      manifest.reuse_len, self._tokenizer, self.devices.xla)
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
@@ -98,6 +96,7 @@ class Pretrainer(Job):
           False if a signal stopped it.
         """
         settings, manifest = self.settings, self._manifest
+        self.model = self._network_and_objective()      # the trainer calls its `model_fn`
         self.per_step = settings.train_batch_size * manifest.seq_len
         self.epoch_steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         self.memories = MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size)
@@ -107,6 +106,10 @@ class Pretrainer(Job):
             self.evaluates, self.answering = True, self._evaluate.answering
         return Trainer(self, BestCheckpoint(settings.model_dir, "loss", lower_is_better=True,
                                             table=HELD_OUT_NAME)).train()
+
+    def _network_and_objective(self):
+        return PretrainingModel(self.config, self.network, self.optimization, self.settings,
+                                self._manifest.reuse_len, self._tokenizer, self.devices.xla)
 
     # -- the parts of a `Job`, which the trainer calls
 
@@ -178,6 +181,7 @@ class Pretrainer(Job):
             settings.eval_record_info_dir or settings.record_info_dir))
         self._read()
         check_weights(prefix, self.config, self._tokenizer, flag)
+        self.model = self._network_and_objective()
         evaluator = self._evaluator(keeps=False)
         assert evaluator, "there are held-out records"
         return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)

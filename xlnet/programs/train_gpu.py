@@ -55,12 +55,14 @@ def main(settings: PretrainingSettings, architecture: Settings,
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
 
-    pretrainer = Pretrainer(manifest, settings, config, network, optimization, device, devices)
+    pretrainer = Pretrainer(
+        manifest, settings=settings, config=config, network=network, optimization=optimization,
+        device_settings=device, devices=devices)
     if settings.do_eval:
         pretrainer.evaluate()
         return
-    pretrainer.prepare()        # reads and checks everything
-    pretrainer.train()          # from here on files are written
+    pretrainer.prepare()        # reads and checks everything, writes nothing
+    pretrainer.train()
 
 
 # Settings that a held-out loss depends on.

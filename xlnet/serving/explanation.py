@@ -140,7 +140,7 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
     # embedding: what integrated gradients integrate.
     inputs = dict(session.placeholders(tuned), output=tf.placeholder(tf.int32, []),
                   token_scale=tf.placeholder(tf.float32, [None, None]))
-    values = TaskModel(loaded.config, tuned, loaded.network).predictions(inputs)["values"]
+    values = TaskModel(loaded.config, tuned, loaded.network).outputs(inputs)["values"]
     value = tf.gather(values, inputs["output"], axis=1) if len(values.shape) > 1 else values
     gradient, = tf.gradients(tf.reduce_sum(value), inputs["token_scale"])
     return inputs, {"value": value, "gradient": gradient}

@@ -666,7 +666,7 @@ class Model:
         def build():
             inputs = session.placeholders(tuned)
             model = TaskModel(self._loaded.config, tuned, self._loaded.network)
-            return inputs, model.predictions(inputs)
+            return inputs, model.outputs(inputs)
         return self._open().part("task", build)
 
     def _open(self) -> session.Restored:

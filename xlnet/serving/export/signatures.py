@@ -51,7 +51,7 @@ def _of_text(loaded):
 
 def _answers(loaded, features):
     tuned = loaded.tuned
-    outputs = TaskModel(loaded.config, tuned, loaded.network).predictions(features)
+    outputs = TaskModel(loaded.config, tuned, loaded.network).outputs(features)
     return tuned.task.export.outputs(outputs, features, tuned.settings.predict_threshold)
 
 

@@ -280,6 +280,7 @@ class _Encoder:
         self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
 
     def __call__(self, examples):
+        # `Reader.encode` of the task type; that of `contract.Reader` is `arrays_of`.
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
         is_cut = arrays.pop(CUT, np.zeros(0, bool))
         ids = arrays["input_ids"][arrays["input_mask"] == 0]

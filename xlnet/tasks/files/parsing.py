@@ -88,6 +88,7 @@ def read_file(task: Task, path: str, need_labels: bool,
               form: Optional[str] = None) -> Sequence[Row]:
     """The `Row`s of one file or directory, many of them kept on disk; "-" is the standard input.
     form: a key of `readers.FORMS` or `Reader.forms`; None: from the extension."""
+    # A type has its own way, as for entities, or that of `contract.Reader`: `read_tables`.
     return task.reader.read(path, need_labels, form)
 
 

@@ -83,7 +83,7 @@ class ClassificationHead(contract.Head):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         import tensorflow.compat.v1 as tf
-        labels = features["label_ids"]                                        # int32 [B]
+        labels = features["label_ids"]                                        # int [B]
         options = options or LossOptions()
         loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
         if options.class_weights is not None:

@@ -20,7 +20,7 @@ from xlnet.tasks.types.known import CUSTOM, TASK_TYPES
 _log = logging.getLogger(__name__)
 
 
-def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
+def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
     """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
 
     stored: the `task.json` of a model: without training it has what otherwise the train file
