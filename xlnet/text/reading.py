@@ -278,7 +278,7 @@ def _texts(f, longest, bad, stand_alone):
     of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
     `stand_alone`."""
     begin = 0
-    # The line before tells whether a document goes on; one too long to be read is bad.
+    # The line before tells whether a document continues; one too long to be read is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
         begin = bad.begin - 1 if before is None else before
