@@ -419,7 +419,7 @@ def test_names_of_the_validation_file(tmp_path, name):
 def test_two_files_of_a_split_are_refused(tmp_path):
     make(tmp_path, "train.csv", "dev.csv", "valid.csv")
     with pytest.raises(UserError, match="dev.csv and valid.csv; .*--dev_file"):
-        custom.get_task(settings(tmp_path))
+        custom.known_or_own(settings(tmp_path))
 
 
 def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
@@ -463,8 +463,8 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
         (tmp_path / name).write_text(content)
     at = str(tmp_path / "%s.txt")
     more = dict(id_column="question") if group is SpanSettings else {}
-    task = custom.get_task(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
-                                    dev_file=at % "c"))
+    task = custom.known_or_own(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
+                                        dev_file=at % "c"))
     assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
     assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
     assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir

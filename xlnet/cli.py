@@ -77,7 +77,7 @@ def run(main: Callable[..., object], *groups: type,
         no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: Optional[str] = "",
         first: Sequence[str] = (), examples: Sequence[str] = (), positional: str = "",
         elsewhere: Sequence[type] = ()) -> None:
-    """Parses the command line into settings, calls `main(*settings)` and exits.
+    """Parses the command line into settings, calls `main(*settings)`; exits unless all went well.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 

@@ -105,7 +105,7 @@ def test_own_files(tmp_path):
 def test_own_scores(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
-    task = custom.get_task(settings(tmp_path, is_regression=True))
+    task = custom.known_or_own(settings(tmp_path, is_regression=True))
     assert task.is_regression and task.head.scope() == "regression_custom"
     assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
 
@@ -134,14 +134,14 @@ def test_wrong_settings_of_how_files_are_written(tmp_path):
 
 def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
     write(tmp_path, "train.txt", "__label__x a b", "__label__y c")
-    task = custom.get_task(settings(tmp_path))
+    task = custom.known_or_own(settings(tmp_path))
     assert task.labels == ("x", "y")
     (tmp_path / "train.txt").unlink()
     (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(UserError, match="train.xlsx: a damaged spreadsheet"):
-        custom.get_task(settings(tmp_path))
+        custom.known_or_own(settings(tmp_path))
     write(tmp_path, "train.csv", "text_a,label", "a,x", "b,y")
-    assert custom.get_task(settings(tmp_path)).labels == ("x", "y")
+    assert custom.known_or_own(settings(tmp_path)).labels == ("x", "y")
 
 
 def test_missing_columns_of_own_files(tmp_path):

@@ -53,7 +53,7 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
       special_ids: ids that are never predicted.
       start_step: the first step, for resuming; earlier ones are not read.
       epochs: None: without end.
-      rows: the R rows of the batch that a replica computes.
+      rows: the R rows of the batch that this host computes.
       legacy_word_start: bool [V], `Tokenizer.is_legacy_word_start`; needed for mask_mode=legacy.
 
     Returns:

@@ -36,7 +36,8 @@ class TaskModel:
 
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The outputs of the task's head: dict of tensors [B, ...], for `serving`. Labels are not
-        read. A feature `token_scale`, float32 [B,C*T], multiplies the embeddings."""
+        read. A feature `token_scale`, float32 [B,T], multiplies the embeddings (one
+        choice, no memory)."""
         with self._scope():
             nn, logits = self._logits(features)
             return self.tuned.task.head.outputs(nn, logits, features)

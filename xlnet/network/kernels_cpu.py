@@ -3,7 +3,8 @@ gradients, scores in blocks, elementwise work in loops compiled by XLA.
 
 They are tuned for a CPU, hence the name: blocks fit its cache. A GPU, and XLA that compiles a
 complete step, as on a TPU, use the same forms with larger blocks and without loops: they keep fewer
-tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding.
+tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. The
+dropout masks of loops, of XLA and of several blocks are others.
 
 Shape letters as there; `rows` query positions of a block, R' the distances of a block.
 """
@@ -220,8 +221,8 @@ class _Block(NamedTuple):
 
 
 def _attend(size, run, recompute, inputs, bias, first_distance, drops):
-    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. Only the
-    probabilities are kept for the backward pass; with `recompute`, nothing but the inputs."""
+    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. The
+    backward pass gets the inputs, the result and, without `recompute`, the probabilities."""
     blocks, inputs = _blocks(size, inputs, first_distance)
     work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, run)
 
@@ -374,7 +375,7 @@ class _Work:
     def _bits(self, block, p):
         if not self._drops.rate:
             return []
-        drops = self._drops         # the first block has the mask of the plain form
+        drops = self._drops         # one block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
         return _random_bits(shape_of(p), drops, self._run)
@@ -403,8 +404,8 @@ def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
 
 
 def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
-    """Keeps only x and z [B,T,F]: the backward pass computes the activation again, as it needs its
-    parts for the slope."""
+    """Keeps x, z [B,T,F] and, uncompiled, the dropout mask: the backward pass computes the
+    activation again, as it needs its parts for the slope."""
     forward, backward = (run(function) for function in _activation_passes(
         VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
     scale = drops.scale

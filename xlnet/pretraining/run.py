@@ -96,7 +96,7 @@ class Pretrainer(Job):
           False if a signal stopped it.
         """
         settings, manifest = self.settings, self._manifest
-        self.model = self._network_and_objective()      # the trainer calls its `model_fn`
+        self.model = self._network_and_objective()      # the Estimator calls its `model_fn`
         self.per_step = settings.train_batch_size * manifest.seq_len
         self.epoch_steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         self.memories = MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size)

@@ -56,7 +56,7 @@ class NoOptions:
 
 
 class _Part:
-    """One of the three objects of a task."""
+    """One of the objects of a task."""
 
     def __init__(self, task: Task):
         self.task = task
