@@ -10,7 +10,7 @@ import pytest
 from helpers import command_lines
 from helpers.paths import ROOT
 
-from xlnet import cli, help
+from xlnet import cli, files, help
 from xlnet.model_directory import task_settings
 from xlnet.settings.fields import REQUIRED, Need, default_of, setting
 from xlnet.settings.finetuning import TaskSettings
@@ -89,7 +89,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
 def made_for(settings):
     """Resolves the settings where the files next to the initial checkpoint exist."""
     for name in ("spiece.model", "xlnet_config.json", "xlnet_model.ckpt.index"):
-        directory = pathlib.Path(task_settings.directory_of(settings.init_checkpoint))
+        directory = pathlib.Path(files.directory_of(settings.init_checkpoint))
         directory.mkdir(exist_ok=True)
         (directory / name).write_text("{}")
     found = task_settings.resolve(settings, ["task_name"])

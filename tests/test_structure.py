@@ -95,6 +95,17 @@ def test_modules_do_not_import_each_other_in_a_circle():
     assert order.index("xlnet.errors") < order.index("xlnet.finetuning.train")
 
 
+def test_pretraining_loads_nothing_of_tasks():
+    """A stranger on the way from train_gpu.py to the loss meets what it needs alone."""
+    found, waiting = set(), {"xlnet.programs.train_gpu"}
+    while waiting:
+        found.add(module := waiting.pop())
+        waiting |= set(imported(MODULES[module])) & set(MODULES) - found
+    assert "xlnet.engine.trainer" in found
+    assert not {room(module) for module in found} & {"tasks", "finetuning", "serving"}
+    assert len(found) <= 55         # with those that are loaded only where they are needed
+
+
 def test_only_the_command_line_touches_flags():
     for path in MODULES.values():
         if path.stem != "cli" and path.parent.name != "programs":

@@ -40,7 +40,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     settings, optimization = task_settings.with_length(settings, optimization, given)
     if "clamp_len" not in given:
         home = task_settings.home_of(settings.model_dir)
-        start = settings.init_checkpoint and task_settings.directory_of(settings.init_checkpoint)
+        start = settings.init_checkpoint and files.directory_of(settings.init_checkpoint)
         network = dataclasses.replace(network, clamp_len=task_settings.clamp_len_of(
             *((home, settings.model_dir) if home else (start,))))
     check_directories(settings)

@@ -95,11 +95,6 @@ def home_of(model_dir: str) -> Optional[str]:
     return None
 
 
-def directory_of(checkpoint: str) -> str:
-    """The directory of a checkpoint given as directory, prefix or `.../latest`."""
-    return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
-
-
 def weights_in(directory: str) -> list[str]:
     """The index files of the checkpoints in a directory."""
     return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
@@ -147,7 +142,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     if settings.init_checkpoint:
         if settings.do_train and not weights_in(settings.model_dir):     # else it resumes
             _require_checkpoint(settings.init_checkpoint)
-        settings = with_own_files(settings, directory_of(settings.init_checkpoint))
+        settings = with_own_files(settings, files.directory_of(settings.init_checkpoint))
     # What nobody keeps has to be given, or has a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
@@ -276,7 +271,7 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
                           descriptions=descriptions_beside(settings.model_dir,
                                                            settings.init_checkpoint))
     for path in filter(None, (settings.model_dir, settings.init_checkpoint)):
-        check_vocabulary(directory_of(path), tokenizer)
+        check_vocabulary(files.directory_of(path), tokenizer)
     if tokenizer.vocab_size != config.n_token:
         raise UserError("n_token is %d in %s, but %s has %d pieces" % (
             config.n_token, settings.model_config_path, settings.spiece_model_file,
@@ -396,7 +391,7 @@ def _entry(value):
 def check_start(init_checkpoint: str, wanted: dict[str, Any]) -> None:
     """Compares the labels with those of the initial output layer, if it is the same one; a
     UserError if their number differs."""
-    path = os.path.join(directory_of(init_checkpoint), TASK_NAME)
+    path = os.path.join(files.directory_of(init_checkpoint), TASK_NAME)
     stored = files.read_json(path, "init_checkpoint") if os.path.exists(path) else {}
     if stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
         return

@@ -74,8 +74,7 @@ def as_trained(settings: PretrainingSettings, network: NetworkSettings
                ) -> tuple[PretrainingSettings, NetworkSettings]:
     """The settings with those that the evaluated checkpoint was trained with, as its directory
     says, unless flags were given."""
-    from xlnet.model_directory.task_settings import directory_of
-    directory = directory_of(settings.init_checkpoint or settings.model_dir)
+    directory = files.directory_of(settings.init_checkpoint or settings.model_dir)
     parent = os.path.dirname(os.path.abspath(directory))      # that of DIRECTORY/best
     path = _first_there(PRETRAINING_NAME + ".json", (directory, parent))
     kept = files.read_json(path, "settings") if path else {}
@@ -126,12 +125,11 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
                         manifest: "Manifest") -> XLNetConfig:
     """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
     checkpoint's directory. Flags override a JSON file, each with a note."""
-    from xlnet.model_directory.task_settings import directory_of
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
     homes = [settings.model_dir]
     if settings.init_checkpoint:
-        homes.insert(0 if settings.do_eval else 1, directory_of(settings.init_checkpoint))
+        homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
     path = settings.model_config_path or _first_there(CONFIG_NAME, homes)
     size = {"n_token": manifest.vocab_size}
     if path:
