@@ -116,12 +116,11 @@ def main():
     options = works.arguments()
     tf.disable_eager_execution()
     share_one_heap()
-    connect(DeviceSettings(device=options["device"]))
-    rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
-             else matrix_rates(tf.float32, 2048, 3072))
     work = works.Work(**options["work"])
     config = XLNetConfig(**options["config"])
-    fetches, feed, session_config = build(work, config, options)
+    fetches, feed, session_config = build(work, config, options)    # sets up the devices
+    rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
+             else matrix_rates(tf.float32, 2048, 3072))
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
