@@ -212,7 +212,7 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
 @pytest.mark.parametrize("given", (None, "--xla_gpu_enable_triton_gemm=true", "flags.txt"))
 @pytest.mark.slow
 def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
-    """The last one of a name counts; a name of a file stands alone, or XLA ends the program. They
+    """The last one of a name counts; a name of a file must be alone, or XLA ends the program. They
     are set for a run that compiles, and read only then."""
     (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
     program = """
