@@ -36,8 +36,9 @@ def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_s
     end = time.monotonic() + 30
     while not (tmp_path / "log").exists() and time.monotonic() < end:
         time.sleep(0.02)
-    if is_signalled:
-        job.send_signal(signal.SIGUSR1)
+    while is_signalled and job.poll() is None and time.monotonic() < end:
+        job.send_signal(signal.SIGUSR1)     # again: the first may come before the job's `run=$!`
+        time.sleep(1)
     assert job.wait(timeout=60) == status
     assert (tmp_path / "log").read_text().splitlines() == [
         "began train_gpu.py --config=run.json", *log]

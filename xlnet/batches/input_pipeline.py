@@ -136,10 +136,15 @@ def _threads(count):
 
 def _ahead(dataset, count):
     """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
-    if not tf.executing_eagerly():
-        return dataset.prefetch(count)
     options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False   # they prefetch, too
+    # All numbers of threads and elements are given, so there is nothing to tune. And the thread
+    # that tunes may sleep for up to a minute when an iterator begins a file again, which waits
+    # for it: a held-out evaluation after training stood still that long.
+    options.autotune.enabled = False
+    if tf.executing_eagerly():
+        options.experimental_optimization.apply_default_optimizations = False   # they prefetch, too
+    else:
+        dataset = dataset.prefetch(count)
     return dataset.with_options(options)
 
 
