@@ -11,6 +11,7 @@ Each measurement has a process of its own; the systems take turns.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ import time
 from typing import Optional
 
 import costs
+from recipes import chosen
 from repository import ROOT
 from work import WORKS
 
@@ -76,49 +78,38 @@ def main(settings):
         raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
-    for name in settings.works.split(","):
-        chosen_work(name, settings)
-    for precision in settings.precisions.split(","):
-        if precision not in PRECISIONS:
-            raise UserError("precisions: '%s' is unknown, expected some of %s" % (
-                precision, ", ".join(PRECISIONS)))
+    works = [chosen_work(name, settings)
+             for name in chosen("works", settings.works, "work", WORKS)]
+    precisions = chosen("precisions", settings.precisions, "precision", PRECISIONS)
     architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
-    place, missing = device(settings.device)
-    print("%s, %s, %d cores, %s, %d layers, d_model %d; medians of %d steps" % (
-        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), place,
+    print("%s, %s, %d cores, on %s, %d layers, d_model %d; medians of %d steps" % (
+        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), device(settings.device),
         architecture["n_layer"], architecture["d_model"], settings.repeats), flush=True)
     print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
           "|---|---|---|---|---|---|---|", flush=True)
     versions = set()
-    for name in settings.works.split(","):
-        work = chosen_work(name, settings)
-        for precision in settings.precisions.split(","):
-            title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
-            if missing:
-                for system, *_ in systems(work.kind, settings):
-                    print("| %s | %s | not run: %s |" % (title, system, missing), flush=True)
-            else:
-                versions |= compare(title, work, precision, architecture, settings)
+    for work, precision in itertools.product(works, precisions):
+        title = "%s %d × %d, %s" % (work.kind, work.batch, work.length, precision)
+        versions |= compare(title, work, precision, architecture, settings)
     print("\n" + "; ".join(sorted(versions)))
 
 
 def device(name):
-    """What is timed on, in words, and why nothing can be there; None if it can."""
+    """What is timed on, in words; a UserError if there is no GPU."""
     if name == "cpu":
-        return "on the CPU", None
+        return "the CPU"
     import tensorflow as tf2
 
     from xlnet.engine import devices
     found = tf2.config.list_physical_devices("GPU")[:1]
-    return ("on " + devices.gpu_names(found), None) if found else (
-        "on no GPU", "no GPU: " + devices.why_no_gpu())
+    if not found:
+        raise UserError("device is gpu, but no GPU was found: " + devices.why_no_gpu())
+    return devices.gpu_names(found)
 
 
 def chosen_work(name, settings):
     """The named work with the sizes that the settings change."""
-    if name not in WORKS:
-        raise UserError("works: '%s' is unknown, expected some of %s" % (name, ", ".join(WORKS)))
     work = WORKS[name].resized(settings.batch, settings.length)
     if settings.halves and work.kind == "infer" and work.batch % 2:
         raise UserError("halves: %d rows cannot be halved" % work.batch)

@@ -255,20 +255,14 @@ def bag_of_words(task, tokenizer, train, held_out):
 def bags(tokenizer, rows):
     """Sparse [n, pieces] of single texts, [n, 2 * pieces] of pairs: in any, in just one."""
     from scipy import sparse
+    from sklearn.feature_extraction.text import CountVectorizer
+    count = CountVectorizer(analyzer=lambda ids: ids, binary=True, dtype=np.float32,
+                            vocabulary=range(tokenizer.vocab_size))
     sides = zip(*(row.pairs[0] for row in rows))
-    has = [present(tokenizer, side) for side in sides if any(side)]
+    has = [count.transform(tokenizer.encode_lines(side)) for side in sides if any(side)]
     if len(has) == 1:
         return has[0]
     return sparse.hstack([has[0].maximum(has[1]), abs(has[0] - has[1])]).tocsr()
-
-
-def present(tokenizer, texts):
-    """Sparse float32 [n, pieces]: 1 where a text has a piece."""
-    from scipy import sparse
-    found = sparse.lil_matrix((len(texts), tokenizer.vocab_size), dtype=np.float32)
-    for row, ids in enumerate(tokenizer.encode_lines(texts)):
-        found[row, np.unique(ids)] = 1.0
-    return found.tocsr()
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ from typing import Optional
 
 import numpy as np
 from repository import ROOT
-from untrained import make_model, make_texts
 
-from xlnet import cli
+from xlnet import cli, files
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, setting
-from xlnet.settings.network import NetworkSettings
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _SPREAD = 0.25          # of the lengths of texts around that asked for
 
@@ -58,11 +59,12 @@ def main(settings):
         print("| precision | batch | load s | p50 ms | p99 ms | texts/s | processor ms a text "
               "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 10 + "|")
         for precision in settings.precisions.split(","):
-            found = json.loads(run("benchmarks/serving.py", "--model_dir=" + model_dir,
-                                   "--precisions=" + precision,
-                                   *("--%s=%s" % (name, getattr(settings, name)) for name in (
-                                       "spiece_model_file", "batches", "pieces", "seconds"))
-                                   ).splitlines()[-1])
+            flags = dict({name: getattr(settings, name) for name in (
+                "spiece_model_file", "batches", "pieces", "seconds")},
+                model_dir=model_dir, precisions=precision)
+            found = json.loads(subprocess.check_output(
+                [sys.executable, __file__, *("--%s=%s" % flag for flag in flags.items())],
+                text=True).splitlines()[-1])
             for row in found["rows"]:
                 print("| %s | %d | %.1f | %s |" % (
                     precision, row["batch"], found["load"], " | ".join(
@@ -70,9 +72,45 @@ def main(settings):
                       flush=True)
 
 
-def run(program, *arguments):
-    return subprocess.run([sys.executable, os.path.join(ROOT, program), *arguments], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
+def make_model(directory, model_config_path, spiece_model_file):
+    """A model directory as training leaves it, of a classifier with weights at random."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import checkpoint, devices
+    from xlnet.finetuning.model import TaskModel
+    from xlnet.model_directory import task_settings
+    from xlnet.model_directory.task_settings import FineTunedTask
+    from xlnet.serving import session
+    from xlnet.tasks.types import custom
+    devices.set_up_process()
+    os.makedirs(directory)
+    config = XLNetConfig(json_path=model_config_path)
+    tokenizer = Tokenizer(spiece_model_file)
+    tokenizer.save(os.path.join(directory, "spiece.model"))
+    config.to_json(os.path.join(directory, "xlnet_config.json"))
+    tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
+                                    predict_file="-", max_seq_length=512)
+    task = custom.known_or_own(tuned_with, {"labels": ["no", "yes"]})
+    files.write_json(os.path.join(directory, "task.json"),
+                     task_settings.describe(tuned_with, task, tokenizer))
+    with tf.Graph().as_default():
+        tuned = FineTunedTask(task, tuned_with)
+        TaskModel(config, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
+        draw = np.random.default_rng(0)
+        checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
+            devices.base_name(variable): draw.normal(
+                variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
+            ).astype(np.float32) for variable in tf.global_variables()})
+    checkpoint.note_newest(directory)
+
+
+def make_texts(spiece_model_file, pieces, count):
+    """English-like texts of about `pieces` pieces."""
+    tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
+    words = [tokenizer.id_to_piece(id)[1:] for id in range(max(tokenizer.vocab_size // 10, 200))
+             if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()]
+    return [" ".join(draw.choices(words, k=round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))))
+            for _ in range(count)]
 
 
 def measure(settings):
@@ -81,7 +119,7 @@ def measure(settings):
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ServedModel
     from xlnet.serving.settings import LimitSettings
-    texts = make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
+    texts = make_texts(settings.spiece_model_file, settings.pieces, 256)
     began = time.monotonic()
     model = ServedModel(settings.model_dir, LimitSettings().budget, DeviceSettings(),
                         network=NetworkSettings(precision=settings.precisions))

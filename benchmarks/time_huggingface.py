@@ -99,11 +99,9 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True        # as this library does
     step = Step(works.Work(**options["work"]), options["config"], options["precision"],
                 options["compiled"], device)
-    times = works.seconds(works.side_by_side(step, options["at_once"]), options["repeats"],
-                          options["warm_up"])
-    works.report(times, version="torch %s, transformers %s" % (
-        torch.__version__, transformers.__version__), **(
-            {"peak_gib": torch.cuda.max_memory_allocated() / 2 ** 30} if device == "cuda" else {}))
+    works.measure(step, options, (lambda: torch.cuda.max_memory_allocated() / 2 ** 30)
+                  if device == "cuda" else None, version="torch %s, transformers %s" % (
+                      torch.__version__, transformers.__version__))
 
 
 if __name__ == "__main__":

@@ -56,9 +56,7 @@ def main():
     options = works.arguments()
     os.environ["KERAS_BACKEND"] = options["backend"]        # read when Keras is imported
     step = Step(works.Work(**options["work"]), options["config"], options["precision"])
-    times = works.seconds(works.side_by_side(step, options["at_once"]), options["repeats"],
-                          options["warm_up"])
-    works.report(times, version=", ".join(
+    works.measure(step, options, version=", ".join(
         "%s %s" % (name, importlib.import_module(name).__version__)
         for name in ("keras_hub", options["backend"])))
 

@@ -12,12 +12,11 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect, share_one_heap
 from xlnet.network import heads, modeling
+from xlnet.network.parameters import DTYPES
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
-
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16}
 
 
 def run_config(work, options):
@@ -31,16 +30,11 @@ def run_config(work, options):
 
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
-    positions = inputs["positions"]
-    is_target = objectives.is_target(positions, inputs["input_ids"].shape[1])
-    outputs = modeling.transformer_xl(
-        config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"],
-        direction=inputs["direction"], mems=tf.unstack(inputs["memory"], axis=1),
-        mask=modeling.permutation_mask(inputs["rank"], is_target),
-        query=modeling.Query(positions=positions), seed=seed)
-    targets = tf.gather(inputs["input_ids"], positions, batch_dims=1)
-    losses = heads.lm_loss(outputs.sequence, targets, outputs.embedding_table, run.precision)
-    return tf.reduce_mean(losses), tf.stack(outputs.new_mems, axis=1)
+    found = objectives.predict(
+        "permutation", config, run, inputs, tf.unstack(inputs["memory"], axis=1),
+        ids=tf.gather(inputs["input_ids"], inputs["positions"], batch_dims=1),
+        bits=objectives.RandomBits(seed, None), mask_id=None)
+    return tf.reduce_mean(found.losses), tf.stack(found.new_mems, axis=1)
 
 
 def classifier(config, run, inputs, seed):
@@ -123,10 +117,9 @@ def main():
              else matrix_rates(tf.float32, 2048, 3072))
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
-        step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
-        times = works.seconds(step, options["repeats"], options["warm_up"])
-        works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
-                     version="TensorFlow " + tf.__version__, peak_gib=progress.memory_gib())
+        works.measure(lambda: session.run(fetches, feed), options, progress.memory_gib,
+                      matrix_rate=rates[0], matrix_rate_processor=rates[1],
+                      version="TensorFlow " + tf.__version__)
 
 
 if __name__ == "__main__":

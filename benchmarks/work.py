@@ -90,15 +90,16 @@ def seconds(step, repeats, warm_up):
     return wall, processor
 
 
-def report(times, **more):
-    """Prints the measurements of this process as one JSON line, for run.py.
+def measure(step, options, peak_gib=None, **more):
+    """Times `step`, then prints the measurements of this process as one JSON line, for run.py.
 
-    more: further ones; on a GPU peak_gib is the device's, in place of this machine's.
+    peak_gib: function that returns the peak memory of a GPU; None: that of this process.
     """
-    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wall, processor = times
-    print(json.dumps(dict(dict(peak_gib=kib / 2 ** 20), wall=wall, processor=processor, **more)),
-          flush=True)
+    wall, processor = seconds(side_by_side(step, options["at_once"]), options["repeats"],
+                              options["warm_up"])
+    peak = peak_gib() if peak_gib else resource.getrusage(
+        resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
+    print(json.dumps(dict(more, wall=wall, processor=processor, peak_gib=peak)), flush=True)
 
 
 def arguments():

@@ -14,6 +14,7 @@ import dataclasses
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,9 +86,7 @@ def main(directory, text):
     found = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
     largest = max(found, key=os.path.getsize)
     os.replace(largest, os.path.join(directory, "step.hlo.pb"))
-    for name in os.listdir(dump):
-        os.remove(os.path.join(dump, name))
-    os.rmdir(dump)
+    shutil.rmtree(dump)
     with open(os.path.join(directory, "step.json"), "w", encoding="utf-8") as file:
         json.dump({"work": dataclasses.asdict(work), "config": config,
                    "precision": options["precision"], "recompute": options["recompute"]}, file)

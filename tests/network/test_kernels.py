@@ -15,7 +15,7 @@ from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
 
 DEVICES = ("cpu", "gpu", "loops", "fused")
-RUNS = {"loops": kernels_cpu.loop, "fused": kernels_cpu.fused}
+FORMS = {"loops": kernels_cpu.loop, "fused": kernels_cpu.fused}
 EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 # Sizes small enough for several blocks of a few rows.
@@ -26,7 +26,7 @@ SMALL_BLOCKS = {"cpu": kernels_cpu.BlockSize(3), "loops": kernels_cpu.BlockSize(
 
 def tuned(device, recompute=False, is_training=True):
     return kernels_cpu.tuned(
-        blocks=SMALL_BLOCKS[device], run=RUNS.get(device, kernels_cpu.one_by_one),
+        blocks=SMALL_BLOCKS[device], compiled=FORMS.get(device, kernels_cpu.one_by_one),
         is_training=is_training, recompute=recompute)
 
 

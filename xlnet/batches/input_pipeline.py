@@ -139,7 +139,7 @@ def _ahead(dataset, count):
     options = tf.data.Options()
     # All numbers of threads and elements are given, so there is nothing to tune. And the thread
     # that tunes may sleep for up to a minute when an iterator begins a file again, which waits
-    # for it: a held-out evaluation after training stood still that long.
+    # for it: a held-out evaluation after training hung that long.
     options.autotune.enabled = False
     if tf.executing_eagerly():
         options.experimental_optimization.apply_default_optimizations = False   # they prefetch, too

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet import files, lock
-from xlnet.engine import best_checkpoint, checkpoint, devices, train_step
+from xlnet.engine import best_checkpoint, checkpoint, train_step
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import Devices
+from xlnet.engine.devices import Devices, local_parts, set_up_process
 from xlnet.engine.estimator import Estimator
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
@@ -136,7 +136,7 @@ class Trainer(tf.train.SessionRunHook):
           UserError: another run trains in the directory, its checkpoints are damaged, it was
             removed or moved meanwhile, or training failed.
         """
-        devices.set_up_process()
+        set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
@@ -340,7 +340,7 @@ class StopSignal:
         step = train_step.step_of_graph()
         self._seen = step.stop
         self._raise = tf.group(*[part.assign(1., read_value=False)
-                                 for part in devices.local_parts(step.stop_asked)])
+                                 for part in local_parts(step.stop_asked)])
         if threading.current_thread() is threading.main_thread():
             self._before = {signum: signal.signal(signum, self._ask) for signum in self._SIGNALS
                             if signal.getsignal(signum) != signal.SIG_IGN}

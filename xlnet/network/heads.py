@@ -166,7 +166,8 @@ class HeadBuilder:
       scope: name of the output layer's variables.
       sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
-      summarize: function without arguments that returns a vector of each text, [B*C,D].
+      summarize: function without arguments, called as `nn.summary()`: a vector of each text,
+        [B*C,D]. `TaskModel._logits` gives it `summarize` above.
       seed: of dropout in training, uint64 [1]; None: inference.
     """
 

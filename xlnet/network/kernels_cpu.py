@@ -56,7 +56,7 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
     in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
-        run=fused if device == "xla" else loop if in_loops else one_by_one,
+        compiled=fused if device == "xla" else loop if in_loops else one_by_one,
         is_training=is_training, recompute=recompute)
 
 
@@ -71,20 +71,21 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def tuned(*, blocks: BlockSize, run: Callable[[Pass], Pass], is_training: bool,
+def tuned(*, blocks: BlockSize, compiled: Callable[[Pass], Pass], is_training: bool,
           recompute: bool) -> Kernels:
     """The forms with these blocks of attention.
 
     Args:
-      run: how elementwise work and dropout are computed: `one_by_one`, `loop` or `fused`.
+      compiled: what elementwise work and dropout go through: `one_by_one`, `loop` or `fused`.
       is_training: whether the feed-forward layer has an explicit gradient.
       recompute: whether the backward pass computes attention probabilities again.
     """
     return Kernels(
-        relative_attention=functools.partial(_relative_attention, blocks, run, recompute),
-        feed_forward=functools.partial(_feed_forward, run) if is_training else _fused_feed_forward,
+        relative_attention=functools.partial(_relative_attention, blocks, compiled, recompute),
+        feed_forward=(functools.partial(_feed_forward, compiled) if is_training
+                      else _fused_feed_forward),
         layer_norm=_layer_norm,
-        dropout=functools.partial(_dropout, run))
+        dropout=functools.partial(_dropout, compiled))
 
 
 # ---- loops and dropout ----
@@ -125,12 +126,12 @@ def loop(function: Pass) -> Pass:
     return call
 
 
-def _random_bits(x_shape, drops, run):
+def _random_bits(x_shape, drops, compiled):
     """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
     the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
-    if run is not one_by_one:
+    if compiled is not one_by_one:
         first_row = 0 if drops.first_row is None else drops.first_row
         return [drops.seed, tf.convert_to_tensor(first_row)]
     return [drops.kept(x_shape)]
@@ -145,11 +146,11 @@ def _where_kept(x, dropped, bits):
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
-def _dropout(run, x, drops):
+def _dropout(compiled, x, drops):
     if not drops.rate:
         return x
-    bits = _random_bits(shape_of(x), drops, run)
-    scaled = run(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
+    bits = _random_bits(shape_of(x), drops, compiled)
+    scaled = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
 
     @tf.custom_gradient
     def drop(x):
@@ -164,7 +165,7 @@ def _scaled_where_kept(dropped, scale):
 
 # ---- relative attention: the score as two matmuls ----
 
-def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segments=None,
+def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None, segments=None,
                         first_distance=None, drops=NO_DROPOUT):
     """The content and the segment term are one matmul of wider queries and keys. A key is
     concatenated with its segment, one-hot; a query with its score for "same segment" at its own
@@ -182,7 +183,7 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
                                                     [keys.segments.shape[3]])], axis=-1)
     # One matmul of these gives the content and the segment term, another one the position term.
     inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
-    heads = _attend(blocks, run, recompute, inputs, None if mask is None else mask.bias,
+    heads = _attend(blocks, compiled, recompute, inputs, None if mask is None else mask.bias,
                     first_distance, drops)
     if mask is None or mask.has_visible_key is None:
         return heads
@@ -220,11 +221,11 @@ class _Block(NamedTuple):
     is_all: bool
 
 
-def _attend(size, run, recompute, inputs, bias, first_distance, drops):
+def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
     """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. The
     backward pass gets the inputs, the result and, without `recompute`, the probabilities."""
     blocks, inputs = _blocks(size, inputs, first_distance)
-    work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, run)
+    work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, compiled)
 
     @tf.custom_gradient
     def attend(*inputs):
@@ -309,14 +310,14 @@ class _Work:
     """The computation of one block. Both passes compute the dropout mask from the seed of the
     block: it is not kept."""
 
-    def __init__(self, num_keys, distances, first_distance, drops, run):
+    def __init__(self, num_keys, distances, first_distance, drops, compiled):
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
-        self._run = run
+        self._compiled = compiled
         # Computed in the forward pass, where equal operations of all layers become one.
         self._way_back = None if first_distance is None else way_back(
             num_keys, distances, first_distance)
         self._dropped, self._score_gradient = (
-            run(function) for function in _attention_passes(drops.dropped_of_65536))
+            compiled(function) for function in _attention_passes(drops.dropped_of_65536))
 
     def probabilities(self, block, inputs, bias):
         """[B,N,rows,K], of all `_Inputs`."""
@@ -378,7 +379,7 @@ class _Work:
         drops = self._drops         # one block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
-        return _random_bits(shape_of(p), drops, self._run)
+        return _random_bits(shape_of(p), drops, self._compiled)
 
 
 @functools.cache
@@ -403,13 +404,13 @@ def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
     return tf.reshape(y, shape_of(x))
 
 
-def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
+def _feed_forward(compiled, x, inner, outer, activation, drops=NO_DROPOUT):
     """Keeps x, z [B,T,F] and, uncompiled, the dropout mask: the backward pass computes the
     activation again, as it needs its parts for the slope."""
-    forward, backward = (run(function) for function in _activation_passes(
+    forward, backward = (compiled(function) for function in _activation_passes(
         VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
     scale = drops.scale
-    bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, run)
+    bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
 
     @tf.custom_gradient
     def feed(x, kernel, bias, outer_kernel, outer_bias):

@@ -282,10 +282,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
 
 def embed(net: LayerContext, input_ids: tf.Tensor,
           query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
-    """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
-
-    A target position starts from one learned vector, as it must not see its own token.
-    """
+    """The table [V,D], the beginning h [B,Q,D] of the content stream, and g [B,P,D] of the query
+    stream or None: one learned vector for all targets, as a target must not see its own token."""
     config = net.config
     with tf.variable_scope("word_embedding"):
         table = get_weight("lookup_table", [config.n_token, config.d_model],
@@ -319,6 +317,7 @@ def _streams(net, mask, seg_ids, query, length, memory_length):
         return content, None, key_segments
     first_distance = None
     if query.positions is not None:     # of all rows, those of the target positions
+        # Key 0 is d = M + i away from position i, and d has index K - d of R: that is Q - i.
         first_distance = tf.cast(length, query.positions.dtype) - query.positions
         mask = None if mask is None else _rows_at(mask, query.positions)
         if segments is not None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import devices, recurrent_memory, train_step
+from xlnet.engine import recurrent_memory, train_step
+from xlnet.engine.devices import mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -40,12 +41,12 @@ class PretrainingModel:
         settings = self.settings
         batch, store = self._batch(features)
         # The index of the first batch element in the global batch, on which dropout depends.
-        first_row = devices.replica_index() * batch["ids"].shape.as_list()[0]
+        first_row = replica_index() * batch["ids"].shape.as_list()[0]
         # Losses are divided by the targets of the global batch, not of their own part: rows differ
         # in how many targets count, and so each target has the same weight, however many its
         # replica and micro-batch have. The steps that follow take means over both, so the number is
         # that of a part on average.
-        target_count, = devices.mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        target_count, = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         target_count /= settings.grad_accum_steps
 
         # What is differentiated, called by `loss_and_gradients` for each micro-batch: its loss, and
@@ -69,6 +70,7 @@ class PretrainingModel:
     def _batch(self, features):
         """The features with targets, and with the memory of the sequences before; the
         `recurrent_memory.Memory`, None without."""
+        # int64 on the device, as TensorFlow computes int32 on the host.
         features = train_step.on_device(features)
         batch = dict(features, **objectives.targets(
             self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]))
