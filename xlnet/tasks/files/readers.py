@@ -43,6 +43,17 @@ _NAMES_SHOWN = 20                           # of what a directory has
 Table = collections.namedtuple("Table", "columns rows")
 
 
+class UnreadRow(str):
+    """The error of a row whose names can be read, though its texts cannot; cells: by column."""
+    cells: dict[str, Any]
+
+    @classmethod
+    def of(cls, error: str, cells: dict[str, Any]) -> UnreadRow:
+        row = cls(error)
+        row.cells = cells
+        return row
+
+
 def column(path: str, name: str, columns: Sequence[str]) -> int:
     """The index of a column in a file; raises UserError unless exactly one has its name."""
     if name not in columns:
