@@ -8,7 +8,7 @@ from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, row_errors
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Task
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
