@@ -306,7 +306,10 @@ def _has_texts(task, names):
 def _has_numbers(task, names):
     """Whether the task has numbers from 1 on of a file's columns of texts, instead of names."""
     wanted = {*task.text_a, *task.text_b, *task.choices}
-    return all(map(str.isdecimal, wanted)) and not wanted & set(names) \
+    # A number may be a cell of the first example, as a label is, or a name: pandas has 0, 1, 2.
+    is_header = wanted | set(task.label) <= set(names) or wanted <= set(names) and any(
+        names == [str(i) for i in range(first, first + len(names))] for first in (0, 1))
+    return all(map(str.isdecimal, wanted)) and not is_header \
         and all(1 <= int(number) <= len(names) for number in wanted)
 
 

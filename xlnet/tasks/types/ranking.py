@@ -213,8 +213,6 @@ class RankingScorer(RegressionScorer):
         values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
         result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
-        if not (np.concatenate([gold_labels.relevance, *gold_labels.missing]) > 0).any():
-            result.update(dict.fromkeys(self.task.metrics, np.nan))
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)
         return result
@@ -347,11 +345,14 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # averages ties and knows no documents that a run missed.
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
-    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
+    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries; NaN
+    if no query has a relevant document.
 
     values: scores [n]. highest: relevance of a perfect document, for ERR; 0: the highest that there
     is.
     """
+    if not _highest(judged):
+        return dict.fromkeys(names, np.nan)
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
     highest = highest or _highest(judged)
