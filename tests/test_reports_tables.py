@@ -359,6 +359,33 @@ def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
     assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
 
 
+@pytest.mark.parametrize("content, label, expected", [
+    ("a,1\nb,0\nc,1\n", "2", [("a", "1"), ("b", "0"), ("c", "1")]),       # its label is a number
+    ("1,2\na,1\nb,0\n", "2", [("a", "1"), ("b", "0")]),                   # pandas' header
+    ("1,0\na,x\nb,y\n", "0", [("a", "x"), ("b", "y")]),
+    ("5,1\nb,3\n", "2", [("5", "1"), ("b", "3")])])
+def test_a_first_line_is_names_if_all_given_columns_are_among_them(tmp_path, content, label,
+                                                                   expected):
+    (tmp_path / "t.csv").write_text(content)
+    task = custom.known_or_own(settings(tmp_path / "t.csv", text_a_column="1", label_column=label))
+    rows = parsing.read_file(task, str(tmp_path / "t.csv"), True)
+    assert [(row.pairs[0][0], row.label) for row in rows] == expected
+    if label == "2":        # without labels, to predict
+        (tmp_path / "new.csv").write_text("a\nb\n" if content[0] in "a5" else "1\na\nb\n")
+        rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
+        assert [row.pairs[0][0] for row in rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize("group, content, shown", [
+    (ClassifierSettings, "text\tlabel\na\tYes\nb\tyes\nc\tno\n", "'Yes', 'yes'"),
+    (TaggerSettings, "a B-PER\nb B-per\nc O\n", "'PER', 'per'")])
+def test_labels_that_differ_in_case_are_questioned(tmp_path, caplog, group, content, shown):
+    (tmp_path / "t.txt").write_text(content)
+    more = {} if group is TaggerSettings else {"text_a_column": "text"}
+    custom.known_or_own(settings(tmp_path / "t.txt", group, **more))
+    assert "%s differ in case or blanks alone and are different labels" % shown in caplog.text
+
+
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
     (tmp_path / "t.csv").write_text("a,x\nb,y\n")
     with pytest.raises(UserError, match="no column 'text' .columns: a, x.*give their numbers"):

@@ -8,7 +8,7 @@ from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, row_errors
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Task
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
@@ -33,7 +33,8 @@ def _read_run(task, path, lines):
     qrels = judgements_of(path, "run")
     if not qrels:
         return _join_texts(task, path, rows, lambda cells: None)
-    judged = _judgements(task, qrels[0])
+    judged, errors = _judgements(task, qrels[0])
+    errors.end(qrels[0], task.skips_errors)
     queries = {query for query, _ in judged}
 
     def relevance(cells):
@@ -50,18 +51,12 @@ def judgements_of(path: str, form: Optional[str] = None) -> list[str]:
     return list(filter(os.path.exists, found))
 
 
-def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, list[float]]:
-    """The relevance of the relevant documents that are not among rows, by query."""
+def all_judgements(task: Task, qrels: Iterable[str]) -> dict[tuple[str, str], float]:
+    """The relevance of each (query, document) in files that were checked."""
     judged: dict[tuple[str, str], float] = {}
     for path in qrels:
-        judged.update(_judgements(task, path))
-    for row in rows:
-        judged.pop((row.query, row.id), None)
-    found: dict[str, list[float]] = {}
-    for (query, _), relevance in judged.items():
-        if relevance > 0:
-            found.setdefault(query, []).append(relevance)
-    return found
+        judged.update(_judgements(task, path)[0])
+    return judged
 
 
 def next_to(path: str) -> list[str]:
@@ -80,10 +75,10 @@ def _paths_of_texts(path):
 
 
 def _judgements(task, path):
-    """Dict of (query, document) to relevance; refuses a file with errors."""
+    """(dict of (query, document) to relevance, the `RowErrors` of the other lines)"""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
-    lines = readers.read_lines(path, "judgements", task.encoding)
+    lines = readers.read_lines(path, "judgements", task.encoding, task.skips_errors)
     for number, cells in _split(path, lines, _JUDGEMENT):
         if isinstance(cells, str):
             relevance, error = 0.0, cells
@@ -95,8 +90,7 @@ def _judgements(task, path):
             errors.add("%s:%d" % (path, number), error)
         else:
             found[cells[0], cells[2]] = relevance
-    errors.refuse()
-    return found
+    return found, errors
 
 
 def _split(path, lines, expected):
@@ -128,10 +122,11 @@ def _join_texts(task, path, rows, relevance):
     def join(cells):
         if isinstance(cells, str):
             return cells
-        for what, name, known, each in zip(("query", "document"), cells[::2], texts, paths):
-            if name not in known:
-                return "%s '%s' is not in %s" % (what, name, each)
         query, document = cells[0], cells[2]
+        for what, name, known, each in zip(("query", "document"), (query, document), texts, paths):
+            if name not in known:
+                return readers.UnreadRow.of("%s '%s' is not in %s" % (what, name, each), {
+                    columns[0]: query, columns[2]: document, columns[4]: relevance(cells)})
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
     return readers.Table(columns, readers.by_line(path, (
@@ -156,7 +151,7 @@ def _read_texts(task, path, wanted):
             found.add("%s:%d" % (path, number), "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xff))
         elif name in wanted:
             texts[name] = text.replace("\t", " ")
-    found.refuse()
+    found.end(path, task.skips_errors)
     return texts
 
 

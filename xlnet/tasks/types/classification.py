@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -242,7 +242,20 @@ def one_spelling(names: set, where: str) -> set:
         if len(spellings) > 1:
             _log.warning("note: %s: %s are one label, '%s'", where, " and ".join(
                 map("'%s'".__mod__, spellings)), spellings[0])
-    return {spellings[0] for spellings in by_plain.values()}
+    found = {spellings[0] for spellings in by_plain.values()}
+    note_similar(found, where)
+    return found
+
+
+def note_similar(names: Collection[str], where: str) -> None:
+    """Warns of labels as one has them that is not always written in the same way."""
+    similar: dict[str, list[str]] = {}
+    for name in sorted(names):
+        similar.setdefault("".join(name.casefold().split()), []).append(name)
+    for spellings in similar.values():
+        if len(spellings) > 1:
+            _log.warning("note: %s: %s differ in case or blanks alone and are different labels",
+                         where, ", ".join(map("'%s'".__mod__, spellings)))
 
 
 def _is_list(name, names, separators=SEPARATORS):

@@ -50,9 +50,14 @@ _log = logging.getLogger(__name__)
 PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different relevance
 RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
 
-# relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
-# of relevant documents of each query that have no row, Q arrays.
+# relevance: float32 [n]. queries: the rows of each query, as of `by_query`, then an empty array for
+# each query that has lost all of its rows. missing: the relevance of relevant documents of each
+# query that have no row, Q arrays.
 Judged = collections.namedtuple("Judged", "relevance queries missing")
+
+# `Row.source` of a query's first row: the relevance of relevant documents without a row; in that of
+# a file's first row also `others`, the same of each query that has lost all of its rows.
+Missed = collections.namedtuple("Missed", "own others", defaults=((), ()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +70,7 @@ class RankingOptions:
 class RankingReader(RegressionReader):
     """Documents of queries; in training pairs of documents if `pairwise`."""
     forms = trec_files.FORMS
+    counts_skipped = True
 
     @property
     def unit(self) -> str:
@@ -72,23 +78,46 @@ class RankingReader(RegressionReader):
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         """As trec_eval does, metrics of a run count its judged queries alone, and all documents
-        that are relevant for one of these."""
+        that are relevant for one of these. A document whose row was skipped was not retrieved."""
         rows = super().read(path, need_labels, form)
         qrels = trec_files.judgements_of(path, form)
-        if not need_labels or not qrels:
+        if not need_labels or not qrels and all(row.pairs for row in rows):
             return rows
+
         # Without a judgement all documents of a query would count as not relevant.
         judged = store_rows(row for row in rows if row.label is not None)
-        if not judged:
+        if qrels and not judged:
             raise UserError("%s: no query has a judgement in %s" % (path, ", ".join(qrels)))
-        queries, left = (len({row.query for row in each}) for each in (rows, judged))
-        if left < queries:
+        every, queries = (dict.fromkeys(row.query for row in each) for each in (rows, judged))
+        if qrels and len(queries) < len(every):
             _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out",
-                         path, queries - left, queries, ", ".join(qrels))
+                         path, len(every) - len(queries), len(every), ", ".join(qrels))
+
         # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
-        # and NDCG: `Row.source` of its query's first row.
-        missing = trec_files.missing(self.task, qrels, judged)
-        return store_rows(row._replace(source=missing.pop(row.query, None)) for row in judged)
+        # and NDCG. A second judgement of a document, which is an error, changes nothing.
+        relevance = trec_files.all_judgements(self.task, qrels)
+        for row in judged:
+            if not row.pairs:
+                relevance.setdefault((row.query, row.id), row.label)
+        kept = store_rows(row for row in judged if row.pairs)
+        if not kept:
+            raise UserError("%s: no document that is judged can be read" % path)
+        for row in kept:
+            relevance.pop((row.query, row.id), None)
+        missing: dict[str, list[float]] = {query: [] for query in queries}
+        for (query, _), each in relevance.items():
+            if each > 0 and query in missing:
+                missing[query].append(each)
+
+        # `Row.source` carries them: of a query to its first row, of lost queries to the first one.
+        lost = queries.keys() - {row.query for row in kept}
+        if lost:
+            _log.warning("note: %s: %d of %d queries have no document that can be read and count "
+                         "as 0", path, len(lost), len(queries))
+        others = [missing.pop(query) for query in queries if query in lost]
+        sources = {query: Missed(own, []) for query, own in missing.items() if own}
+        sources[kept[0].query] = Missed(missing[kept[0].query], others)
+        return store_rows(row._replace(source=sources.pop(row.query, None)) for row in kept)
 
     def files_of(self, path: str) -> Sequence[str]:
         """With those next to judgements and runs."""
@@ -174,16 +203,16 @@ class RankingScorer(RegressionScorer):
                     [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL])))
 
     def gold_labels(self, rows: Sequence[Row]) -> Judged:
-        queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
-        return Judged(super().gold_labels(rows), queries, [
-            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
+        queries, sources = by_query(rows), {row.query: row.source for row in rows if row.source}
+        missing = [sources.get(rows[query[0]].query, Missed()).own for query in queries]
+        lost = [others for source in sources.values() for others in source.others]
+        return Judged(super().gold_labels(rows), queries + [np.array([], int)] * len(lost),
+                      [np.array(each, np.float64) for each in missing + lost])
 
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
         result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
-        if not (np.concatenate([gold_labels.relevance, *gold_labels.missing]) > 0).any():
-            result.update(dict.fromkeys(self.task.metrics, np.nan))
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)
         return result
@@ -316,11 +345,14 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # averages ties and knows no documents that a run missed.
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
-    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
+    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries; NaN
+    if no query has a relevant document.
 
     values: scores [n]. highest: relevance of a perfect document, for ERR; 0: the highest that there
     is.
     """
+    if not _highest(judged):
+        return dict.fromkeys(names, np.nan)
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
     highest = highest or _highest(judged)

@@ -20,7 +20,7 @@ from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.classification import weights_of
+from xlnet.tasks.types.classification import note_similar, weights_of
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 from xlnet.tokenization.tokenizer import is_unspaced
 
@@ -88,6 +88,7 @@ class TaggingReader(contract.Reader):
         labels = schemes.labels_of(sequences)
         if not labels:
             raise UserError("%s: all tags are O; expected some entities" % path)
+        note_similar(labels, path)
         try:
             scheme = given or schemes.detect(sequences)
         except UserError as e:
