@@ -388,13 +388,36 @@ def test_after_a_request_with_two_lengths_no_other_one_is_answered(server):
     assert answer.count(b"HTTP/1.1 ") == 1 and b"connection: close" in answer.lower()
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /v1/models/m:predict HT", request(b"{}")[:-1]])
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/models/m:predict HT"])
 def test_a_connection_on_which_no_request_comes_is_closed(monkeypatch, sent):
     monkeypatch.setattr(http_server, "_SILENT", 0.2)
     with running(Echo(), "m") as server, connect(server) as connection:
         connection.sendall(sent)
+        assert not everything(connection)
+
+
+@pytest.mark.parametrize("before", [b"", request(b'{"instances": ["a"]}')])
+def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(monkeypatch, before):
+    """Also that of a next request, which begins to arrive while another one is answered."""
+    monkeypatch.setattr(http_server, "_SILENT", 1)
+    with running(Echo(), "m") as server, connect(server) as connection:
+        connection.sendall(before + request(b"{}")[:-1])
+        *_, answer = everything(connection).split(b"HTTP/1.1 ")
+    assert answer.startswith(b"408 ") and b"connection: close" in answer.lower()
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
+        "error": "the body of the request did not arrive within 1 s"}
+
+
+def test_a_slow_client_is_served_within_the_limit(monkeypatch):
+    """The time of the body begins with the body: not with the connection or the head."""
+    monkeypatch.setattr(http_server, "_SILENT", 1.5)
+    sent = request(b'{"instances": ["ab"]}')
+    with running(Echo(), "m") as server, connect(server) as connection:
+        for part in (sent[:-5], sent[-5:]):
+            time.sleep(0.9)
+            connection.sendall(part)
         answer = everything(connection)
-    assert not answer or answer.startswith(b"HTTP/1.1 408 ")
+    assert answer.startswith(b"HTTP/1.1 200 ") and b'"size": 2' in answer
 
 
 # ---- begin and end

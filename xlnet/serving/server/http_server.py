@@ -7,7 +7,7 @@ authentication.
 """
 
 # A request for predictions, in the order of events:
-#   _Protocol         bytes to a request (h11); closes a connection that sends none in time
+#   _Protocol         bytes to a request (h11); closes a connection that sends no head in time
 #   Server._answer    the ASGI application, a task for each request; errors become answers
 #   Server._predict   checks the page's origin, reads the body, parses and checks it
 #   RequestBatching   waits with the examples of other requests; a thread runs the model on a batch
@@ -43,7 +43,7 @@ except ModuleNotFoundError as e:
 
 _log = logging.getLogger(__name__)
 
-_SILENT = 30                # a connection on which nothing comes, or is taken, is closed [s]
+_SILENT = 30                # longest that a head, a body, or the taking of a part may last [s]
 _STUCK = 60                 # a computation so long after the end of its request hangs [s]
 _READ = 1 << 26             # of a body that is refused in words; a larger one is cut off [bytes]
 _INLINE = 1 << 14           # a body that is parsed at once, not in a thread [bytes]
@@ -173,7 +173,8 @@ class Server:
         headers = {name.decode("latin-1"): value.decode("latin-1")
                    for name, value in scope["headers"]}
         # After a request with two lengths the connection is closed (RFC 9112, 6.1): a proxy in
-        # front may have read another one, and what follows may be no request.
+        # front may have read another one, and what follows may be no request. So it is after a body
+        # that did not arrive.
         response = _Response(send, self._requests, is_last={
             "content-length", "transfer-encoding"} <= set(headers))
         refusal: Optional[tuple[int, str]] = None
@@ -294,6 +295,18 @@ class Server:
     async def _body(self, headers, receive):
         """The body; a longer one than `max_body` is not kept, but read, so that the client, which
         still sends, gets its answer."""
+        # Who sends a byte now and then would hold a connection and a task for as long as it likes:
+        # the limit is on all of the body, not on the time between two parts.
+        reading = asyncio.ensure_future(self._read(headers, receive))
+        try:                                    # not `wait_for`, as in `_Response.send_part`
+            await asyncio.wait([reading], timeout=_SILENT)
+            if not reading.done():
+                raise Refused(408, "the body of the request did not arrive within %g s" % _SILENT)
+        finally:
+            reading.cancel()
+        return reading.result()
+
+    async def _read(self, headers, receive):
         most = self.limits.max_body
         too_long = Refused(413, "the request has more than %d bytes (--max_body)" % most)
         length = headers.get("content-length", "")
@@ -352,15 +365,15 @@ class _Response:
     """The response to a request: sent at once, or in parts, lines of JSON."""
 
     def __init__(self, send: Any, counter: Any, is_last: bool):
-        self._send, self._counter = send, counter
-        self._more = [*_HEADERS, (b"connection", b"close")] if is_last else _HEADERS
+        self._send, self._counter, self._is_last = send, counter, is_last
         self._has_begun = False
 
     async def _begin(self, status, form, *headers):
         self._has_begun = True
         self._counter.labels(status).inc()
+        last = [(b"connection", b"close")] if self._is_last or status == 408 else []
         await self._send({"type": "http.response.start", "status": status, "headers": [
-            (b"content-type", form.encode()), *headers, *self._more]})
+            (b"content-type", form.encode()), *headers, *_HEADERS, *last]})
 
     async def send(self, status: int, content: bytes, form: str = _JSON) -> None:
         await self._begin(status, form, (b"content-length", b"%d" % len(content)))
@@ -393,8 +406,8 @@ class _Response:
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which a request does not come to its end, and cancels the task of a
-    request whose client has left."""
+    """Closes a connection on which the head of a request does not come to its end, and cancels the
+    task of a request whose client has left."""
     _deadline: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -421,9 +434,8 @@ class _Protocol(H11Protocol):
                 task.cancel()
 
     def _watch(self):
-        if self.cycle is not None and not self.cycle.response_complete \
-                and not self.cycle.more_body:
-            self._end_watch()                           # it is being answered
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._end_watch()           # it has a task, which answers if the body takes too long
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_SILENT, self.transport.close)
 
