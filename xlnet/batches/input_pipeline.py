@@ -68,6 +68,7 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     # An epoch is some rounds of `windows_per_stream` steps.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
     num_rounds, num_rows = streams.shape                                        # of an epoch, R
+    # Step 7 of three windows a stream is window 1 of round 2: earlier records are not read.
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.

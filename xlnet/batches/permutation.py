@@ -199,10 +199,6 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     over the text (`_spread`). Of the words that the ends of the arc cut, at most one stays cut
     (`_complete_words`).
 
-    Four tokens, words 01, 2 and 3, each an n-gram of its own, with keys .6, .2 and .4: the ring is
-    2 3 01, that is tokens 2 3 0 1, and the tokens' places on it are 2 3 0 1. An arc of 2 tokens
-    from place 1 on picks tokens 3 and 0: word 01 is cut.
-
     is_special, word_start: bool [B,T], as the result; budget: int [B].
     """
     length = is_special.shape[1]
@@ -210,6 +206,10 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
                                        [length, 2 * length], axis=1)
 
     # The ring: n-grams in the order of their keys, special tokens behind it.
+    #
+    #     words 01, 2, 3 of four tokens, each an n-gram, with keys .6, .2, .4: the ring is 2 3 01
+    #     tokens at places 0 to 3: 2 3 0 1         places of tokens 0 to 3: 2 3 0 1
+    #     an arc of 2 tokens from place 1 on picks tokens 3 and 0: word 01 is cut
     words = _Words(is_special, word_start)
     ngram = _ngrams(words, sizes, uniforms[:, :1], permutation.mask_mode)  # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
@@ -300,13 +300,12 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     treated alike. N-grams do not cross the ring's seam or a special token; those next to these may
     be shorter, and so may the last.
 
-    Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
-    last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
-
     sizes [B,T], which decide on each n-gram's n, and lap_start [B,1] are in [0, 1).
     """
     if mask_mode == "token":
         return words.index
+    # Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
+    # last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
     size = 1 + sum((sizes >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])    # int8 [B,T], n
     begin = np.cumsum(size, axis=1, dtype=np.int32) - size                        # [B,T], in words
     is_ngram = begin < words.count                                                # [B,T]
@@ -323,11 +322,9 @@ def _spread(uniform, step):
     """Keys [B,T] whose ascending order takes one of each `step` neighbours, then another, ...
 
     In this order any 1/step of the n-grams in a row are about `step` apart, each at a random
-    position among its `step` neighbours; rounds are shuffled, so a part of one lies anywhere.
-
-    Step 2, .9 .1 .3 .5: the groups are .9 .1 and .3 .5, whose lower ones come in round 0, so
-    the keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
-    """
+    position among its `step` neighbours; rounds are shuffled, so a part of one lies anywhere."""
+    # Step 2, .9 .1 .3 .5: the groups are .9 .1 and .3 .5, whose lower ones come in round 0, so the
+    # keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
     length = uniform.shape[1]
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
@@ -346,10 +343,6 @@ def _complete_words(picked, words, ends, uniforms):
     proportion down : up). The picked tokens of a word that stays cut begin at any of its tokens and
     wrap around, so each has the same chance.
 
-    Two words of 3 tokens, 1 of the first and 2 of the second picked: up to 2 tokens can move to the
-    first, up to 1 to the second. With chance 1/3 all of the first is picked, with chance 2/3 all of
-    the second: 1 and 2 tokens are expected, as before.
-
     picked: bool [B,T]; ends: int [B,2], the first and the last token of the arc; uniforms: [B,2].
     """
     # The tokens near each end that belong to its word.
@@ -360,7 +353,10 @@ def _complete_words(picked, words, ends, uniforms):
     own = _take(words.index, ends)                                                # [B,2], words
     is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
 
-    # How many of each word are picked, and how many move.
+    # How many of each word are picked, and how many move. Two words of 3 tokens, 1 of the first and
+    # 2 of the second picked: up to 2 tokens can move to the first, up to 1 to the second. With
+    # chance 1/3 all of the first is picked, with chance 2/3 all of the second: 1 and 2 tokens are
+    # expected, as before.
     size = _take(words.length, ends)                                              # [B,2]
     some = (is_in & picked[rows, near]).sum(axis=2)                               # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
@@ -399,6 +395,8 @@ def _legacy_targets(random, is_special, word_start, direction, permutation):
 def _legacy_part(numbers, starts, goal, permutation):
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
     left until the budget is spent; single tokens for the rest of it."""
+    # From the left: a stretch has one span, which begins at the first word that starts after a
+    # random part of the stretch. The last span is cut to the budget.
     length = len(starts)
     pairs = iter(numbers[:2 * length].reshape(-1, 2).tolist())
     picked, missing, place = np.zeros(length, bool), goal, 0
@@ -413,6 +411,7 @@ def _legacy_part(numbers, starts, goal, permutation):
         picked[begin:begin + size] = True
         missing -= size
         place = begin + size + stretch - left
+    # Where the text ends before the budget does: single tokens, each with the same chance.
     chances = np.where(picked, np.inf, numbers[2 * length:])
     picked[np.argsort(chances)[:missing]] = True
     return picked

@@ -54,15 +54,8 @@ class BestCheckpoint:
                              self._path, len(kept) - len(self.evaluations), len(kept), metric)
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
-        """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.
-
-        Args:
-          result: the metrics.
-          prefix: of the checkpoint; None: it was not saved and cannot be exported.
-
-        Returns:
-          Whether it was exported.
-        """
+        """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far;
+        returns whether it was. prefix: of the checkpoint; None: it was not saved."""
         # An evaluation that is repeated, as after a kill, replaces the earlier one.
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
@@ -93,6 +86,7 @@ class BestCheckpoint:
 
     def is_over(self) -> bool:
         """Whether the last `patience` evaluations brought no improvement of a best one."""
+        # Patience 2, losses 3 2 2.5 2.1: the second is the best, two after it are not better.
         best = self.best()
         if not self.patience or not best:
             return False
@@ -108,6 +102,7 @@ def best_evaluation(evaluations: Sequence[dict[str, Any]], metric: str,
         finite, such as an undefined metric, is never the best. Ties go to the lower loss, then to
         the earlier step.
     """
+    # The loss too: it may be NaN where the metric is defined all the same.
     sign = -1 if lower_is_better else 1
     finite = [one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))]
     return max(finite, default=None, key=lambda one: (

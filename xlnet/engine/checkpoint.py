@@ -20,6 +20,14 @@ from xlnet.engine import devices
 from xlnet.errors import UserError
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 
+# A model directory after step 500 of a run:
+#
+#     model.ckpt-500.index, .data-00000-of-00001    made in unfinished/; the index is moved last
+#     checkpoint                                    names the newest and all others, for TensorFlow
+#     memory-500-0.npy                              of the batch elements from 0 on: made before it
+#     damaged-model.ckpt-400.*                      could not be read when the run was resumed
+#     best/                                         weights alone, see `best_checkpoint`
+
 # Sorted lists of names: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
@@ -115,6 +123,8 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
       UserError: there are checkpoints, but none is complete; or the disk does not answer, and
         nothing was changed.
     """
+    # From the newest one back: each is read completely, as a damaged byte would otherwise be found
+    # in the middle of training, or never.
     prefixes = all_prefixes(directory)
     if is_chief:        # what a killed run was writing
         shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
@@ -212,6 +222,7 @@ def weights(prefix: str) -> dict[str, str]:
     weight itself is read.
     """
     stored = set(names(prefix))
+    # model/lm_loss/bias/average is the EMA of model/lm_loss/bias, and is read in its place.
     averaged = {name for name in stored if name.endswith("/average")}
     counts = [name for name in (UPDATES, "global_step") if name in stored]
     if averaged and counts and not next(arrays(prefix, counts)):
@@ -300,6 +311,7 @@ def warm_start(prefix: str, config: XLNetConfig,
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
     comparison = compare(prefix, variables)
+    # By their names in the checkpoint, averages too: this replaces the variables' initializers.
     stored = weights(prefix)
     tf.train.init_from_checkpoint(prefix, {
         stored[name]: by_name[name] for name in comparison.matched})

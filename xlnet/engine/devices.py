@@ -80,6 +80,7 @@ class Devices:
 
     def here(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
+        # Where there are several hosts, the first one evaluates, while the others wait.
         count = min(most, self.per_host)
         if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
             count = 1
@@ -97,6 +98,7 @@ class Devices:
         layer's function (`ops.built_once`) are inlined: a call would hold its inputs until all its
         operations are done.
         """
+        # What has no kernel for a GPU runs on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
         # The first ones, as in `connect`.
@@ -380,6 +382,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 def _groups(sizes):
     """Cuts tensors of these sizes [bytes] into slices of at least `_GROUP_BYTES`, from the last
     tensor on; the first tensors may make a smaller slice."""
+    # Five tensors of 12 MB: the last three are a group, once they are computed; then the other two.
     groups, stop, size = [], len(sizes), 0
     for start in reversed(range(len(sizes))):
         size += sizes[start]

@@ -56,6 +56,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     Raises:
       UserError: what names them is not valid, or names another number of hosts.
     """
+    # TensorFlow reads TF_CONFIG on its own, so it is removed where there is one host.
     source = "TF_CONFIG"
     if num_hosts == 1:      # also where a task is fine-tuned, or a model loaded
         if os.environ.pop(source, None):        # MirroredStrategy would read it, too
@@ -186,6 +187,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     # Meanwhile this host listens at its own address, where TensorFlow will listen.
     with _listening(addresses[own], places[own][1]):
         while True:
+            # All in each round: one that has answered may have been restarted since.
             silent = {index: _why_silent(places[index]) for index in others}
             silent = {index: why for index, why in silent.items() if why}
             if not silent:
@@ -261,6 +263,7 @@ def lost(is_watched: Callable[[], bool],
          wait: Callable[[float], Optional[bool]] = time.sleep) -> Optional[str]:
     """The name of a host that does not answer several times in a row; None if all answer.
     is_watched: whether the hosts have to answer just now. wait: returns True to end the checks."""
+    # A host may miss one look: its machine is busy, or just then it ended a step.
     for miss in range(_MISSES):
         if miss and wait(_SECONDS_BETWEEN_LOOKS):
             return None
@@ -296,6 +299,7 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
     try:
         yield [monitor]
     except tf.errors.OpError as e:
+        # This host's connection may break before the monitor misses the other one.
         if not monitor.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                    tf.errors.AbortedError)):
             raise

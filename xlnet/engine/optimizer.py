@@ -37,6 +37,7 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
         rate = tf.constant(peak, tf.float32)
     if not warmup:
         return rate
+    # The first step has the rate 0, as in the original implementation.
     rising = tf.cast(step, tf.float32) / warmup * peak
     return tf.where(step < warmup, rising, rate)
 
@@ -121,8 +122,12 @@ class AdamW(tf.train.Optimizer):
                 if frozen:
                     change = tf.concat([tf.zeros_like(change[:frozen]), change[frozen:]], axis=0)
                 decayed = [var.assign_sub(change, read_value=False)]
+        # The fused kernel of tf.train, with gradient g, betas b1 and b2, update t:
+        #
+        #     m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g²
+        #     w = w - rate √(1 - b2^t) / (1 - b1^t) · m / (√v + epsilon)
         with tf.control_dependencies(decayed):
-            update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel of tf.train
+            update = tf.raw_ops.ResourceApplyAdam(
                 var=var.handle, m=self.get_slot(var, "m").handle,
                 v=self.get_slot(var, "v").handle, lr=rate, grad=grad, **self._scalars)
         return self._average(var, update) if self._average_decay else update
@@ -131,6 +136,8 @@ class AdamW(tf.train.Optimizer):
         """The EMA of the weights with bias correction: the mean of the weights after all updates,
         in which the weight of an older one decays by `average_decay` a step."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
+        # After n updates, the mean of w_1 ... w_n with the weights decay^(n - i), step by step:
+        # average += (1 - decay) / (1 - decay^n) · (w_n - average). Its first value is w_1.
         # 1 - decay^n, which cancels in float32: it would be 0 for the first n of 0.99999999.
         total = -tf.math.expm1(self._updates * math.log(decay))
         newest = tf.where(self._updates > 1., (1. - decay) / total, 1.)
@@ -166,6 +173,7 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
 
     The stacked biases (`r_w_bias`, ..., `seg_embed`) belong to all layers: factor 1.
     """
+    # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
     def share(name):
         layer = layer_of(name)
         if layer is not None:
@@ -183,6 +191,7 @@ class LossScale:
     """
 
     def __init__(self):
+        # The gradients are those of the global batch on each replica, so all copies stay alike.
         def state(name, value):
             return tf.get_variable(
                 name, [], tf.float32, tf.initializers.constant(value), trainable=False,
@@ -227,7 +236,6 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     """One update of all trainable variables.
 
     Args:
-      step: the global step variable.
       gradients_and_variables: used in place of the gradients of `loss`: those of the global batch,
         equal on every replica.
       loss_scale: by whose value these gradients are multiplied, or None.
@@ -241,7 +249,8 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
     gradients, variables = [list(part) for part in zip(*pairs)]
 
-    # Clipping, of the gradients without the loss scale.
+    # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
+    # finite: the update changes nothing then, and the scale is halved.
     if loss_scale:
         gradients = [gradient / loss_scale.value for gradient in gradients]
     gradients, norm = tf.clip_by_global_norm(gradients, settings.clip)

@@ -89,6 +89,7 @@ class Predictor:
                            for make_batches in self._sources]
 
             def copy():
+                # The one source of `TaskData.batches`, or that of this device's text streams.
                 source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()

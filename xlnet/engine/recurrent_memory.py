@@ -47,6 +47,7 @@ class Memory:
 
     def update(self, new: tf.Tensor) -> tf.Operation:
         """The operation that remembers `new` [b,L,M,D]."""
+        # The step reads the old memory first.
         with tf.control_dependencies([self.value]):
             return self._variable.assign(tf.cast(new, tf.float32), read_value=False)
 
@@ -138,6 +139,8 @@ def _checksums(memories):
 def _rows(paths, stored, rows):
     """Reads a slice of the arrays that several files hold together; a ValueError if one of them is
     damaged."""
+    # Eight batch elements, saved by two hosts: memory-500-0.npy has 0 to 3, memory-500-4.npy the
+    # others. Resumed on four hosts, the third one reads 4 and 5: the first two of the second file.
     parts, first = [], 0
     for path, part in zip(paths, stored):
         here = slice(max(rows.start - first, 0), max(min(rows.stop - first, len(part)), 0))

@@ -46,6 +46,7 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
         matmuls, which would round them in each step. Biases, norms and the output layer's matrix
         stay float32. None: float32.
     """
+    # Reused: replicas, micro-batches and a compiled step ask for the same variables again.
     def named(getter, name, *args, initializer=None, **kwargs):
         # A seed of its own for each weight, by its name.
         if isinstance(initializer, (tf.initializers.random_normal,
@@ -92,6 +93,7 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
 
     def over_micro_batches(inputs):
+        # Eight batch elements in two micro-batches: elements 0 to 3, then 4 to 7.
         parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
                  for name, value in inputs.items()}
 
@@ -119,6 +121,7 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
             parallel_iterations=1, maximum_iterations=micro_batches - 1)
         kept = {name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
                 for name, value in kept.items()}
+        # Means here, as over replicas: in `compute` a loss is such that its mean is the batch's.
         return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
     if not xla:
@@ -128,15 +131,10 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
 
 
 class Step(NamedTuple):
-    """The tensors of a training step that hooks read, and the variable that requests a stop.
-
-    Attributes:
-      scalars: loss, learning_rate, gradient_norm and gradient_scale by name, float32 [], of the
-        global batch.
-      stop: float32 [], above 0 as soon as `stop_asked` of a replica is.
-      stop_asked: float32 [], a local variable of each replica.
-    """
+    """The tensors of a training step that hooks read, and the variable that requests a stop."""
+    # loss, learning_rate, gradient_norm and gradient_scale, float32 [], of the global batch
     scalars: dict[str, tf.Tensor]
+    # float32 []: above 0 as soon as `stop_asked`, a local variable of each replica, is in one
     stop: tf.Tensor
     stop_asked: Any
 
@@ -157,9 +155,7 @@ def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]]
 
     Args:
       compute: as for `loss_and_gradients`; the mean of its losses over all replicas is minimized.
-      features: dict of tensors [b,...] of this replica.
       settings: of the run; in a new one the weights start from its `init_checkpoint`.
-      xla: whether the gradients are compiled.
       frozen_rows: see `optimizer.AdamW`.
 
     Returns:

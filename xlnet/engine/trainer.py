@@ -47,34 +47,17 @@ LOCK = "training.lock"      # in a model directory: which process trains there
 
 
 class Job:
-    """What the trainer runs: pretraining and fine-tuning are classes of this kind.
-
-    Attributes:
-      settings: of the run: model_dir, seed, batch size, intervals, and those of the class.
-      config: the architecture.
-      network: dropout, precision and the like.
-      optimization: `train_steps` is the last step.
-      device_settings: as given.
-      devices: those that they describe.
-      model: its `model_fn` is the Estimator's, the training step of one replica.
-      unit: of the throughput in the progress line.
-      per_step: units in a step.
-      examples: name of what a batch consists of.
-      epoch_steps: steps of an epoch.
-      evaluates: whether checkpoints are evaluated during training.
-      evaluates_start: whether the initial weights are.
-      answering: of `evaluate_checkpoint`; its graph and session are made before training.
-      saves_start: whether the initial weights are saved, as step 0.
-      memories: saved with each checkpoint.
-      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
-    """
-    model: Any
+    """What the trainer runs: pretraining and fine-tuning are classes of this kind."""
+    model: Any                  # its `model_fn` is the Estimator's, the training step of a replica
+    # In progress lines and the banner: what throughput counts, what a batch and an epoch are.
     unit = examples = "examples"
-    per_step: int
-    epoch_steps: float
+    per_step: int               # units in a step
+    epoch_steps: float          # steps of an epoch
+    # Whether checkpoints are evaluated during training, and the initial weights; whether these are
+    # saved, as step 0; whether the loss is in nats per token, so that there is a perplexity.
     evaluates = evaluates_start = saves_start = with_perplexity = False
-    answering: Optional[Predictor] = None
-    memories: Optional[MemoryFiles] = None
+    answering: Optional[Predictor] = None       # of `evaluate_checkpoint`, built before training
+    memories: Optional[MemoryFiles] = None      # saved with each checkpoint
 
     def __init__(self, settings: Any, config: XLNetConfig, network: NetworkSettings,
                  optimization: OptimizationSettings, device_settings: DeviceSettings,
@@ -109,12 +92,7 @@ class Job:
 
 class Trainer(tf.train.SessionRunHook):
     """Trains a `Job` in its model directory. It is a hook of its Estimator: it saves and evaluates
-    between steps.
-
-    Args:
-      job: what is trained.
-      selection: keeps the best checkpoint.
-    """
+    between steps. selection: keeps the best checkpoint."""
 
     def __init__(self, job: Job, selection: BestCheckpoint):
         self._job, self._selection = job, selection
@@ -127,18 +105,13 @@ class Trainer(tf.train.SessionRunHook):
         self._has_stopped = False       # by a signal on any host
 
     def train(self) -> bool:
-        """Trains from the newest checkpoint to the last step, or until early stopping.
-
-        Returns:
-          False if a signal stopped it.
-
-        Raises:
-          UserError: another run trains in the directory, its checkpoints are damaged, it was
-            removed or moved meanwhile, or training failed.
-        """
+        """Trains from the newest checkpoint to the last step, or until early stopping; returns
+        False if a signal stopped it. A UserError if another run trains in the directory, its
+        checkpoints are damaged, it was removed or moved meanwhile, or training failed."""
         set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
+        # Of several hosts the first one alone writes, so it alone locks the directory.
         with alone if self._devices.is_chief else contextlib.nullcontext():
             # What earlier runs left: unfinished files, the step, evaluations that are missing.
             if self._devices.is_chief:
@@ -186,6 +159,7 @@ class Trainer(tf.train.SessionRunHook):
     def _resume(self):
         """Runs interrupted evaluations; returns the step from which the run resumes."""
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
+        # Evaluations of later steps, whose checkpoints are damaged or gone, are repeated.
         self._selection.go_back_to(step)
         # A kill or a signal interrupted them; their checkpoints were kept.
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
@@ -243,6 +217,7 @@ class Trainer(tf.train.SessionRunHook):
             run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
+        # The last step of a run without evaluations need not be a multiple of `save_steps`.
         if self._saved != self._step:
             self._save(session)
 
@@ -272,6 +247,7 @@ class Trainer(tf.train.SessionRunHook):
             self._keep_some()
 
     def _keep_some(self):
+        # Beyond `max_save` only those that lack their evaluation, and memories of those that stay.
         checkpoint.keep_some(self._model_dir, self._settings.max_save, self._lacks_evaluation)
         if self._job.memories:
             self._job.memories.forget()
@@ -338,9 +314,12 @@ class StopSignal:
 
     def begin(self) -> None:
         step = train_step.step_of_graph()
+        # On several hosts: they stop in the same step only if they see the same number, so a signal
+        # raises a variable of this host, which the next step sums over all of them.
         self._seen = step.stop
         self._raise = tf.group(*[part.assign(1., read_value=False)
                                  for part in local_parts(step.stop_asked)])
+        # Python lets the main thread alone set handlers.
         if threading.current_thread() is threading.main_thread():
             self._before = {signum: signal.signal(signum, self._ask) for signum in self._SIGNALS
                             if signal.getsignal(signum) != signal.SIG_IGN}

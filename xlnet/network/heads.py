@@ -44,18 +44,17 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
               summary_type: str = "last", padding: Optional[tf.Tensor] = None,
               use_proj: bool = True, seed: Optional[tf.Tensor] = None,
               first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
-    """One vector per example, float32 [B,D], variables under `scope`.
+    """One vector per example of sequence, float32 [B,Q,D] -> [B,D], variables under `scope`.
 
     Args:
-      sequence: float32 [B,Q,D].
       summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
         padding. None: all positions count, as in the original implementation.
       use_proj: whether to add a dense tanh layer.
-      seed, first_row: as in `transformer_xl`.
       scope: misspelt in the released checkpoints, and therefore here.
     """
-    # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart.
+    # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart. All of it is
+    # float32: for one vector an example that costs next to nothing.
     net = LayerContext(config, run, None if seed is None else fold_in(seed, 0), first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
@@ -67,6 +66,7 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
 
 
 def _summary(net, sequence, summary_type, padding):
+    # <cls> is the last token of a text; its padding is on the left.
     if summary_type == "last":
         return sequence[:, -1]
     if summary_type == "first":
@@ -124,6 +124,7 @@ def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
     vocabulary, width = embedding_table.shape.as_list()
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
+    # One matmul for the targets of all sequences. The softmax over V that follows is float32.
     dtype = DTYPES[precision]
     flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
@@ -162,7 +163,6 @@ class HeadBuilder:
     """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
 
     Args:
-      run: `RunConfig`.
       scope: name of the output layer's variables.
       sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
@@ -242,7 +242,11 @@ class HeadBuilder:
           may_follow: bool [L,L], whether the class of the column may follow that of the row.
           may_begin, may_end: bool [L].
         """
-        # What is not allowed costs more than any logits gain.
+        # What is not allowed costs more than any logits gain. Classes O, B and I, where I follows B
+        # or I alone, and the logits of two positions:
+        #
+        #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
+        #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
         begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
                               for allowed in (may_begin, may_follow, may_end))
         edges = tf.cast(edges, tf.float32)

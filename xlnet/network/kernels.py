@@ -175,21 +175,19 @@ def relative_shift(x: tf.Tensor, num_keys: int,
 
     Args:
       x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
-      num_keys: K.
-      first_distance: int [B,T], the index of the distance between each query and the first key.
-        None: the queries are the complete sequence, query i has Q - i.
+      first_distance: as in `relative_attention`.
 
     Returns:
       [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from
       position i.
-
-    For the complete sequence: in memory, the next row is R cells further and its first wanted
-    column one to the left. After dropping the first Q cells, every row is R - 1 cells long and
-    starts at its first wanted column. With Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c
-    d e | f g h` -> `c d | f g`.
     """
     if first_distance is not None:
         return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
+    # The complete sequence. In memory, the next row is R cells further and its first wanted column
+    # one to the left. After dropping the first Q cells, every row is R - 1 cells long and starts at
+    # its first wanted column. With Q = 2, K = 2, R = 4:
+    #
+    #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
     batch, heads, length, distances = shape_of(x)
     y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
     return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
@@ -200,11 +198,10 @@ def shift_back(y: tf.Tensor, distances: int,
     """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
 
     back: the result of `way_back`; None: the queries are the complete sequence.
-
-    With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
     """
     if back is not None:
         return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
+    # With Q = 2, K = 2, R = 4:  c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
     batch, heads, length, num_keys = shape_of(y)
     x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])

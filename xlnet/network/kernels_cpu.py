@@ -53,6 +53,7 @@ GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
     """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla":
     compiled, as on a TPU. Other arguments: see `tuned`."""
+    # For training on a CPU; on a GPU --xla compiles the complete step.
     in_loops = device == "cpu" and is_training and d_inner >= LOOPS_FROM
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
@@ -63,6 +64,7 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
 def device_here() -> str:
     """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
     GPU, else "cpu"."""
+    # TensorFlow does not say what the scope is; an operation made in it knows.
     found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
     if found.upper().startswith("TPU"):
         return "xla"
@@ -167,18 +169,24 @@ def _scaled_where_kept(dropped, scale):
 
 def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None, segments=None,
                         first_distance=None, drops=NO_DROPOUT):
-    """The content and the segment term are one matmul of wider queries and keys. A key is
-    concatenated with its segment, one-hot; a query with its score for "same segment" at its own
-    segment.
-
-    Softmax ignores terms that are equal for all keys of a query, so that score is
-    (q + r_s)(same - other), and 0 for other segments. Softmax is float32 in every dtype.
-    """
+    """`kernels.relative_attention`; the first three arguments are those of `tuned`."""
     scale = 1. / math.sqrt(shape_of(q)[3])
     q = q * scale       # here rather than the scores, which are larger
+    # The content and the segment term are one matmul of wider queries and keys. A key is
+    # concatenated with its segment, one-hot; a query with its score for "same segment" at its own
+    # segment. Softmax ignores terms that are equal for all keys of a query, so that score is
+    # s = (q + r_s)(same - other), and 0 for other segments. A query of segment 0, and three keys:
+    #
+    #     wide_q                wide_k: [k_0 | 1 0], [k_1 | 1 0], [k_2 | 0 1]
+    #     [q + r_w | s 0]       scores: content + s, content + s, content
     wide_q, wide_k = q + biases.r_w * scale, keys.k
     if segments is not None:
-        wide_q = tf.concat([wide_q, _towards_same(q, biases, scale) * segments], axis=-1)
+        same, other = tf.unstack(biases.seg_embed)                                   # [N,1,H]
+        # s as vector times matrix, which takes half the time of matrix times vector.
+        towards_same = tf.matmul(repeated((same - other)[None], shape_of(q)[0]),
+                                 q + biases.r_s * scale, transpose_b=True)           # [B,N,1,T]
+        towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])               # [B,N,T,1]
+        wide_q = tf.concat([wide_q, towards_same * segments], axis=-1)
         wide_k = tf.concat([wide_k, tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] +
                                                     [keys.segments.shape[3]])], axis=-1)
     # One matmul of these gives the content and the segment term, another one the position term.
@@ -188,15 +196,6 @@ def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None,
     if mask is None or mask.has_visible_key is None:
         return heads
     return heads * tf.cast(mask.has_visible_key, heads.dtype)
-
-
-def _towards_same(q, biases, scale):
-    """(q + r_s)(same - other): [B,N,T,1]. Vector times matrix takes half the time of matrix times
-    vector."""
-    same, other = tf.unstack(biases.seg_embed)                                       # [N,1,H]
-    scores = tf.matmul(repeated((same - other)[None], shape_of(q)[0]),
-                       q + biases.r_s * scale, transpose_b=True)                     # [B,N,1,T]
-    return tf.reshape(scores, shape_of(q)[:3] + [1])
 
 
 # ---- relative attention: its gradient, block after block ----
@@ -227,6 +226,7 @@ def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
     blocks, inputs = _blocks(size, inputs, first_distance)
     work = _Work(shape_of(inputs.k)[2], shape_of(inputs.k_r)[2], first_distance, drops, compiled)
 
+    # TensorFlow's own gradient would keep several tensors as large as the scores, for all blocks.
     @tf.custom_gradient
     def attend(*inputs):
         inputs = _Inputs(*inputs)
@@ -285,7 +285,14 @@ def _blocks(size, inputs, first_distance):
     if size.cells:
         count = min(count, math.ceil(rows * heads * num_keys / size.cells))
     step = max(size.rows, math.ceil(rows / count))
-    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
+    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them. Four
+    # query positions and keys, in blocks of two (x: read, ·: dropped):
+    #
+    #     index     0 1 2 3 4 5 6 7
+    #     row 0           · x x x x     block 0: low 2, high 8
+    #     row 1           x x x x
+    #     row 2       · x x x x         block 1: low 0, high 6
+    #     row 3       x x x x
     starts = range(0, rows, step)
     return [_Block(number, start, min(start + step, rows), rows - min(start + step, rows),
                    rows - start + num_keys, rows <= step)
@@ -338,19 +345,14 @@ class _Work:
         return tf.matmul(self._dropped(p, *self._bits(block, p)), v) * self._drops.scale
 
     def gradient(self, block, p, inputs, output, dy):
-        """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances.
-
-        For one query, with the probabilities p, d = dropout(p) and the output o:
-        dscore = d (v dy) - p sum(o dy).
-
-        One query, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
-        dy = 1, v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
-        = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
-
-        Args:
-          p: [B,N,rows,K]. output, dy: [B,N,rows,H].
-        """
-        # Back through dropout and the softmax: the gradient of the scores.
+        """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances. p: [B,N,rows,K];
+        output, dy: [B,N,rows,H]."""
+        # Back through dropout and the softmax: the gradient of the scores. For one query, with the
+        # probabilities p, d = dropout(p) and the output o: dscore = d (v dy) - p sum(o dy).
+        #
+        # Three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With dy = 1,
+        # v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
+        # = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
         q, q_r, k_r = self._of_block(block, inputs)
         dv_out = dy * self._drops.scale                                  # [B,N,rows,H]
         total = tf.reduce_sum(tf.cast(output * dy, tf.float32),          # [B,N,rows,1]
@@ -405,8 +407,9 @@ def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
 
 
 def _feed_forward(compiled, x, inner, outer, activation, drops=NO_DROPOUT):
-    """Keeps x, z [B,T,F] and, uncompiled, the dropout mask: the backward pass computes the
-    activation again, as it needs its parts for the slope."""
+    """`kernels.feed_forward` with an explicit gradient."""
+    # Kept are x, z [B,T,F] and, one by one, the dropout mask: the backward pass computes the
+    # activation again, as it needs its parts for the slope.
     forward, backward = (compiled(function) for function in _activation_passes(
         VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
     scale = drops.scale
@@ -485,8 +488,7 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 # ---- layer norm ----
 
 def _layer_norm(x, gamma, beta):
-    """With n the normalized x and g its gradient, the gradient of x is
-    (g - mean(g) - n mean(g n)) / deviation. Only n and the deviation are kept."""
+    """`kernels.layer_norm` with an explicit gradient, which keeps one tensor of the shape of x."""
     @tf.custom_gradient
     def normalize(x, gamma, beta):
         wide = tf.cast(x, tf.float32)
@@ -495,6 +497,8 @@ def _layer_norm(x, gamma, beta):
         inverse = tf.rsqrt(variance + LAYER_NORM_EPSILON)
         normal = centred * inverse
 
+        # With n the normalized x and g its gradient, the gradient of x is
+        # (g - mean(g) - n mean(g n)) / deviation: n and the deviation are all that it needs.
         def gradient(dy):
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma

@@ -77,11 +77,9 @@ def get_weight(name: str, shape: Sequence[int],
 
 
 class Weights(NamedTuple):
-    """The weights of a layer, in the compute dtype except for the norms.
-
-    q, k, v, r, o: [D,N*H]. attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each.
-    inner, outer: (kernel, bias) of the feed-forward layer, [D,F], [F] and [F,D], [D].
-    """
+    """The weights of a layer, in the compute dtype except for the norms. q, k, v, r, o: [D,N*H].
+    attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each. inner, outer: (kernel, bias)
+    of the feed-forward layer, [D,F], [F] and [F,D], [D]."""
     q: tf.Tensor
     k: tf.Tensor
     v: tf.Tensor

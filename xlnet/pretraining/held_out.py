@@ -25,16 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 class HeldOut:
-    """Evaluates checkpoints on held-out records.
-
-    Args:
-      model: what to evaluate.
-      manifest: of the records.
-      make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
-        epoch.
-      devices: those of training.
-      keeps: whether to add results to TensorBoard's files in the model directory.
-    """
+    """Evaluates checkpoints on the held-out records of a manifest, on the devices of training.
+    make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
+    epoch. keeps: whether to add results to TensorBoard's files in the model directory."""
 
     def __init__(self, model: PretrainingModel, manifest: Manifest,
                  make_batches: Callable[[int, slice], tf.data.Dataset], devices: Devices,
@@ -44,7 +37,9 @@ class HeldOut:
         self._unigram: Optional[float] = None       # its perplexity, once it is known
         self._keeps = keeps
         # Each batch continues the text streams of the batch before, so each device has its own
-        # streams, as many at once as divide them and are not more than in training.
+        # streams, as many at once as divide them and are not more than in training. Six streams on
+        # two devices, three each, are read all at once, or where a device trains on two sequences,
+        # one after the other. The results are the same: a sequence depends on its stream alone.
         used = devices.here(_largest_divisor(manifest.num_streams, devices.per_host))
         count, settings = used.per_host, model.settings
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
@@ -85,6 +80,7 @@ def _largest_divisor(number, limit):
 def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
     """The perplexity of the best model that ignores the context: the frequencies of the targets.
     batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted."""
+    # exp of the entropy of the targets: no fixed distribution predicts them better.
     found = np.concatenate([batch["ids"][batch["weights"] > 0] for batch in batches])
     _, counts = np.unique(found, return_counts=True)
     fractions = counts / counts.sum()
@@ -96,7 +92,9 @@ def _result(batches):
     not depend on which device was first."""
     total = math.fsum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64)
                       for batch in batches)
+    # One mean over all targets, not of means of batches, which have different numbers of them.
     loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)
+    # exp of the loss of a run that diverged would overflow.
     result = {"loss": loss, "perplexity": math.exp(min(loss, 50)),
               "bits_per_token": loss / math.log(2)}
     if "continues" in batches[0]:

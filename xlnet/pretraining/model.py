@@ -87,8 +87,11 @@ class PretrainingModel:
         run = self.network.run_config(
             is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
-        # One memory for each layer: [b,L,M,D] to L times [b,M,D].
+        # A memory for each layer, as the network takes them: [b,L,M,D] to L times [b,M,D]. With the
+        # batch axis first, micro-batches and replicas have their parts of it like of all features.
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
+        # Dropout is a function of the step and of the batch element: a resumed run, or one on other
+        # devices, has the same masks.
         bits = objectives.RandomBits(train_step.dropout_seed(
             settings.seed, tf.train.get_global_step()), first_row) if is_training else \
             objectives.NO_RANDOM_BITS
@@ -113,7 +116,8 @@ class PretrainingModel:
         batch, store = self._batch(features)
         predictions, kept = self._predict(batch, None, is_training=False)
         train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
-        # Who reads the losses has moved on: the next batch continues the text streams.
+        # Who reads the losses has moved on: the next batch continues the text streams. A device has
+        # its own memory, which is cleared where a stream starts (`Predictor`).
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
         outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])

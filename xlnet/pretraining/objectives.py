@@ -59,11 +59,10 @@ def targets(objective: str, features: Mapping[str, tf.Tensor],
 def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mapping[str, tf.Tensor],
             mems: Optional[Sequence[tf.Tensor]], *, ids: tf.Tensor, bits: RandomBits,
             mask_id: Optional[int], with_segments: bool = False) -> Predictions:
-    """Runs the network on a batch.
+    """Runs the network on a batch: features of the input pipeline [B,...], and mems as for
+    `transformer_xl`.
 
     Args:
-      features: dict of the input pipeline's tensors [B,...].
-      mems: list over layers of [B,M,D], or None.
       ids: int [B,P], as returned by `targets`.
       bits: of dropout and masking, or `NO_RANDOM_BITS`.
       mask_id: of <mask>, for the masked objective.
@@ -74,7 +73,12 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     inputs = dict(seg_ids=features["seg_ids"], direction=features["direction"], mems=mems,
                   **bits._asdict())
 
-    # The network, and of its output the vectors of the targets, [B,P,D].
+    # The network, and of its output the vectors of the targets, [B,P,D]. What each objective
+    # predicts of the tokens a b c d, where b and d are the targets, d before b in the order:
+    #
+    #     permutation   reads a b c d    d from a c, b from a c d: by queries at their positions
+    #     masked        reads a _ c _    b and d from a c and both masks, at the masks
+    #     causal        reads a b c d    b from a, c from a b, d from a b c, each one place before
     if objective == "permutation":
         queried = positions     # by queries, which do not see their own token
         if with_segments:       # and <cls>, the last token: the content stream ends a layer early
@@ -94,7 +98,8 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
                                           **inputs)
         at_targets = outputs.sequence[:, :-1]
 
-    # The losses: of the targets, and of the segments, from <cls>.
+    # The losses: of the targets, and of the segments, from <cls>, which is the last token; with
+    # queries it has one of its own, the last.
     assert run.precision, "a RunConfig always has a precision"
     losses = heads.lm_loss(at_targets, ids, outputs.embedding_table, run.precision)
     segment_logits = None

@@ -47,11 +47,7 @@ class Pretrainer(Job):
         self._manifest = manifest
 
     def prepare(self) -> None:
-        """Reads and checks everything; writes nothing.
-
-        Raises:
-          UserError: something does not fit.
-        """
+        """Reads and checks everything, writes nothing; a UserError if something does not fit."""
         _check_pretrained(self.settings.model_dir, "model_dir")
         self._read()
         settings = self.settings
@@ -90,11 +86,8 @@ class Pretrainer(Job):
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
-        if there are held-out records.
-
-        Returns:
-          False if a signal stopped it.
-        """
+        if there are held-out records. Returns False if a signal stopped it."""
+        # What the trainer reads of a `Job`. An epoch: each sequence of the records once.
         settings, manifest = self.settings, self._manifest
         self.model = self._network_and_objective()      # the Estimator calls its `model_fn`
         self.per_step = settings.train_batch_size * manifest.seq_len
@@ -114,6 +107,7 @@ class Pretrainer(Job):
     # -- the parts of a `Job`, which the trainer calls
 
     def batches(self, start: int) -> tf.data.Dataset:
+        # Of each global batch this host reads its own rows, cut into those of its replicas.
         settings, devices = self.settings, self.devices
         return input_pipeline.for_replicas(self._dataset(
             settings.record_info_dir, self._manifest, batch_size=settings.train_batch_size,
@@ -164,11 +158,8 @@ class Pretrainer(Job):
                 epochs=1), self.devices, keeps)
 
     def evaluate(self) -> dict[str, float]:
-        """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
-
-        Raises:
-          UserError: something does not fit.
-        """
+        """The held-out loss of a checkpoint and the metrics derived from it; writes nothing. A
+        UserError if something does not fit."""
         settings = self.settings
         path, flag = (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint \
             else (settings.model_dir, "model_dir")
