@@ -271,6 +271,8 @@ def test_everything_from_the_command_line(place, tmp_path):
      r"sentence: \d+ pieces, expected 1 to 40"),
     (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
     (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
+    (["--picture_tokens=41", "--masks_png=m.png"], "expected 1 <= picture_tokens <= 40"),
+    (["--seed=%d" % 2 ** 64], "seed is 18446744073709551616, expected 0 <= seed"),
     (["--num_windows=0", "--count_windows=0"], "output: there is nothing to show; give --output"),
 ])
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Optional, cast
 from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.fields import Settings, as_in, required, setting
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -26,7 +26,7 @@ MOST_TOKENS = 40         # in a plot; more would be too small to read
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectionSettings:
+class InspectionSettings(Settings):
     """xlnet data inspect: which sequences, and how they are shown."""
     input: str = required("directory of records (its manifest is read)",
                           aliases=("record_info_dir",))
