@@ -39,6 +39,15 @@ def test_runs_are_plotted_together(tmp_path):
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
 
 
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    """By the directories above them, as many as are needed; the default name is `model`."""
+    runs = [make_run(tmp_path / name) for name in ("a/1/model", "a/2/model", "b/1/model")]
+    done = command.succeed("xlnet plot curves", *map(str, runs), output=tmp_path / "c.png")
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()][:6:2] == [
+        "a/1/model", "a/2/model", "b/1/model"]
+    command.succeed("xlnet plot curves", *2 * [str(runs[0])], output=tmp_path / "c.png")
+
+
 def test_an_undefined_metric_is_a_gap(tmp_path):
     """`null` in the file, with the keys that an evaluation may have."""
     run = make_run(tmp_path / "run", metric="auc")

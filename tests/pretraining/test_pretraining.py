@@ -57,6 +57,8 @@ def test_other_objectives_learn(place, objective):
                  eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,
                                                                 save_steps=60), **extra)
     assert done.returncode == 0, done.stderr
+    assert "reused, memory 8, %s predicted\n" % (
+        "all" if objective == "causal" else "10") in done.stdout
     losses = held_out(done.stdout)
     assert len(losses) == 3 and losses[2] < losses[0] - 0.2, losses
     assert not re.search("^step .* ppl ", done.stdout, re.M)    # its loss is of segments, too

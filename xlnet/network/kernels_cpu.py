@@ -289,10 +289,10 @@ def _blocks(size, inputs, first_distance):
     # query positions and keys, in blocks of two (x: read, ·: dropped):
     #
     #     index     0 1 2 3 4 5 6 7
-    #     row 0           · x x x x     block 0: low 2, high 8
-    #     row 1           x x x x
-    #     row 2       · x x x x         block 1: low 0, high 6
-    #     row 3       x x x x
+    #     row 0             x x x x     block 0: low 2, high 8
+    #     row 1         · x x x x
+    #     row 2         x x x x         block 1: low 0, high 6
+    #     row 3     · x x x x
     starts = range(0, rows, step)
     return [_Block(number, start, min(start + step, rows), rows - min(start + step, rows),
                    rows - start + num_keys, rows <= step)

@@ -34,11 +34,8 @@ class Curves(NamedTuple):
 
 
 def read(model_dir: str, flag: str) -> Curves:
-    """The curves of the run in a model directory.
-
-    Raises:
-      UserError: there is no run, or its files have no curve; `flag` gave the directory.
-    """
+    """The curves of the run in a model directory, which `flag` gave; a UserError if there is no run
+    or its files have no curve."""
     files.require_directory(model_dir, flag)
     # Pretraining and fine-tuning keep the same two files.
     journal, kept = (os.path.join(model_dir, name) for name in (JOURNAL_NAME, EVALUATIONS_NAME))
@@ -60,6 +57,18 @@ def read(model_dir: str, flag: str) -> Curves:
         raise UserError("%s: %s has neither %s nor %s: no run has begun there" % (
             flag, model_dir, JOURNAL_NAME, EVALUATIONS_NAME))
     return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
+
+
+def read_all(model_dirs: Sequence[str], flag: str) -> list[Curves]:
+    """The curves of several runs. Their names are as many of the last parts of the directories as
+    tell them apart: `model` is the default of each run next to its records."""
+    runs = [read(directory, flag) for directory in model_dirs]
+    parts = [tuple(os.path.abspath(directory).split(os.sep)) for directory in model_dirs]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return [run._replace(name=name) for run, name in zip(runs, names)]
 
 
 def _number(value):

@@ -138,8 +138,9 @@ class Pretrainer(Job):
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),
             "objective": settings.objective,
-            "windows": "%d tokens, %d reused, memory %d, %d predicted" % (
-                manifest.seq_len, manifest.reuse_len, settings.mem_len, settings.num_predict),
+            "windows": "%d tokens, %d reused, memory %d, %s predicted" % (
+                manifest.seq_len, manifest.reuse_len, settings.mem_len,
+                "all" if settings.objective == "causal" else settings.num_predict),
             "settings": " ".join("%s=%s" % item for item in self._saved.values.items()
                                  if item[0] != "about"),
         }

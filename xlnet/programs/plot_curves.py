@@ -24,8 +24,8 @@ class CurveSettings(Settings):
 def main(settings: CurveSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.plots import curves
-    runs = [curves.read(directory.strip(), "model_dir")
-            for directory in settings.model_dir.split(",")]
+    runs = curves.read_all([directory.strip() for directory in settings.model_dir.split(",")],
+                           "model_dir")
     curves.plot(settings.output, runs)
     for run in runs:
         for what, points in (("training loss", run.loss), ("evaluated " + run.metric,
