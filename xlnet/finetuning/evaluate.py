@@ -76,6 +76,7 @@ class Evaluator:
 
     def _score(self, split, rows, step, prefix):
         """(metrics, `Predictions`) of a checkpoint for the rows of a split; prints the metrics."""
+        # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, prefix)
         result = self._evaluation.score(predictions, rows)
         self._evaluation.report(split, "step %d" % step, result, rows)

@@ -27,12 +27,8 @@ _log = logging.getLogger(__name__)
 
 def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
         device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
-    """Trains, evaluates and predicts as the settings ask.
-
-    Args:
-      given: names of the settings on the command line or in a preset; see `resolve`.
-      check_task: raises UserError for flags that contradict the task of the given name.
-    """
+    """Trains, evaluates and predicts as the settings ask. given: names of the settings of the
+    command line or a preset; check_task: raises UserError for flags that contradict a task."""
     # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
     # whose import takes seconds.
     device = device.on_one_machine()
@@ -46,6 +42,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
     with contextlib.ExitStack() as stack:
+        # Records of a run that only predicts are nobody's: they go when it ends.
         if not settings.output_dir:
             settings = dataclasses.replace(settings, output_dir=stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="xlnet-records-")))

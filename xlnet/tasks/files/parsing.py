@@ -70,7 +70,9 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
-    hashes, sizes = np.unique(units, return_counts=True)    # sorted: the smallest ones are dev
+    # Hashes are spread evenly over [0, 2^64). Those below share * 2^64 are dev, whatever other rows
+    # there are, so that a file that has grown keeps its split.
+    hashes, sizes = np.unique(units, return_counts=True)
     # Where each text has more rows than dev may have, equal texts are divided.
     if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
         before: collections.Counter[int] = collections.Counter()
@@ -78,6 +80,7 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
             units[index] = digest("%d %d" % (unit, before[unit]))
             before[unit] += 1
         hashes = np.unique(units)
+    # At least one text is dev and one is not, wherever the border would be by chance.
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
     return tuple(store_rows(itertools.compress(rows, is_chosen))
@@ -155,6 +158,7 @@ def _read_table(task, path, need_labels, form, seen, numbers):
             if row is not None and row is not _LEFT_OUT:
                 yield row
 
+    # All rows are read before the first error is raised, so that all are listed.
     rows = store_rows(checked())
     if not count:
         raise UserError("%s: no rows" % path)
