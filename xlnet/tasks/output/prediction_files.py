@@ -39,7 +39,7 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
     if output:
         main = contents[0]
         files.write_lines(output, _as_csv(main.lines) if main.extension == "tsv"
-                          and output.endswith(".csv") else main.lines)
+                          and output.lower().endswith(".csv") else main.lines)
         _say_predicted(task, split, step, rows, output)
         return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
