@@ -33,8 +33,7 @@ def read_rows(task: Task, data_dir: str, split: str,
     """The `Row`s of a split, of its file or files (see `expand_split`).
 
     need_labels: whether a table row without a known label is an error; if not, its label is None.
-    None: except in test splits. An error names the first one with file and line, and the number of
-    the others.
+    None: except in test splits.
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
@@ -150,9 +149,10 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 # Predictions stay aligned with the file.
                 if task.skips_errors:
                     id, query = _names(task, cells, index)
+                    keeps = need_labels and task.reader.counts_skipped
                     label = task.reader.parse_label(task.reader.label_cells(cells))[0] \
-                        if need_labels and None not in cells else None
-                    row = None if need_labels and not task.reader.counts_skipped else Row(
+                        if keeps and None not in cells else None
+                    row = None if need_labels and not keeps else Row(
                         id if id and is_text(id) else str(index), (), label,
                         query if query and is_text(query) else None)
             if row is not None and row is not _LEFT_OUT:

@@ -5,8 +5,8 @@ A row is a document of a query. Its label is the relevance: 0 is not relevant, h
 What is counted for which query, as by trec_eval:
 
 - A query without any judgement is left out of all means.
-- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
-  undefined.
+- One with judgements and without a relevant document, or whose rows were all skipped, counts as 0.
+  If no query has a relevant document, metrics are undefined.
 - The denominators of recall and MAP, and the ideal order of NDCG, have all relevant documents of
   the judgements, also those that the run does not have or whose rows were skipped.
 - Documents of equal scores are in the order of their names, the last one first.
