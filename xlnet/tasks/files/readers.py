@@ -326,8 +326,8 @@ def _find_dialect(task, path, lines, usual):
             len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells))
             or _has_numbers(task, _names(cells)))
 
-    # The names that the task asks for decide, not the number of commas: with text and label wanted,
-    # "text;label, old" is split at the semicolon.
+    # The names that the task asks for decide, not the number of commas: if it asks for "text", the
+    # line "text;label, old" is split at the semicolon.
     for quote in ('"', "'"):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
             dialect = _Dialect(delimiter, quote, skipped=skipped)

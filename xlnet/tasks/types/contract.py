@@ -361,15 +361,13 @@ class Export(_Part):
     texts, and the outputs of its `Head`."""
 
     def features(self, encoder: Any, text: Callable) -> dict:
-        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...].
+        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...]; a UserError where
+        texts of this type cannot be encoded so.
 
         Args:
           encoder: `serving.export.graph_encoding.GraphEncoder`.
           text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
             [B, ...].
-
-        Raises:
-          UserError: texts of this type cannot be encoded in the graph.
         """
         reader = self.task.reader
         if type(reader).encode is not Reader.encode \
