@@ -699,12 +699,13 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
 
 # ---- what comes out
 
-def test_a_prediction_file_called_csv_has_commas(tmp_path):
+@pytest.mark.parametrize("name", ["p.csv", "p.CSV"])
+def test_a_prediction_file_called_csv_has_commas(tmp_path, name):
     task = TASKS["cola"]
     rows = [Row("a, b", (("x", None),), None)]
     prediction_files.write(str(tmp_path), task, "test", rows, np.array([[.4, .6]]), step=1,
-                           threshold=0.5, is_official=False, output=str(tmp_path / "p.csv"))
-    assert (tmp_path / "p.csv").read_text() == (
+                           threshold=0.5, is_official=False, output=str(tmp_path / name))
+    assert (tmp_path / name).read_text() == (
         'id,label,p_0,p_1\n"a, b",1,0.400000,0.600000\n')
 
 

@@ -228,6 +228,8 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
     (dict(predict_output="/dev", predict_file="a.csv", do_predict=True), "output: /dev is a dir"),
     (dict(predict_output=__file__, predict_file=__file__, do_predict=True), "py is an input, too"),
+    (dict(predict_output="p.JSON", predict_file=__file__, do_predict=True),
+     "predict_output: 'p.JSON', expected a name that ends in .tsv or .csv: the predictions are"),
 ])
 def test_bad_settings_are_refused_in_one_line(place, changes, message):
     done = place.run("--do_train=True", **arguments(place, model_dir=place.path("no"), **changes))

@@ -206,7 +206,9 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
 
 def test_many_errors_take_little_memory(monkeypatch):
     tracemalloc.start()
-    found = RowErrors(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
+    found = RowErrors()
+    for i in range(20000):
+        found.add("x:%d" % i, "fault %d" % (i % 1000))
     assert tracemalloc.get_traced_memory()[0] < 20000
     tracemalloc.stop()
     assert len(found) == 20000

@@ -35,8 +35,9 @@ class TaskData:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
+        # Not an unknown name, which is an error: the task has no such file.
         if split in ("train", "dev") and split not in splits_of(self._task):
-            return False        # not an unknown name: the task has no such file
+            return False
         return all(map(os.path.exists, self.paths(split)))
 
     def paths(self, split: str) -> list[str]:
@@ -97,6 +98,7 @@ class TaskData:
     def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
         """The records of a split's rows, made at most once. Warns, once for each file, if the
         vocabulary or the length lose much of the text."""
+        # C differs by use: a ranking trains on pairs of documents, and scores them one by one.
         settings, task = self._settings, self._task
         made = encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.reader.examples(rows),
@@ -116,11 +118,8 @@ class TaskData:
 
     def batches(self, path: str, is_training: bool = False, is_fixed: bool = False,
                 **how: Any) -> Any:
-        """A `tf.data.Dataset` of the batches of a record file.
-
-        Args:
-          is_fixed: whether all are as long as `max_seq_length`, not as their longest example.
-          how: other arguments of `input_pipeline.finetuning_batches`.
+        """A `tf.data.Dataset` of the batches of a record file. is_fixed: whether all are as long as
+        `max_seq_length`, not as their longest example; how: of `input_pipeline.finetuning_batches`.
         """
         task, length, padding = self._task, self._layout.max_seq_length, self._padding
         features = feature_spec.finetuning_features(

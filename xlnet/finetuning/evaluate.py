@@ -76,6 +76,7 @@ class Evaluator:
 
     def _score(self, split, rows, step, prefix):
         """(metrics, `Predictions`) of a checkpoint for the rows of a split; prints the metrics."""
+        # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, prefix)
         result = self._evaluation.score(predictions, rows)
         self._evaluation.report(split, "step %d" % step, result, rows)
@@ -121,14 +122,9 @@ class Evaluator:
                              path)
 
     def predict(self) -> None:
-        """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers
-        for their files.
-
-        The checkpoint is the best one of those evaluated, or of those kept.
-
-        Raises:
-          UserError: some of several files are bad; the others have predictions.
-        """
+        """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
+        their files. The checkpoint is the best one of those evaluated, or of those kept. If some of
+        several files are bad, raises UserError after those of the others."""
         # Which checkpoint.
         settings, task = self._settings, self._task
         chosen = self._best or best_checkpoint.best_or_newest(settings.model_dir)

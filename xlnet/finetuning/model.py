@@ -59,12 +59,8 @@ class TaskModel:
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
-        """The training loss of each record, float32 [B].
-
-        Args:
-          seed: of dropout, uint64 [1].
-          device: see `RunConfig`.
-        """
+        """The training loss of each record, float32 [B]. seed: of dropout, uint64 [1]; device: see
+        `RunConfig`."""
         with train_step.model_scope():
             nn, logits = self._logits(features, seed, device)
             return self.tuned.task.head.loss(nn, logits, features, options)
@@ -112,14 +108,14 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     Before the text, memory is zero and visible, as at the start of a text stream in pretraining, so
     padding makes no difference. Gradients reach only the last segment (paper, section 2.2).
 
-    Args:
-      run: `RunConfig` with `mem_len`.
-      ids, segments, padding: [B,S*T], padded on the left.
-      length: T.
-
-    Returns:
-      The last segment's sequence [B,T,D] and padding [B,T].
+    ids, segments, padding: [B,S*T], padded on the left. length: T. Returns the last segment's
+    sequence [B,T,D] and padding [B,T].
     """
+    # With S = 3 segments and a text of 5 tokens, T = 2; each reads itself and the memory before it:
+    #
+    #     ids       0 t0 | t1 t2 | t3 t4
+    #     memory    0  0 |  0 t0 | t1 t2        0 before the text, and where padding was
+    #
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 
@@ -152,12 +148,8 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
 
 @dataclasses.dataclass(frozen=True)
 class TrainingModel:
-    """A `TaskModel` in training.
-
-    Args:
-      class_weights: floats [L], weights of the examples by their label; None: all 1.
-      xla: whether a step is compiled.
-    """
+    """A `TaskModel` in training. class_weights: floats [L], weights of the examples by their label;
+    None: all 1. xla: whether a step is compiled."""
     model: TaskModel
     optimization: OptimizationSettings
     class_weights: Optional[list] = None
@@ -170,6 +162,8 @@ class TrainingModel:
         # The index of the first example in the global batch, on which dropout depends.
         first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
 
+        # The loss of one micro-batch, whose first row is `row` of this replica's part: its dropout
+        # is that of the same rows in one large batch.
         def compute(part, row):
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(tf.get_variable_scope(),

@@ -14,12 +14,14 @@ from xlnet.errors import UserError
 from xlnet.model_directory import task_settings
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.finetuning import ClassifierSettings, FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.task import expand_split
+from xlnet.tasks.types import known
+from xlnet.tasks.types.contract import TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -27,12 +29,8 @@ _log = logging.getLogger(__name__)
 
 def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
         device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
-    """Trains, evaluates and predicts as the settings ask.
-
-    Args:
-      given: names of the settings on the command line or in a preset; see `resolve`.
-      check_task: raises UserError for flags that contradict the task of the given name.
-    """
+    """Trains, evaluates and predicts as the settings ask. given: names of the settings of the
+    command line or a preset; check_task: raises UserError for flags that contradict a task."""
     # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
     # whose import takes seconds.
     device = device.on_one_machine()
@@ -46,6 +44,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
     with contextlib.ExitStack() as stack:
+        # Records of a run that only predicts are nobody's: they go when it ends.
         if not settings.output_dir:
             settings = dataclasses.replace(settings, output_dir=stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="xlnet-records-")))
@@ -109,12 +108,27 @@ def check_directories(settings: FineTuningSettings) -> None:
         files.require_writable(settings.output_dir, "output_dir")
 
 
+# Ends of names that promise another form than that of the predictions, and what is expected.
+_OTHER_FORMS = {
+    ClassifierSettings.program: ((".json", ".jsonl"), ".tsv or .csv: the predictions are a table"),
+    SpanSettings.program: ((".tsv", ".csv", ".jsonl"), ".json: the answers are a JSON object, by "
+                           "the names of the questions")}
+
+
+def check_output_name(its_type: TaskType, flag: str, output: str) -> None:
+    """Raises UserError for a name of another form; an own task type may write any."""
+    wrong, expected = _OTHER_FORMS.get(its_type.program, ((), ""))
+    if output.lower().endswith(wrong) and not known.module_of(its_type):
+        raise UserError("%s: '%s', expected a name that ends in %s" % (flag, output, expected))
+
+
 def _check_files(tuned, data):
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
         settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
     output = settings.predict_output
+    check_output_name(task.type, "predict_output", output or "")
     if settings.do_predict and output and not settings.predict_file:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:

@@ -39,6 +39,8 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
     A row of several windows counts once, so an epoch passes over a part of the windows. By default
     a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
     """
+    # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches of 4
+    # are 5 steps.
     epoch = num_rows / settings.train_batch_size
     if settings.epochs:
         optimization = dataclasses.replace(
@@ -51,16 +53,8 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
 
 
 class FineTuner(Job):
-    """Training in a model directory: `prepare` reads and checks, `train` writes.
-
-    Args:
-      model: the network with the task and the settings.
-      data: its rows, records and batches.
-      evaluator: evaluates its checkpoints.
-      tokenizer: the vocabulary.
-      described: the content of `task.json`, but for the train file.
-      of_job: the other arguments of `Job`, by name.
-    """
+    """Training in a model directory: `prepare` reads and checks, `train` writes. described: the
+    content of `task.json`, but for the train file; of_job: the other arguments of `Job`."""
     saves_start = True
 
     def __init__(self, model: TaskModel, data: TaskData, evaluator: Evaluator,
@@ -107,6 +101,8 @@ class FineTuner(Job):
     def _settings_to_save(self):
         """The `SavedRunSettings`. The settings that the model keeps have its values, and the
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
+        # Compared by content: the rows, and the metric that chooses the best checkpoint. The dev
+        # file counts only if it is evaluated while training.
         settings, data = self.settings, self._data
         contents = {"train": self._described["train_sha256"],
                     "metric": [split_metrics.digest_of(
@@ -151,7 +147,7 @@ class FineTuner(Job):
         self._saved.write(self.config, self._tokenizer)
         settings = self.settings
         files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._described)
-        # Examples for the page of the server.
+        # Examples for the page of the server; rows to evaluate, as the network has not seen them.
         split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
         rows = next(iter(self._data.of_split(split, True).values()))
         files.write_json(os.path.join(settings.model_dir, EXAMPLES_NAME), {
@@ -159,6 +155,8 @@ class FineTuner(Job):
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""
+        # Which rows a step has follows from the seed and its number alone: a resumed run begins at
+        # `start` without reading the batches before.
         settings, made = self.settings, self._train_records
         return input_pipeline.for_replicas(self._data.batches(
             made.path, is_training=True, is_fixed=self.devices.xla, num_examples=made.count,

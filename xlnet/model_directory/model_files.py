@@ -62,18 +62,12 @@ class LoadedModel:
 def read(path: str, *, model_config_path: Optional[str] = None,
          spiece_model_file: Optional[str] = None, use_checkpoint: str = "best",
          network: Optional[NetworkSettings] = None) -> LoadedModel:
-    """Reads all of a model but its weights.
+    """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
+    does not fit the others, or leads out of the directory.
 
-    Args:
-      path: a model directory, a directory with a released checkpoint, or a checkpoint prefix.
-      model_config_path: the architecture; None: the file next to the checkpoint.
-      spiece_model_file: the vocabulary; None: the file next to the checkpoint.
-      use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
-      network: precision and the like; None: the defaults.
-
-    Raises:
-      UserError: a file is missing or damaged, does not fit the others, or leads out of the
-        directory.
+    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
+    architecture and the vocabulary are the files next to the checkpoint unless others are given.
+    use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
@@ -81,7 +75,8 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     network.check()
     TaskSettings(do_predict=True, **given).check()
 
-    # Which checkpoint, and where its other files are.
+    # Which checkpoint, and where its other files are: those of `best/` are in it, those of a prefix
+    # in its directory.
     if os.path.isdir(path):
         _check_inside(path, path)
         _check_inside(os.path.join(path, BEST), path)
@@ -132,6 +127,7 @@ def _check_inside(directory, root):
 
 def _settings_to_predict(path, given):
     """The settings of a run that predicts with the model of a `task.json`."""
+    # A file from a stranger: only what is checked here and by `resolve` is used.
     stored = files.read_json(path, "task")
     its_type = known.type_of(stored, path)
     labels = stored["labels"]

@@ -28,15 +28,10 @@ _FILES = {"train": ("to train on", "same"), "dev": ("to evaluate on", "evaluatio
 class SavedRunSettings:
     """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
 
-    Args:
-      model_dir: of the run.
-      name: of the files.
-      groups: settings dataclasses, one of them with `allow_changes`.
-      evaluates: whether the run evaluates during training.
-      leave_out: names of settings that are not written.
-      more: other values to write, instead of those of the groups.
-      contents: digests of what the run reads, compared in place of its path: by the name of the
-        setting that is the path, or of one of `_FILES`.
+    groups: settings dataclasses, one of them with `allow_changes`. evaluates: whether the run
+    evaluates during training. more: values to write instead of those of the groups. contents:
+    digests of what the run reads, compared in place of its path: by the name of the setting that
+    is the path, or of one of `_FILES`.
     """
 
     def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
@@ -62,6 +57,7 @@ class SavedRunSettings:
           UserError: as of `check_weights`; a setting that affects training differs, and
             `allow_changes` is off; or there is a best model, but not the run that it is of.
         """
+        # Without a checkpoint nothing resumes, whatever settings an earlier try has left.
         prefixes = checkpoint.all_prefixes(self._model_dir)
         if not prefixes:
             self._check_best()
@@ -125,6 +121,8 @@ class SavedRunSettings:
 
     def _matters(self, resume):
         """Whether a difference does; resume: as of `fields.setting`."""
+        # Another metric or dev file makes the evaluations that are kept incomparable: without any
+        # it may change.
         if resume == "evaluation":
             return self._evaluates and os.path.exists(
                 os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
@@ -133,6 +131,7 @@ class SavedRunSettings:
     def write(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
         """Writes `xlnet_config.json`, `spiece.model` with its description, and the settings; moves
         the ones that they replace to the history."""
+        # The files without which the weights are of no use come before the settings.
         config.to_json(os.path.join(self._model_dir, CONFIG_NAME))
         tokenizer.save(os.path.join(self._model_dir, SPIECE_NAME))
         if os.path.exists(self._path):

@@ -89,6 +89,7 @@ class FineTunedTask:
 def home_of(model_dir: str) -> Optional[str]:
     """The directory of a model's files: `model_dir`, or its `best` if only that has any; None if
     there is no model."""
+    # A directory that was copied to predict may be `best` alone, without the checkpoints to resume.
     for directory in (model_dir, os.path.join(model_dir, BEST)):
         if os.path.exists(os.path.join(directory, TASK_NAME)) and weights_in(directory):
             return directory
@@ -128,6 +129,9 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
       UserError: a given setting contradicts the model, without `allow_changes`.
       MissingFlag: a required setting is neither given nor kept.
     """
+    # A value comes from the first of: the flag, the model that is there, the files next to the
+    # initial weights, the default.
+    #
     # What a model that is there keeps.
     home = home_of(settings.model_dir)
     if home:

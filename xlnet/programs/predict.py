@@ -55,12 +55,7 @@ def main(settings: PredictionSettings) -> None:
     group, = [each for each in get_args(finetuning.FineTuningSettings)
               if each.program == trained.program]
     # Where predictions go, before anything is computed.
-    if group is finetuning.ClassifierSettings and settings.output.endswith((".json", ".jsonl")):
-        raise UserError("output: '%s', expected a name that ends in .tsv or .csv: the predictions "
-                        "are a table" % settings.output)
-    if group is finetuning.SpanSettings and settings.output.endswith((".tsv", ".csv", ".jsonl")):
-        raise UserError("output: '%s', expected a name that ends in .json: the answers are a JSON "
-                        "object, by the names of the questions" % settings.output)
+    start.check_output_name(trained, "output", settings.output)
     path = settings.input if os.path.isdir(settings.input) else text_inputs.input_of(settings.input)
     is_directory = settings.output.endswith(os.sep) or os.path.isdir(settings.output)
     check_outputs(readers.each_path(path), settings.output, is_directory)

@@ -150,12 +150,8 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
         input_mask    1   1   0   0      0   0      0      0
         segment_ids   4   4   0   0      0   1      1      2
 
-    Args:
-      pairs: n tuples of lists of ids (A, B or None) that fit.
-
-    Returns:
-      A dict of `input_ids` int32 [n,T] (padding 0), `input_mask` float32 [n,T] (1 is padding) and
-      `segment_ids` int32 [n,T] (A and its <sep> 0, B and its <sep> 1, <cls> 2, padding 4).
+    pairs: n tuples of lists of ids (A, B or None) that fit. Returns a dict of `input_ids` int32,
+    `input_mask` float32 and `segment_ids` int32, each [n,T].
     """
     end = [sep_id, cls_id]
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
@@ -215,16 +211,9 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
     """Writes examples as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
 
-    Args:
-      examples: `Example`s, or what else `encode` takes and `json` can write; read twice, with at
-        most some thousands of them in memory.
-      label_features: `feature_spec.Feature`s of a record in addition to the ids.
-      label_names: the meaning of the labels' ids; None: labels are scores.
-      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
-        be missing if nothing is ever cut.
-      options: what else `encode` depends on: `Reader.record_options`.
-      num_choices: C of each example.
-      workers: processes that tokenize; 1: only this one.
+    examples: `Example`s, or what else `encode` takes and `json` can write; read twice, some
+    thousands at a time. encode: function of (examples, tokenizer, layout), with the result of
+    `arrays_of`, perhaps without `CUT`. options: what else it depends on, `Reader.record_options`.
     """
     check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.

@@ -64,29 +64,27 @@ class Lines:
     """The lines of a file, without the empty ones at its end; each iteration reads it again.
 
     Only a line feed ends a line, or a carriage return in a file without line feeds: texts hold
-    other characters at which `str.splitlines` would break.
-
-    Args:
-      opened: function that opens the file, as of `opener`; it is decoded once to check it.
-      encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
-      skips: without a given encoding, keep bytes that are not UTF-8 in their lines, as half
-        surrogates, which whoever parses the lines reports.
+    other characters at which `str.splitlines` would break. With `skips` and no given encoding,
+    bytes that are not UTF-8 stay in their lines as half surrogates, which their parser reports.
     """
 
     def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None,
                  skips: bool = False):
         self._path = path
         self._opened = opened
+        # Phase: the encoding that is given, or that the first bytes show, or UTF-8.
         if encoding and codecs.lookup(encoding).name == "utf-8":
             encoding = None
         if encoding is None:
             with opened() as file:
                 encoding = _shown(path, file.read(_LOOKED_AT))
         self._how: dict = {"encoding": encoding or "utf-8", "newline": "\n"}
+        # Phase: decode all of it, so that a bad byte in the last line is found before any work.
         try:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeError:
             self._find_errors(encoding, skips)
+        # Phase: lines that end in a carriage return, which the first chunk shows.
         start = self.start()
         # Excel for the Mac wrote line feeds in quoted cells.
         if "\r" in start[:-1] and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):

@@ -33,8 +33,7 @@ def read_rows(task: Task, data_dir: str, split: str,
     """The `Row`s of a split, of its file or files (see `expand_split`).
 
     need_labels: whether a table row without a known label is an error; if not, its label is None.
-    None: except in test splits. An error names the first one with file and line, and the number of
-    the others.
+    None: except in test splits.
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
@@ -70,7 +69,9 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
-    hashes, sizes = np.unique(units, return_counts=True)    # sorted: the smallest ones are dev
+    # Hashes are spread evenly over [0, 2^64). Those below share * 2^64 are dev, whatever other rows
+    # there are, so that a file that has grown keeps its split.
+    hashes, sizes = np.unique(units, return_counts=True)
     # Where each text has more rows than dev may have, equal texts are divided.
     if rows[0].query is None and sizes.min() > max(1, share * len(rows)):
         before: collections.Counter[int] = collections.Counter()
@@ -78,6 +79,7 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
             units[index] = digest("%d %d" % (unit, before[unit]))
             before[unit] += 1
         hashes = np.unique(units)
+    # At least one text is dev and one is not, wherever the border would be by chance.
     count = np.searchsorted(hashes, np.uint64(share * 2 ** 64))
     first = hashes[max(1, min(count, len(hashes) - 1))] if len(hashes) > 1 else 0
     return tuple(store_rows(itertools.compress(rows, is_chosen))
@@ -147,14 +149,16 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 # Predictions stay aligned with the file.
                 if task.skips_errors:
                     id, query = _names(task, cells, index)
+                    keeps = need_labels and task.reader.counts_skipped
                     label = task.reader.parse_label(task.reader.label_cells(cells))[0] \
-                        if need_labels and None not in cells else None
-                    row = None if need_labels and not task.reader.counts_skipped else Row(
+                        if keeps and None not in cells else None
+                    row = None if need_labels and not keeps else Row(
                         id if id and is_text(id) else str(index), (), label,
                         query if query and is_text(query) else None)
             if row is not None and row is not _LEFT_OUT:
                 yield row
 
+    # All rows are read before the first error is raised, so that all are listed.
     rows = store_rows(checked())
     if not count:
         raise UserError("%s: no rows" % path)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files, json_stream, tables
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.files import decoding, row_errors
+from xlnet.tasks.files import decoding
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -46,12 +46,6 @@ Table = collections.namedtuple("Table", "columns rows")
 class UnreadRow(str):
     """The error of a row whose names can be read, though its texts cannot; cells: by column."""
     cells: dict[str, Any]
-
-    @classmethod
-    def of(cls, error: str, cells: dict[str, Any]) -> UnreadRow:
-        row = cls(error)
-        row.cells = cells
-        return row
 
 
 def column(path: str, name: str, columns: Sequence[str]) -> int:
@@ -235,7 +229,7 @@ def _read_csv(task, path, lines, dialect=None):
         numbered = itertools.islice(enumerate(lines.with_returns(), 1), dialect.skipped, None)
         for number, row in tables.rows(numbered, **dialect.options()):
             if isinstance(row, str) and not task.skips_errors:
-                row_errors.refuse([("%s:%d" % (path, number), row)])
+                raise UserError("%s:%d: %s" % (path, number, row))
             yield number, row
     return _table(task, path, rows())
 
@@ -268,7 +262,7 @@ def _table(task, path, rows):
     places = by_line(path, itertools.dropwhile(lambda row: is_blank(row[1]), rows))
     place, cells = next(places, ("%s:1" % path, [""]))
     if isinstance(cells, str):
-        row_errors.refuse([(place, cells)])
+        raise UserError("%s: %s" % (place, cells))
     # The first row has the columns' names, unless the task has their numbers, or it is one of an
     # official file without names: as wide as these, with a label or none.
     if _has_numbers(task, _names(cells)):
@@ -332,6 +326,8 @@ def _find_dialect(task, path, lines, usual):
             len(cells) == len(task.header) > 0 or _has_texts(task, _names(cells))
             or _has_numbers(task, _names(cells)))
 
+    # The names that the task asks for decide, not the number of commas: if it asks for "text", the
+    # line "text;label, old" is split at the semicolon.
     for quote in ('"', "'"):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
             dialect = _Dialect(delimiter, quote, skipped=skipped)
@@ -401,6 +397,8 @@ def json_values(path: str, lines: decoding.Lines, skips: bool = False) -> Iterat
     """Yields (place, value, or the ValueError of a line) of the items of a list, or of the lines.
     skips: an empty line is an error, so that predictions for the lines are aligned with the
     file."""
+    # Three forms: a list [{...}, {...}]; one object, {"data": [{...}]} or a single row; an object a
+    # line. The prefix is where the parser of pieces finds the rows; None: on lines.
     prefix = None
     if re.match(r"\[(?!\s*\")", lines.start()):       # no list on each line
         prefix = "item"

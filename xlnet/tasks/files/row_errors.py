@@ -6,7 +6,6 @@ An error is (place, text): "train.csv:17", "column 'text' is empty".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from xlnet.errors import UserError
 
@@ -18,12 +17,11 @@ _LISTED = 20      # different errors that are shown
 class RowErrors:
     """The errors of a file; memory does not grow with their number."""
 
-    def __init__(self, errors: Iterable[tuple] = ()):
+    def __init__(self) -> None:
         self._count = 0
         self._has_others = False                        # besides those that are shown
+        # A column that was forgotten is one error of a million rows: an entry for each text.
         self._places: dict[str, tuple] = {}             # text -> (first place, last, rows)
-        for place, text in errors:
-            self.add(place, text)
 
     def __len__(self) -> int:
         return self._count
@@ -67,8 +65,3 @@ class RowErrors:
                 first, text, hint, "" if rows == 1 else " (%d rows, the last one %s)" % (
                     rows, last)))
         return "\n".join(lines)
-
-
-def refuse(errors: Iterable[tuple]) -> None:
-    """Raises UserError for errors (place, text), if there are any."""
-    RowErrors(errors).refuse()

@@ -23,6 +23,7 @@ class StoredRows(Sequence):
     """Rows in a temporary file that exists as long as this object."""
 
     def __init__(self, rows: Iterable[Any]):
+        # Without a name: it goes with the process, however that ends.
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
         self._offsets: list[int] = []       # of each block in the file
         self._count = 0
@@ -56,6 +57,7 @@ class StoredRows(Sequence):
 
 def store_rows(rows: Iterable[Any]) -> Sequence[Any]:
     """A list of few rows, `StoredRows` of many."""
+    # One more than fits tells few from many, without knowing their number.
     rest = iter(rows)
     first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))
     return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))

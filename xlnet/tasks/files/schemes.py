@@ -116,6 +116,9 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     """The legal transitions between L different `tags` of a learned scheme: bool arrays [L,L],
     whether a tag (row) may be followed by another one (column); [L], whether it may be the first;
     [L], whether it may be the last."""
+    # Of bioes, with O, B-X, I-X, E-X and S-X: I and E continue; after B and I the entity is open,
+    # and unfinished, so that I or E of the same label must follow. In bio2 B and I are open, too,
+    # but finished at any time: the prefix of the last word is that of an inner one.
     first, inside, last, only = tuple(_PREFIXES[scheme])
     prefixes, labels = zip(*map(split, tags))
     continues = np.isin(prefixes, (inside, last)) & ~np.isin(prefixes, (first, only))

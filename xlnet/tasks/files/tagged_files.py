@@ -34,20 +34,10 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
          delimiter: Optional[str] = None, skips: bool = False) -> Iterator[TaggedSentence]:
     """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
-    Args:
-      path: of the file; "-": the standard input.
-      form: conll, jsonl or text; None: recognized by the content.
-      word_column: a number or a name; in JSON, any number: the first known key.
-      tag_column: the same; None: the last one.
-      need_tags: whether a file without tags is refused.
-      encoding: of the file; None: as it shows.
-      delimiter: between columns; None: as the file shows.
-      skips: leave out sentences with errors, with a warning that counts them. If tags are not
-        needed, a sentence without words represents each, so that predictions are aligned with the
-        file.
-
-    Raises:
-      UserError: names the first error with its line, and the number of the others.
+    form: conll, jsonl or text; None: recognized by the content. Columns are a number or a name; in
+    JSON, any number: the first known key; None: the last one. skips: leave out sentences with
+    errors, with a warning that counts them. If tags are not needed, a sentence without words
+    represents each, so that predictions are aligned with the file.
     """
     forms: dict[str, str] = {}      # to the first file
     keeps = skips and not need_tags
@@ -109,6 +99,10 @@ def _form_of(path, lines, need_tags, delimiter):
         return "conll"
     # Sentences have different numbers of words, end with a full stop, or are longer than words;
     # words are on lines of their own, and so are the signs between them.
+    #
+    #     a word a line     EU        raw text     EU rejects German call.
+    #                       rejects                Peter Blackburn
+    #                       .
     widths: collections.Counter[int] = collections.Counter()
     rows = tagged = ends = signs = size = chinese = 0
     is_after_blank = has_blank = False

@@ -102,6 +102,8 @@ class ObjectReader:
 
     def _tags(self, source, entities, place):
         """The tags of a text's words; an entity has all words that it overlaps."""
+        # Of "Mr. Smith's", an entity "Smith" at 4 to 9 has the word at 4 alone. Ends and starts of
+        # words are sorted, so the words that it overlaps are found by bisection.
         spans, free = [], 0
         for start, end, label in entities:
             first = bisect.bisect_right(source.ends, start)

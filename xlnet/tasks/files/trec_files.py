@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Optional
+from typing import Any, Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, row_errors
-from xlnet.tasks.task import Task
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
@@ -17,6 +15,13 @@ _JUDGEMENT, _RANKED = "query 0 document relevance", "query Q0 document rank scor
 # In place of the relevance of a document whose query has no judgement at all.
 UNJUDGED = object()
 
+
+# A line of these files has names alone; the texts come from two other files:
+#
+#     dev.qrels       7 0 x 2             queries.tsv      7<TAB>red kite
+#     dev.run         7 Q0 x 1 9.5 bm25   documents.tsv    x<TAB>a kite
+#
+# and the row of a table is 7, red kite, x, a kite, 2.
 
 def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
@@ -33,7 +38,7 @@ def _read_run(task, path, lines):
     qrels = judgements_of(path, "run")
     if not qrels:
         return _join_texts(task, path, rows, lambda cells: None)
-    judged, errors = _judgements(task, qrels[0])
+    judged, errors = judgements(task, qrels[0])
     errors.end(qrels[0], task.skips_errors)
     queries = {query for query, _ in judged}
 
@@ -51,14 +56,6 @@ def judgements_of(path: str, form: Optional[str] = None) -> list[str]:
     return list(filter(os.path.exists, found))
 
 
-def all_judgements(task: Task, qrels: Iterable[str]) -> dict[tuple[str, str], float]:
-    """The relevance of each (query, document) in files that were checked."""
-    judged: dict[tuple[str, str], float] = {}
-    for path in qrels:
-        judged.update(_judgements(task, path)[0])
-    return judged
-
-
 def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
     return [each for each in (*_paths_of_texts(path), *judgements_of(path))
@@ -74,8 +71,8 @@ def _paths_of_texts(path):
             os.path.join(directory, "documents.tsv")]
 
 
-def _judgements(task, path):
-    """(dict of (query, document) to relevance, the `RowErrors` of the other lines)"""
+def judgements(task: Any, path: str) -> tuple[dict, row_errors.RowErrors]:
+    """(relevance by (query, document), the errors of the other lines); task: a ranking."""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
     lines = readers.read_lines(path, "judgements", task.encoding, task.skips_errors)
@@ -125,8 +122,9 @@ def _join_texts(task, path, rows, relevance):
         query, document = cells[0], cells[2]
         for what, name, known, each in zip(("query", "document"), (query, document), texts, paths):
             if name not in known:
-                return readers.UnreadRow.of("%s '%s' is not in %s" % (what, name, each), {
-                    columns[0]: query, columns[2]: document, columns[4]: relevance(cells)})
+                error = readers.UnreadRow("%s '%s' is not in %s" % (what, name, each))
+                error.cells = dict(zip(columns[::2], (query, document, relevance(cells))))
+                return error
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
     return readers.Table(columns, readers.by_line(path, (

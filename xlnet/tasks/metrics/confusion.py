@@ -60,36 +60,35 @@ def draw(path: Union[str, os.PathLike[str]], names: Sequence[str], labels: np.nd
     of the true label, with those predicted as a label that is not shown. A figure that cannot be
     plotted is a note."""
     with figure.optional(path):
-        _draw(path, names, labels, predictions)
-
-
-def _draw(path, names, labels, predictions):
-    from sklearn.metrics import confusion_matrix
-    ids = most_confused(labels, predictions, len(names))
-    cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
-           for id in ids]
-    found = figure.Names.of(cut, ids)
-    is_shown = np.isin(labels, ids) & np.isin(predictions, ids)
-    matrix = confusion_matrix(np.asarray(labels)[is_shown], np.asarray(predictions)[is_shown],
-                              labels=ids) if is_shown.any() else np.zeros([len(ids)] * 2, int)
-    totals = np.bincount(labels, minlength=len(names))[ids]
-    drawn = figure.new(3 + 0.45 * len(ids), 2.5 + 0.4 * len(ids), layout="constrained")
-    axes = drawn.add_subplot()
-    fractions = matrix / np.maximum(totals, 1)[:, None]
-    image = axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
-    drawn.colorbar(image, label="fraction of the true label's examples")
-    style: Any = {"family": found.families, "parse_math": False}
-    is_upright = max(map(figure.drawn_length, found.shown)) > 5 or len(ids) > 5
-    axes.set_xticks(range(len(ids)), found.shown, rotation=90 if is_upright else 0, **style)
-    axes.set_yticks(range(len(ids)), found.shown, **style)
-    axes.set(xlabel="predicted", ylabel="true")
-    if len(ids) < len(names):
-        axes.set_title("the %d most confused of %s labels" % (len(ids), "{:,}".format(len(names))))
-    for (row, column), number in np.ndenumerate(matrix if len(ids) <= _COUNTED else []):
-        axes.text(column, row, number, ha="center", va="center", fontsize=8,
-                  color="white" if fractions[row, column] > 0.5 else "black")
-    if found.unshown:
-        drawn.supxlabel(textwrap.fill(found.note("label"), int(10 * drawn.get_figwidth())),
-                        fontsize=8, color=figure.NOTES)
-        found.log("label")
-    figure.save(drawn, path)
+        # Which labels are shown, and the counts between them; totals count all predictions.
+        from sklearn.metrics import confusion_matrix
+        ids = most_confused(labels, predictions, len(names))
+        cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
+               for id in ids]
+        found = figure.Names.of(cut, ids)
+        is_shown = np.isin(labels, ids) & np.isin(predictions, ids)
+        matrix = confusion_matrix(np.asarray(labels)[is_shown], np.asarray(predictions)[is_shown],
+                                  labels=ids) if is_shown.any() else np.zeros([len(ids)] * 2, int)
+        totals = np.bincount(labels, minlength=len(names))[ids]
+        # The plot grows with the number of labels, up to `SHOWN`.
+        drawn = figure.new(3 + 0.45 * len(ids), 2.5 + 0.4 * len(ids), layout="constrained")
+        axes = drawn.add_subplot()
+        fractions = matrix / np.maximum(totals, 1)[:, None]
+        image = axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
+        drawn.colorbar(image, label="fraction of the true label's examples")
+        style: Any = {"family": found.families, "parse_math": False}
+        is_upright = max(map(figure.drawn_length, found.shown)) > 5 or len(ids) > 5
+        axes.set_xticks(range(len(ids)), found.shown, rotation=90 if is_upright else 0, **style)
+        axes.set_yticks(range(len(ids)), found.shown, **style)
+        axes.set(xlabel="predicted", ylabel="true")
+        if len(ids) < len(names):
+            axes.set_title("the %d most confused of %s labels" % (
+                len(ids), "{:,}".format(len(names))))
+        for (row, column), number in np.ndenumerate(matrix if len(ids) <= _COUNTED else []):
+            axes.text(column, row, number, ha="center", va="center", fontsize=8,
+                      color="white" if fractions[row, column] > 0.5 else "black")
+        if found.unshown:
+            drawn.supxlabel(textwrap.fill(found.note("label"), int(10 * drawn.get_figwidth())),
+                            fontsize=8, color=figure.NOTES)
+            found.log("label")
+        figure.save(drawn, path)

@@ -39,6 +39,7 @@ class Counts(NamedTuple):
 def by_label(found: Sequence[Sequence[schemes.TagSpan]],
              true: Sequence[Sequence[schemes.TagSpan]]) -> dict[str, Counts]:
     """The `Counts` of each label in alphabetical order; found, true: spans of n sentences."""
+    # A span is (start, end, label): both sets have it only if words and label are the same.
     right, all_found, all_true = (collections.Counter(
         span[2] for spans in sentences for span in spans) for sentences in (
             [set(a) & set(b) for a, b in zip(found, true)], found, true))
@@ -61,6 +62,7 @@ def table(counts: dict[str, Counts]) -> str:
     """Precision, recall, F1 and true entities of each label, as text, and their means: over
     entities (micro), over labels (macro), over labels by their true entities (weighted). An
     undefined ratio is shown and averaged as 0, as in seqeval's report."""
+    # The micro average counts entities of all labels; the others are means of the lines above.
     together = total(counts)
     weights = [count.true for count in counts.values()]
     lines = [_line(label or "_", count) for label, count in counts.items()]

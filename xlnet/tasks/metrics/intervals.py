@@ -48,6 +48,7 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
     units: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
         units.setdefault(index if row.query is None else row.query, []).append(index)
+    # As many units as there are, with replacement; the seed is fixed, so a result is repeatable.
     groups, random, found = list(units.values()), np.random.default_rng(0), []
     for _ in range(_SAMPLES):
         chosen = [(copy, index) for copy, group in enumerate(

@@ -162,6 +162,8 @@ def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: S
                    null_scores: Numbers) -> Best:
     """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`, float
     [n]. has_prediction: bool [n], whether the predicted text is not empty."""
+    # From the surest answers on: each question that is answered adds its value if it has an answer,
+    # and loses the 1 of saying nothing if it has none, unless its text is empty anyway.
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
     nothing = float((~scores.has_answer).sum())         # right if no answer is predicted at all

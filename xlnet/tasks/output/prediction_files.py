@@ -28,22 +28,18 @@ PredictionFile = collections.namedtuple("PredictionFile", "extension what lines"
 
 def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
           step: int, threshold: float, is_official: bool, output: Optional[str] = None) -> None:
-    """Writes the predictions for a split in every form of its task type.
+    """Writes the predictions for a split in every form of its task type; step: of the checkpoint.
 
-    Args:
-      rows: n table rows, including skipped ones, which have no texts.
-      values: as in `contract.Predictions`, of the rows that were not skipped.
-      step: of the checkpoint.
-      threshold: as in `Scorer.decide`.
-      is_official: whether the rows are those of the split's official file, which may be submitted.
-      output: path of the main file, the only one that is then written; "-": the standard output. A
-        table whose name ends in .csv has commas between its columns.
+    rows: also skipped ones, which have no texts, and no values. is_official: whether they are those
+    of the split's official file, which may be submitted. output: path of the main file, the only
+    one that is then written; "-": the standard output. A table has commas if its name ends in .csv.
     """
     contents = task.scorer.prediction_files(rows, values, threshold)
+    # Phase: one file with a name, as of a filter between others, or one of each form.
     if output:
         main = contents[0]
         files.write_lines(output, _as_csv(main.lines) if main.extension == "tsv"
-                          and output.endswith(".csv") else main.lines)
+                          and output.lower().endswith(".csv") else main.lines)
         _say_predicted(task, split, step, rows, output)
         return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
@@ -54,6 +50,7 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             _log.info("%s: %s", what, path)
         else:
             _say_predicted(task, split, step, rows, path)
+    # Phase: the server's form, which has a line for each row in order: nothing may be missing.
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
         server = "CLUE" if task.submission_form == "json" else "GLUE"

@@ -49,6 +49,8 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
     for count in windows.tolist():
         part = slice(first, first + count)
         chosen = outputs["is_allowed"][part]
+        # From [m,S,E] to a list: the spans of all windows compete by the sum of both log
+        # probabilities, each normalized over its own window, as in the original.
         spans = [ScoredSpan(int(start), int(end), float(start_score), float(end_score))
                  for start, end, start_score, end_score in zip(
                      starts[part][chosen], outputs["char_end"][part][chosen],

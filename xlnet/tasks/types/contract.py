@@ -122,20 +122,14 @@ class Reader(_Part):
         return [cells.get(name) for name in (*self.task.label, *self.task.choices)]
 
     def parse_label(self, cells: list) -> tuple:
-        """Returns (label, None) or (None, error in words). The label must fit into JSON.
-
-        Args:
-          cells: of the columns `task.label`, then of `task.choices`; [] where the file has no
-            labels. Each is a str, or any value in JSON.
-        """
+        """Returns (label, None) or (None, error in words). The label must fit into JSON. cells: of
+        the columns `task.label`, then of `task.choices`, each a str, or any value in JSON; [] where
+        the file has no labels."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
-        """The error of a row in itself or among the others, in words, or None.
-
-        Args:
-          seen: a dict for the type's own use, empty at the first row of a file.
-        """
+        """The error of a row in itself or among the others, in words, or None. seen: a dict for the
+        type's own use, empty at the first row of a file."""
         return None
 
     def row(self, id: str, asked: Asked) -> tuple:
@@ -211,22 +205,14 @@ class Head(_Part):
         return {"values": logits}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
-        """The `Predictions` for rows, from the outputs for records.
-
-        Args:
-          outputs: dict of arrays [m, ...], `loss` and those of `outputs`.
-          windows: int [n], the number of records of each row, in order; None: one each.
-        """
+        """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
+        and those of `outputs`. windows: int [n], the records of each row; None: one each."""
         return Predictions(*(mean_over_windows(outputs[name], windows)
                              for name in Predictions._fields))
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        """The weight of each label in the training loss, floats [L], or None.
-
-        Args:
-          text: the flag.
-          rows: those of the train file; None without training.
-        """
+        """The weight of each label in the training loss, floats [L], or None. text: the flag. rows:
+        those of the train file; None without training."""
         raise UserError("class_weights: task %s is not a classification into classes"
                         % self.task.name)
 
@@ -280,21 +266,13 @@ class Scorer(_Part):
         return self.task.reader.label_array(rows)
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """The predicted labels, in the form of `gold_labels`.
-
-        Args:
-          threshold: minimum probability of a label of a multi-label task, and of the second one of
-            two.
-        """
+        """The predicted labels, in the form of `gold_labels`. threshold: minimum probability of a
+        label of a multi-label task, and of the second one of two."""
         return np.asarray(values)
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
-        is not the mean loss of the records.
-
-        Raises:
-          UserError: a prediction is not a finite number.
-        """
+        is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
         values = checked(self, values, len(gold_labels))
         refuse_nan(self.task, values)
@@ -354,11 +332,8 @@ class Scorer(_Part):
     def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
-        predictions, probabilities and, if some row has one, the gold labels.
-
-        Args:
-          rows: n and those without texts, which were skipped and have no values.
-        """
+        predictions, probabilities and, if some row has one, the gold labels. rows: also those
+        without texts, which were skipped and have no values."""
         answered = store_rows(row for row in rows if row.pairs)
         values = checked(self, values, len(answered))
         # Texts are made one at a time to save memory.
@@ -386,15 +361,13 @@ class Export(_Part):
     texts, and the outputs of its `Head`."""
 
     def features(self, encoder: Any, text: Callable) -> dict:
-        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...].
+        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...]; a UserError where
+        texts of this type cannot be encoded so.
 
         Args:
           encoder: `serving.export.graph_encoding.GraphEncoder`.
           text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
             [B, ...].
-
-        Raises:
-          UserError: texts of this type cannot be encoded in the graph.
         """
         reader = self.task.reader
         if type(reader).encode is not Reader.encode \
@@ -405,13 +378,8 @@ class Export(_Part):
         return encoder.records([[*map(text, reader.texts), None][:2]])
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        """The outputs by readable names: dict of tensors [B, ...].
-
-        Args:
-          outputs: as `Head.outputs` returns them.
-          features: their inputs.
-          threshold: as for `Scorer.decide`.
-        """
+        """The outputs by readable names: a dict of tensors [B, ...]; outputs: as of `Head.outputs`;
+        features: their inputs; threshold: as for `Scorer.decide`."""
         return outputs
 
 
@@ -446,11 +414,8 @@ class TaskType:
 # ---- for the methods of all types
 
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
-    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, else [count].
-
-    Raises:
-      ValueError: they have another shape.
-    """
+    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, else [count];
+    raises ValueError if they have another shape."""
     values, names = np.asarray(values), scorer.probabilities
     expected = (count, len(names)) if names else (count,)
     if values.shape != expected:

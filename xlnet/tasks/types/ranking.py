@@ -5,8 +5,8 @@ A row is a document of a query. Its label is the relevance: 0 is not relevant, h
 What is counted for which query, as by trec_eval:
 
 - A query without any judgement is left out of all means.
-- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
-  undefined.
+- One with judgements and without a relevant document, or whose rows were all skipped, counts as 0.
+  If no query has a relevant document, metrics are undefined.
 - The denominators of recall and MAP, and the ideal order of NDCG, have all relevant documents of
   the judgements, also those that the run does not have or whose rows were skipped.
 - Documents of equal scores are in the order of their names, the last one first.
@@ -95,27 +95,26 @@ class RankingReader(RegressionReader):
 
         # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
         # and NDCG. A second judgement of a document, which is an error, changes nothing.
-        relevance = trec_files.all_judgements(self.task, qrels)
-        for row in judged:
-            if not row.pairs:
-                relevance.setdefault((row.query, row.id), row.label)
         kept = store_rows(row for row in judged if row.pairs)
         if not kept:
             raise UserError("%s: no document that is judged can be read" % path)
+        relevance = {(row.query, row.id): row.label for row in judged if not row.pairs}
+        for each in qrels:
+            relevance.update(trec_files.judgements(self.task, each)[0])
         for row in kept:
             relevance.pop((row.query, row.id), None)
         missing: dict[str, list[float]] = {query: [] for query in queries}
-        for (query, _), each in relevance.items():
-            if each > 0 and query in missing:
-                missing[query].append(each)
+        for (query, _), label in relevance.items():
+            if label > 0 and query in missing:
+                missing[query].append(label)
 
-        # `Row.source` carries them: of a query to its first row, of lost queries to the first one.
-        lost = queries.keys() - {row.query for row in kept}
-        if lost:
+        # Each query's first row carries them, and the first row of all those of lost queries.
+        found = {row.query for row in kept}
+        others = [missing.pop(query) for query in queries if query not in found]
+        if others:
             _log.warning("note: %s: %d of %d queries have no document that can be read and count "
-                         "as 0", path, len(lost), len(queries))
-        others = [missing.pop(query) for query in queries if query in lost]
-        sources = {query: Missed(own, []) for query, own in missing.items() if own}
+                         "as 0", path, len(others), len(queries))
+        sources = {query: Missed(own) for query, own in missing.items() if own}
         sources[kept[0].query] = Missed(missing[kept[0].query], others)
         return store_rows(row._replace(source=sources.pop(row.query, None)) for row in kept)
 

@@ -164,11 +164,8 @@ class SpanHead(contract.Head):
         first, and for each of these starts `end_top_log_probs`, `end_top_index` [B,S,E]. The
         separate head has `cls_logits` only with a beam.
 
-        Args:
-          is_hidden: float32 [B,T], 1 where no answer can be.
-          cls_index: int [B], the position of <cls>.
-          num_starts: S; None: no beam, only the true start.
-          true_start: int [B].
+        is_hidden: float32 [B,T], 1 where no answer can be; cls_index, true_start: int [B];
+        num_starts: S, None: no beam, only the true start.
         """
         if self.options.span_head == "separate":
             return self._separate_head(nn, is_hidden, cls_index, num_starts)
