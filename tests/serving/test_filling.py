@@ -149,6 +149,7 @@ def test_a_number_of_orders_that_is_too_large_to_write(caplog):
     ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
     (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
     ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
+    ("the ___", dict(targets="[]"), "targets is \\[\\], expected one word or more"),
     ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])
