@@ -183,6 +183,10 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
                      "whose output layer begins with random numbers", model.class_name,
                      config_json.CLASSES[weights.SIMPLE_SPANS])
     _note_pooling(model)
+    alone = huggingface_task.settings_here_alone(directory)
+    if alone:
+        _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
+                     "have", ", ".join(alone))
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 

@@ -38,6 +38,9 @@ _THEIRS = {
 # Of questions: task options here, entries of a config there.
 _OF_SPANS = ("start_n_top", "end_n_top", *config_json.SPAN_LENGTHS)
 _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
+# Settings of predictions that decide here alone, with the values that decide nothing.
+_HERE_ALONE = {"long_document": "truncate", "label_thresholds": None, "fills_gaps": False,
+               "predict_threshold": ClassifierSettings.predict_threshold}
 # The output layer of spans is an option of the task type here.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
 _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
@@ -182,6 +185,18 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"], {name: options[name] for name in _OF_SPANS if name in options})
     return model, stored["head"]
+
+
+def settings_here_alone(directory: str) -> list[str]:
+    """The settings by which a model directory predicts, and that library cannot, as "name=value".
+    """
+    path = os.path.join(directory, TASK_NAME)
+    stored = files.read_json(path, "task") if os.path.exists(path) else {}
+    values = {**stored.get("settings", {}), **stored.get("kind_options", {})}
+    # Long contexts are read in windows there, too.
+    return ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
+            if values.get(name, plain) != plain
+            and (name != "long_document" or stored.get("kind") != "spans")]
 
 
 def max_seq_length(directory: str) -> Optional[int]:
