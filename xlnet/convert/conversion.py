@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -73,8 +72,20 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
                 model, tokenizer, columns,
                 columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH)
         with files.new_directory(target) as directory:
-            _write_ours(directory, model, ours.weights, tokenizer, description)
-            if description is not None:
+            model.config.to_json(os.path.join(directory, CONFIG_NAME))
+            if tokenizer is not None:
+                tokenizer.save(os.path.join(directory, SPIECE_NAME))
+            files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
+            # Weights to start from have no step, as the released ones. A model directory has step
+            # 0, and is read as a program would read it: what it could not use is not written.
+            if description is None:
+                checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME),
+                                        ours.weights)
+            else:
+                files.write_json(os.path.join(directory, TASK_NAME), description)
+                checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), dict(
+                    ours.weights, global_step=np.array(0, np.int64)))
+                checkpoint.note_newest(directory)
                 try:
                     model_files.read(directory)
                 except UserError as e:
@@ -107,21 +118,6 @@ def _as_its_weights_are(model, tensors):
     if model.head in (weights.SEQUENCE, weights.TOKENS):
         labels = huggingface_task.names_of(model, _outputs(tensors))
     return dataclasses.replace(model, config=config, labels=labels)
-
-
-def _write_ours(directory, model, arrays, tokenizer, description):
-    model.config.to_json(os.path.join(directory, CONFIG_NAME))
-    if tokenizer is not None:
-        tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
-    # Weights to start from have no step; a model directory has step 0.
-    if description is None:
-        checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
-        return
-    files.write_json(os.path.join(directory, TASK_NAME), description)
-    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
-                            dict(arrays, global_step=np.array(0, np.int64)))
-    checkpoint.note_newest(directory)
 
 
 def _note_pooling(model):
@@ -183,10 +179,6 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
                      "whose output layer begins with random numbers", model.class_name,
                      config_json.CLASSES[weights.SIMPLE_SPANS])
     _note_pooling(model)
-    alone = huggingface_task.settings_here_alone(directory)
-    if alone:
-        _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
-                     "have", ", ".join(alone))
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
 
@@ -203,25 +195,21 @@ def _describe_ours(directory, config, ours):
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    carried = {**_run_settings(directory), **(came.carried if came else {}), **model.carried}
-    return dataclasses.replace(model, carried=carried), scope
-
-
-def _run_settings(directory) -> Mapping[str, Any]:
-    """The settings of a run, stored in its directory, by their names there."""
-    # A run's settings are next to best/, not in it.
+    # The settings of its run, by their names there; they are next to best/, not in it. What it came
+    # with goes before them, and what its task says before both.
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
-    found: dict[str, Any] = {}
+    of_run: dict[str, Any] = {}
     for name in (PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", TASK_NAME):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
-        found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
-                      if key in stored})
+        of_run.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
+                       if key in stored})
         # One direction is an attention type there.
         if stored.get("objective") == "causal":
-            found["attn_type"] = "uni"
-    return found
+            of_run["attn_type"] = "uni"
+    carried = {**of_run, **(came.carried if came else {}), **model.carried}
+    return dataclasses.replace(model, carried=carried), scope
 
 
 def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents):

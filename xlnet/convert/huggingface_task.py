@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Any, Optional
 
@@ -24,6 +25,8 @@ from xlnet.tasks.task import Task
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tokenization.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 # Our task types in their terms: (output layer, problem).
 _THEIRS = {
@@ -181,22 +184,17 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if kind == "spans":
         head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
             options.get("span_head", "joint")]
+    # The weights are the same there, but not the predictions. Questions have windows there, too.
+    values = {**stored.get("settings", {}), **options}
+    alone = ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
+             if values.get(name, plain) != plain and (name != "long_document" or kind != "spans")]
+    if alone:
+        _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
+                     "have", ", ".join(alone))
     model = config_json.Model(
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"], {name: options[name] for name in _OF_SPANS if name in options})
     return model, stored["head"]
-
-
-def settings_here_alone(directory: str) -> list[str]:
-    """The settings by which a model directory predicts, and that library cannot, as "name=value".
-    """
-    path = os.path.join(directory, TASK_NAME)
-    stored = files.read_json(path, "task") if os.path.exists(path) else {}
-    values = {**stored.get("settings", {}), **stored.get("kind_options", {})}
-    # Long contexts are read in windows there, too.
-    return ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
-            if values.get(name, plain) != plain
-            and (name != "long_document" or stored.get("kind") != "spans")]
 
 
 def max_seq_length(directory: str) -> Optional[int]:

@@ -274,7 +274,8 @@ class Model:
                     arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
                 for number, values in zip(numbers, np.stack(
                         self._vectors_part()(wanted, batch), axis=1)):          # [k,D], [k,T',D]
-                    if chosen.pooling == "none":        # of each text's own tokens
+                    # Batches are padded on the left: a text's own tokens are the last ones.
+                    if chosen.pooling == "none":
                         values = values[:, values.shape[1] - lengths[number]:]
                     found[number] = values
             if chosen.normalize:
@@ -552,6 +553,7 @@ class Model:
         def compute(prompts):
             found = generation.write_all(model, self.tokenizer, prompts, chosen)
             return found if chosen.samples > 1 else [one for one, in found]
+        # A batch of the network has a row for each beam or sample of each prompt.
         copies = chosen.beams if chosen.method == "beam" else chosen.samples
         return Job(as_text, compute, max(self._batch_size // copies, 1))
 
@@ -595,6 +597,7 @@ class Model:
 
     def _language_model(self):
         restored = self._open()
+        # One for all threads: it has the lock of the network.
         with self._lock:
             if self._speaks is None:
                 self._speaks = LanguageModel(self._loaded, restored)
@@ -603,6 +606,7 @@ class Model:
     # ---- how
 
     def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
+        # Settings of this call, or those that the model was trained with.
         tuned = self._tuned(verb)
         chosen = from_keywords(PredictSettings, settings)
         if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
@@ -625,6 +629,7 @@ class Model:
             return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
                     for number, one in enumerate(asked)]
 
+        # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
         def compute(items):
             rows = [row for mine in items for row in mine]
             found: list[Any] = []
@@ -715,12 +720,8 @@ def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
 
 def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
     """The results of items, in their order; `update` is called with the number of items that are
-    done since the last call.
-
-    Raises:
-      UserError: an item is bad; it is named by its number, from 0 on. With errors="return" it is
-        the result of the item.
-    """
+    done since the last call. A bad item is a UserError with its number, from 0 on, or with
+    errors="return" the result of the item."""
     # All items are checked before the first one is computed.
     found: list[Any] = []
     for number, item in enumerate(items):
@@ -730,6 +731,7 @@ def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int]
             if errors == "raise":
                 raise _numbered(number, e) from None
             found.append(e)
+    # Bad items are left out of the batches; the results of the others go where their items are.
     good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
     update(len(items) - len(good))
     for begin in range(0, len(good), job.at_once):

@@ -267,11 +267,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
 
 def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
     """The texts of a setting of this name: a text, a JSON list of texts, or a list, tuple or array
-    of texts.
-
-    Raises:
-      UserError: a list that is not one of texts, an empty text, or too many or too long ones.
-    """
+    of texts."""
     texts = stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
         texts = [stop]
