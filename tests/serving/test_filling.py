@@ -7,7 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.language_model import hidden_in_order
+from helpers.language_model import Pretrained, hidden_in_order
+from helpers.vocabulary import train_odd_model
 
 from xlnet.errors import UserError
 from xlnet.serving import filling
@@ -87,6 +88,16 @@ def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
 def test_anything_goes_where_words_are_not_asked_for(permuted):
     found = fill(permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000)
     assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
+
+
+@pytest.mark.parametrize("whole_words", (True, False))
+def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
+    """A word begins with the mark of a space alone, and has at least one more piece."""
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+    found = fill(made, "the ___ sat", pieces="1-2", whole_words=whole_words, top=50)
+    assert all(one.pieces[0][0] == "▁" and one.pieces[0][1].strip("▁") for one in found)
+    assert len({one.text for one in found}) == 50
+    assert {len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)} == {1, 2}
 
 
 def test_more_underscores_are_one_blank(permuted):

@@ -179,6 +179,8 @@ class Blanks:
         """Which pieces each position of a blank may have: bool [P,V]."""
         special, punctuation = self._tokenizer.is_special, self._tokenizer.is_punctuation
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
+        # In a vocabulary of characters every word begins with the mark alone.
+        may_be_alone = self._settings.whole_words or not (marked & ~mark_alone).any()
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
                 # A word begins with the mark of a space and has no other one; a mark alone is the
@@ -190,7 +192,7 @@ class Blanks:
                     row &= ~punctuation
                     if place:
                         row &= ~marked
-                if width == 1 or place or not self._settings.whole_words:
+                if width == 1 or place or not may_be_alone:
                     row &= ~mark_alone
                 rows.append(row)
         return np.array(rows)
