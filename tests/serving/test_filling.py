@@ -100,6 +100,14 @@ def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
     assert {len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)} == {1, 2}
 
 
+def test_no_byte_of_a_character_is_filled_in(tmp_path):
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "bytes"))
+    assert made.tokenizer.byte_ids
+    for text in ("the ___ sat", "t___"):
+        found = fill(made, text, pieces="1-2", whole_words=False, top=50)
+        assert not any("\ufffd" in one.text for one in found)
+
+
 def test_more_underscores_are_one_blank(permuted):
     one, two, five = (fill(permuted, text, pieces="1", top=2, blank=blank) for text, blank in (
         ("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___")))

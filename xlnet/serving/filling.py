@@ -177,7 +177,8 @@ class Blanks:
 
     def allowed(self, widths):
         """Which pieces each position of a blank may have: bool [P,V]."""
-        special, punctuation = self._tokenizer.is_special, self._tokenizer.is_punctuation
+        special, punctuation = self._tokenizer.is_special.copy(), self._tokenizer.is_punctuation
+        special[list(self._tokenizer.byte_ids)] = True      # alone they are no characters
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
         # In a vocabulary of characters every word begins with the mark alone.
         may_be_alone = self._settings.whole_words or not (marked & ~mark_alone).any()
