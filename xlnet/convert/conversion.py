@@ -60,7 +60,7 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
         tensors = safetensors.read_folder(source, model.class_name)
         model = _as_its_weights_are(model, tensors)
         pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
-        ours = weights.to_ours(tensors, pairs, source)
+        ours, left_over = weights.to_ours(tensors, pairs, source)
 
         # What no task of ours can use is converted without a task.
         why_not = huggingface_task.why_not(model) or (
@@ -79,23 +79,22 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
             # Weights to start from have no step, as the released ones. A model directory has step
             # 0, and is read as a program would read it: what it could not use is not written.
             if description is None:
-                checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME),
-                                        ours.weights)
+                checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), ours)
             else:
                 files.write_json(os.path.join(directory, TASK_NAME), description)
                 checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), dict(
-                    ours.weights, global_step=np.array(0, np.int64)))
+                    ours, global_step=np.array(0, np.int64)))
                 checkpoint.note_newest(directory)
                 try:
                     model_files.read(directory)
                 except UserError as e:
                     raise UserError("%s gives a model that cannot be used here: %s" % (
                         source, str(e).replace(directory, target))) from None
-    _say("%s -> %s" % (model.class_name, target), model, ours.weights)
+    _say("%s -> %s" % (model.class_name, target), model, ours)
     _note_pooling(model)
     if why_not and model.head not in (config_json.NETWORK, weights.LM):
         _log.warning("note: weights to start from, without a task: %s", why_not)
-    _note_left_over(ours.left_over, source)
+    _note_left_over(left_over, source)
 
 
 def _outputs(tensors):

@@ -168,8 +168,7 @@ def _scheme(labels):
 
 
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """The model by `task.json` of a directory, and the name of its output layer; None: no such
-    file."""
+    """The model by `task.json` of a directory, and the name of its output layer; None: no file."""
     path = os.path.join(directory, TASK_NAME)
     if not os.path.exists(path):
         return None
