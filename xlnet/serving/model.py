@@ -459,7 +459,8 @@ class Model:
         """
         tuned, chosen = self._tuned(None), from_keywords(ExplanationSettings, settings, "explain")
         explanation.check(tuned, chosen.label, chosen.method)
-        values_of = functools.partial(self._values, tuned)
+        # The first row is the text itself, the others are without one of its words.
+        values_of = functools.partial(self._values, tuned, texts=1)
 
         def compute(rows):
             row, = rows
@@ -650,14 +651,15 @@ class Model:
                 verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
-    def _values(self, tuned: FineTunedTask, rows: list[Row]) -> Any:
-        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them."""
+    def _values(self, tuned: FineTunedTask, rows: list[Row], texts: Optional[int] = None) -> Any:
+        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them; `cut`
+        counts so many of their texts, or all."""
         # Rows to records: a long text may be several. Their outputs come in the order of lengths,
         # are put in that of the records, and the records of a row are joined.
         task, reader = tuned.task, tuned.task.reader
         how = tuned.layout
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
-        self._note_cut(records)
+        self._note_cut(records, texts)
         part = self._task_part(tuned)
         joined = in_order_of_records([
             dict(part({name: name for name in part.names}, batch), index=numbers)
@@ -680,10 +682,10 @@ class Model:
         self._restored.check_process()
         return self._restored
 
-    def _note_cut(self, records):
+    def _note_cut(self, records, texts=None):
         # The feature is taken out: the network does not know it.
-        self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
-                        len(records["input_ids"]), self.max_seq_length)
+        is_cut = records.pop(encoding.CUT, np.zeros(len(records["input_ids"]), bool))[:texts]
+        self._count_cut(int(np.count_nonzero(is_cut)), len(is_cut), self.max_seq_length)
 
     def _count_cut(self, cut, count, length):
         with self._lock:
