@@ -37,9 +37,12 @@ class XLNetModel:
                  inp_q: Optional[tf.Tensor] = None) -> None:
         self._config = xlnet_config
         self._run = run_config
-        self._seed = _fresh_seed() if run_config.is_training else None
+        # Dropout of this model: new in every session run.
+        self._seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) \
+            if run_config.is_training else None
         input_ids, seg_ids, input_mask = (_transpose(x, 1, 0) for x in
                                           (input_ids, seg_ids, input_mask))
+        # AUTO_REUSE: programs of the original build a model for training and one for evaluation.
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             outputs = modeling.transformer_xl(
                 xlnet_config, run_config, input_ids=input_ids, seg_ids=seg_ids,
@@ -81,11 +84,6 @@ def _transpose(x, *order):
     return None if x is None else tf.transpose(x, order)
 
 
-def _fresh_seed():
-    """int32 [2], new in every session run."""
-    return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-
-
 def _halves(input_ids):
     """The original's `bi_data`: 0 for the first half of the batch, 1 for the second."""
     batch = modeling.shape_of(input_ids)[0]
@@ -96,6 +94,7 @@ def _halves(input_ids):
 
 def _hidden(padding, perm_mask):
     """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
+    # [B,1,Q] + [B,Q,Q]: padding is hidden from every i.
     if padding is None and perm_mask is None:
         return None
     if padding is None:
@@ -104,6 +103,7 @@ def _hidden(padding, perm_mask):
 
 
 def _query(target_mapping, inp_q):
+    # Without a mapping every position has a query; a row of zeros is at position 0, with weight 0.
     if inp_q is None:
         return None
     if target_mapping is None:

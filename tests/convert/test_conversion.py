@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.models import make_model
 from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
@@ -272,6 +273,21 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
     np.testing.assert_array_equal(apart["model/transformer/r_w_bias"][1],
                                   weights["model/transformer/r_w_bias"] + 1)
     assert xlnet.XLNetConfig(json_path=str(tmp_path / "untied" / "xlnet_config.json")).untie_r
+
+
+@pytest.mark.parametrize("kind, changes, said", [
+    ("regression", {}, "long_document=memory"), ("spans", {}, None),
+    ("classification", dict(long_document="truncate"), None),
+    ("multi_label", dict(label_thresholds="plant:0.1"),
+     "label_thresholds=plant:0.1, predict_threshold=0.98"),
+    ("multiple_choice", {}, "fills_gaps=True")])
+def test_settings_that_decide_here_alone_are_noted(tmp_path, caplog, kind, changes, said):
+    make_model(tmp_path / "ours", kind, **changes)
+    with caplog.at_level(logging.WARNING, logger="xlnet"):
+        to_huggingface(tmp_path, "theirs")
+    notes = [one.getMessage() for one in caplog.records if "predicts" in one.getMessage()]
+    assert notes == ([] if said is None else [
+        "note: the model predicts with %s here, which Hugging Face's library does not have" % said])
 
 
 def test_a_head_width_that_is_not_there_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN, SPIECE
-from helpers.vocabulary import train_tiny_model
+from helpers.vocabulary import ODD_TEXTS, train, train_odd_model, train_tiny_model
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_files, tokenizer_json
@@ -115,6 +115,25 @@ def test_what_cannot_be_done_here_is_refused_with_the_way_out(vocabulary, tmp_pa
     with pytest.raises(UserError, match=message) as e:
         tokenizer_json.read(str(write(tmp_path, values)))
     assert str(e.value).endswith("; give --spiece_model_file") and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("options, said", [
+    ({}, None), (dict(model_type="char"), None),
+    (dict(add_dummy_prefix=False), "no space before a text"),
+    (dict(model_type="bpe", add_dummy_prefix=False), "model_type BPE and no space before a text")])
+def test_a_model_that_is_cut_otherwise_there_is_noted(tmp_path, caplog, options, said):
+    path = train(tmp_path / "spiece.model", ODD_TEXTS, 400, hard_vocab_limit=False, **options)
+    tokenizer_json.write(str(tmp_path / "tokenizer.json"), Tokenizer(path))
+    assert caplog.messages == ([] if said is None else [
+        "note: tokenizer.json cuts text otherwise than the SentencePiece model, which has " + said])
+
+
+def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
+    for name in ("bytes", "few"):
+        tokenizer_json.write(str(tmp_path / name), Tokenizer(train_odd_model(
+            tmp_path / "spiece.model", name)))
+        model = json.loads((tmp_path / name).read_text())["model"]
+        assert model["byte_fallback"] is (name == "bytes")
 
 
 def test_settings_that_contradict_the_normalizer_are_refused(vocabulary, tmp_path):

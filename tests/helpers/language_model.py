@@ -23,10 +23,10 @@ CLAMP_LEN = 20
 class Pretrained:
     """A directory as pretraining writes it."""
 
-    def __init__(self, folder, is_causal, seed=1):
+    def __init__(self, folder, is_causal, seed=1, train=vocabulary.train_tiny_model):
         self.folder, self.is_causal = folder, is_causal
         self.objective = "causal" if is_causal else "permutation"
-        self.tokenizer = Tokenizer(vocabulary.train_tiny_model(folder / "spiece.model"))
+        self.tokenizer = Tokenizer(train(folder / "spiece.model"))
         self.config = xlnet.XLNetConfig(n_layer=3, d_model=16, n_head=2, d_head=8, d_inner=32,
                                         ff_activation="gelu", untie_r=True,
                                         n_token=self.tokenizer.vocab_size)

@@ -135,7 +135,10 @@ def test_what_cannot_be_explained_is_said(loaded, kind, settings, said):
 
 def test_words_behind_the_end_of_a_cut_text_count_nothing(loaded):
     for method in ("leave_one_out", "integrated_gradients"):
-        found = loaded("regression").explain("kamat sol " * 20, method=method)
+        model = loaded("regression")
+        before = model.cut
+        found = model.explain("kamat sol " * 20, method=method)
+        assert model.cut == before + 1          # one text, whatever it was predicted without
         assert len(found.words) == 40 and abs(found.weights[0]) > 1e-6
         assert not found.weights[-1] and not np.isnan(found.weights).any()
 

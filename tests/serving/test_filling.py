@@ -7,7 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from helpers.language_model import hidden_in_order
+from helpers.language_model import Pretrained, hidden_in_order
+from helpers.vocabulary import train_odd_model
 
 from xlnet.errors import UserError
 from xlnet.serving import filling
@@ -89,6 +90,24 @@ def test_anything_goes_where_words_are_not_asked_for(permuted):
     assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
 
 
+@pytest.mark.parametrize("whole_words", (True, False))
+def test_words_of_a_vocabulary_of_characters(tmp_path, whole_words):
+    """A word begins with the mark of a space alone, and has at least one more piece."""
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+    found = fill(made, "the ___ sat", pieces="1-2", whole_words=whole_words, top=50)
+    assert all(one.pieces[0][0] == "▁" and one.pieces[0][1].strip("▁") for one in found)
+    assert len({one.text for one in found}) == 50
+    assert {len(one.pieces[0]) for one in fill(made, "the___", pieces="1-2", top=50)} == {1, 2}
+
+
+def test_no_byte_of_a_character_is_filled_in(tmp_path):
+    made = Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "bytes"))
+    assert made.tokenizer.byte_ids
+    for text in ("the ___ sat", "t___"):
+        found = fill(made, text, pieces="1-2", whole_words=False, top=50)
+        assert not any("\ufffd" in one.text for one in found)
+
+
 def test_more_underscores_are_one_blank(permuted):
     one, two, five = (fill(permuted, text, pieces="1", top=2, blank=blank) for text, blank in (
         ("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___")))
@@ -149,6 +168,7 @@ def test_a_number_of_orders_that_is_too_large_to_write(caplog):
     ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
     (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
     ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
+    ("the ___", dict(targets="[]"), "targets is \\[\\], expected one word or more"),
     ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
     (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])

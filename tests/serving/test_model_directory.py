@@ -10,8 +10,10 @@ import threading
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.language_model import Pretrained
 from helpers.models import CONFIG
 from helpers.serving import ask, running, wait_until
+from helpers.vocabulary import train_odd_model
 
 import xlnet
 from xlnet.errors import UserError
@@ -252,6 +254,15 @@ def test_attention_and_what_each_stream_sees(language_model):
                              (dict(most_tokens=65), "most_tokens is 65, expected at most 64")):
         with pytest.raises(UserError, match=said):
             answers(language_model, ["the cat sat"], "attention", **parameters)
+
+
+def test_a_vocabulary_of_characters_can_fill_in(tmp_path):
+    """It has no piece that is a word."""
+    Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+    model = opened(tmp_path)
+    assert "fill" in model.names
+    assert len(answers(model, ["the ___ sat"], "fill", top=3)[0]["texts"]) == 3
+    model.close()
 
 
 def test_over_http(language_model):

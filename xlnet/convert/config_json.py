@@ -179,8 +179,7 @@ def carried(model: Model) -> dict[str, Any]:
 
 
 def describe(model: Model, dtype: str) -> dict[str, Any]:
-    """The file of a model with weights of type `dtype`; refuses what that library cannot compute.
-    """
+    """The file of a model with weights of `dtype`; refuses what that library cannot compute."""
     config = model.config
     # There the width of heads follows from the others.
     if config.d_head * config.n_head != config.d_model:

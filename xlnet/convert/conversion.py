@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -61,7 +60,7 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
         tensors = safetensors.read_folder(source, model.class_name)
         model = _as_its_weights_are(model, tensors)
         pairs = model.pairs(huggingface_task.scope(model), _outputs(tensors))
-        ours = weights.to_ours(tensors, pairs, source)
+        ours, left_over = weights.to_ours(tensors, pairs, source)
 
         # What no task of ours can use is converted without a task.
         why_not = huggingface_task.why_not(model) or (
@@ -73,18 +72,29 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
                 model, tokenizer, columns,
                 columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH)
         with files.new_directory(target) as directory:
-            _write_ours(directory, model, ours.weights, tokenizer, description)
-            if description is not None:
+            model.config.to_json(os.path.join(directory, CONFIG_NAME))
+            if tokenizer is not None:
+                tokenizer.save(os.path.join(directory, SPIECE_NAME))
+            files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
+            # Weights to start from have no step, as the released ones. A model directory has step
+            # 0, and is read as a program would read it: what it could not use is not written.
+            if description is None:
+                checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), ours)
+            else:
+                files.write_json(os.path.join(directory, TASK_NAME), description)
+                checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), dict(
+                    ours, global_step=np.array(0, np.int64)))
+                checkpoint.note_newest(directory)
                 try:
                     model_files.read(directory)
                 except UserError as e:
                     raise UserError("%s gives a model that cannot be used here: %s" % (
                         source, str(e).replace(directory, target))) from None
-    _say("%s -> %s" % (model.class_name, target), model, ours.weights)
+    _say("%s -> %s" % (model.class_name, target), model, ours)
     _note_pooling(model)
     if why_not and model.head not in (config_json.NETWORK, weights.LM):
         _log.warning("note: weights to start from, without a task: %s", why_not)
-    _note_left_over(ours.left_over, source)
+    _note_left_over(left_over, source)
 
 
 def _outputs(tensors):
@@ -107,21 +117,6 @@ def _as_its_weights_are(model, tensors):
     if model.head in (weights.SEQUENCE, weights.TOKENS):
         labels = huggingface_task.names_of(model, _outputs(tensors))
     return dataclasses.replace(model, config=config, labels=labels)
-
-
-def _write_ours(directory, model, arrays, tokenizer, description):
-    model.config.to_json(os.path.join(directory, CONFIG_NAME))
-    if tokenizer is not None:
-        tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    files.write_json(os.path.join(directory, CARRIED_NAME), config_json.carried(model))
-    # Weights to start from have no step; a model directory has step 0.
-    if description is None:
-        checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
-        return
-    files.write_json(os.path.join(directory, TASK_NAME), description)
-    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
-                            dict(arrays, global_step=np.array(0, np.int64)))
-    checkpoint.note_newest(directory)
 
 
 def _note_pooling(model):
@@ -199,25 +194,21 @@ def _describe_ours(directory, config, ours):
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    carried = {**_run_settings(directory), **(came.carried if came else {}), **model.carried}
-    return dataclasses.replace(model, carried=carried), scope
-
-
-def _run_settings(directory) -> Mapping[str, Any]:
-    """The settings of a run, stored in its directory, by their names there."""
-    # A run's settings are next to best/, not in it.
+    # The settings of its run, by their names there; they are next to best/, not in it. What it came
+    # with goes before them, and what its task says before both.
     parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
-    found: dict[str, Any] = {}
+    of_run: dict[str, Any] = {}
     for name in (PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", TASK_NAME):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
-        found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
-                      if key in stored})
+        of_run.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
+                       if key in stored})
         # One direction is an attention type there.
         if stored.get("objective") == "causal":
-            found["attn_type"] = "uni"
-    return found
+            of_run["attn_type"] = "uni"
+    carried = {**of_run, **(came.carried if came else {}), **model.carried}
+    return dataclasses.replace(model, carried=carried), scope
 
 
 def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Any, Optional
 
@@ -25,6 +26,8 @@ from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.known import TASK_TYPES
 from xlnet.tokenization.tokenizer import Tokenizer
 
+_log = logging.getLogger(__name__)
+
 # Our task types in their terms: (output layer, problem).
 _THEIRS = {
     "classification": (weights.SEQUENCE, config_json.ONE_LABEL),
@@ -38,6 +41,9 @@ _THEIRS = {
 # Of questions: task options here, entries of a config there.
 _OF_SPANS = ("start_n_top", "end_n_top", *config_json.SPAN_LENGTHS)
 _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
+# Settings of predictions that decide here alone, with the values that decide nothing.
+_HERE_ALONE = {"long_document": "truncate", "label_thresholds": None, "fills_gaps": False,
+               "predict_threshold": ClassifierSettings.predict_threshold}
 # The output layer of spans is an option of the task type here.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
 _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
@@ -162,8 +168,7 @@ def _scheme(labels):
 
 
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
-    """The model by `task.json` of a directory, and the name of its output layer; None: no such
-    file."""
+    """The model by `task.json` of a directory, and the name of its output layer; None: no file."""
     path = os.path.join(directory, TASK_NAME)
     if not os.path.exists(path):
         return None
@@ -178,6 +183,13 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if kind == "spans":
         head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
             options.get("span_head", "joint")]
+    # The weights are the same there, but not the predictions. Questions have windows there, too.
+    values = {**stored.get("settings", {}), **options}
+    alone = ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
+             if values.get(name, plain) != plain and (name != "long_document" or kind != "spans")]
+    if alone:
+        _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
+                     "have", ", ".join(alone))
     model = config_json.Model(
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"], {name: options[name] for name in _OF_SPANS if name in options})

@@ -25,8 +25,7 @@ DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16,
 
 
 def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
-    """All tensors by name, float32 arrays. class_name: for the error that says how to get such
-    files."""
+    """All tensors by name, float32 arrays. class_name: for the error on how to get such files."""
     path, index = (os.path.join(folder, name) for name in (WEIGHTS_NAME, _INDEX_NAME))
     if os.path.exists(path):
         return read(path)

@@ -95,7 +95,6 @@ def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> d
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
     # A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens
     # that it lacks are left out: that library would give them ids beyond the embedding table.
-    # Special tokens that the vocabulary has, by that library's names.
     special: dict[str, Any] = {name: piece if piece in known else None
                                for name, piece in _PIECES.items()}
     special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)

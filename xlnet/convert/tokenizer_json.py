@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import math
 import re
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto, TrainerSpec
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 NAME = "tokenizer.json"
 _Piece = ModelProto.SentencePiece
@@ -148,12 +151,20 @@ def _pieces(model, added):
 
 
 def write(path: str, tokenizer: Tokenizer) -> None:
-    """Writes the file of a vocabulary, so that text is cut there as it is here.
+    """Writes the file of a vocabulary, so that text is cut there as it is here, as far as it can.
 
     User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece
     has their characters. Special tokens are found in text there, not here.
     """
     model, pieces = ModelProto.FromString(tokenizer.model_bytes()), []
+    # What the file cannot say. Any rule cuts a text into the same single characters.
+    kind = TrainerSpec.ModelType.Name(model.trainer_spec.model_type)
+    unlike = [] if kind in ("UNIGRAM", "CHAR") else ["model_type %s" % kind]
+    if not model.normalizer_spec.add_dummy_prefix:
+        unlike.append("no space before a text")
+    if unlike:
+        _log.warning("note: %s cuts text otherwise than the SentencePiece model, which has %s",
+                     NAME, " and ".join(unlike))
     for piece in model.pieces:
         score = 0. if piece.type == _Piece.USER_DEFINED else piece.score
         penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
@@ -192,5 +203,6 @@ def write(path: str, tokenizer: Tokenizer) -> None:
             "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in (
                 (sep, tokenizer.sep_id), (cls, tokenizer.cls_id))}},
         "decoder": words,
-        "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "byte_fallback": False,
+        "model": {"type": "Unigram", "unk_id": tokenizer.unk_id,
+                  "byte_fallback": bool(tokenizer.byte_ids),
                   "vocab": [[text, score] for text, score, _ in pieces]}}, ensure_ascii=False)])

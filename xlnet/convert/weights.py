@@ -9,7 +9,6 @@ Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, 
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -130,12 +129,9 @@ def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
                for name in pair.theirs if name in tensors and pair.theirs[0] in tensors)
 
 
-# weights: by our names. left_over: their names without a counterpart here.
-Ours = collections.namedtuple("Ours", "weights left_over")
-
-
-def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str) -> Ours:
-    """Our variables from their tensors, which `source` has, for errors."""
+def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair],
+            source: str) -> tuple[dict[str, np.ndarray], list[str]]:
+    """(our variables, their names without a counterpart) from the tensors of `source`."""
     wanted = list(wanted)
     _check_names([name for pair in wanted for name in pair.theirs], tensors, source)
     weights = {}
@@ -157,7 +153,7 @@ def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: s
             raise UserError("%s: %s differs from %s; an output embedding of its own has no place "
                             "here" % (source, _TIED_OUTPUT, embedding))
         left_over.remove(_TIED_OUTPUT)
-    return Ours(weights, left_over)
+    return weights, left_over
 
 
 def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],

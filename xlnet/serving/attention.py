@@ -44,11 +44,7 @@ class Attention(NamedTuple):
 
 def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Sequence[int],
               settings: AttentionSettings) -> Attention:
-    """The attention probabilities of some layers, counted from 1.
-
-    Raises:
-      UserError: no text, one of more than `most_tokens` pieces, or no such layer.
-    """
+    """The attention probabilities of some layers, counted from 1."""
     ids = tokenizer.ids(text)
     _check(ids, layers, model.n_layer, settings)
     # The masks of both streams by the ranks of the tokens, as in pretraining with every token a
@@ -87,11 +83,8 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
 def of_fine_tuned(tuned: FineTunedTask, tokenizer: Tokenizer, row: Row, layers: Sequence[int],
                   n_layer: int, settings: AttentionSettings, part: session.Part) -> Attention:
     """The attention probabilities of a fine-tuned network, whose tokens see each other; `part` is
-    of `build`.
-
-    Raises:
-      UserError: as of `attention`; or the row is several records, or has several texts apart.
-    """
+    of `build`."""
+    # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
     if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
@@ -125,6 +118,7 @@ def _rank(count, order, settings):
         return np.arange(count)
     if order == "random":
         return np.random.default_rng(settings.seed).permutation(count)
+    # "2,1,3" names the tokens in the order: its inverse has the place of each token.
     tokens = settings.tokens_in_order()
     if len(tokens) != count:
         raise UserError("order names %d tokens, but the text has %d" % (len(tokens), count))

@@ -86,6 +86,7 @@ def leave_one_out(row: Row, label: Optional[str], tuned: FineTunedTask,
             rows.append(row._replace(pairs=tuple(
                 tuple(None if text is None else next(rest) for text in pair)
                 for pair in row.pairs)))
+    # The first row is the text itself; row w + 1 lacks word w.
     values = np.asarray(values_of(rows), np.float64)
     index, name = _output(tuned, values, label)
     values = values[:, index] if values.ndim > 1 else values

@@ -75,9 +75,6 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     """The likeliest fillings, at most `top`, the likeliest first.
 
     Fillings of different numbers of pieces are compared as if every number were as likely before.
-
-    Raises:
-      UserError: the network reads from left to right only, or no piece may be in a blank.
     """
     check_model(model)
     found: list[Filling] = []
@@ -97,11 +94,11 @@ class Blanks:
       forms: by the numbers of pieces of all blanks, a tuple: the fillings that are compared, int
         [C,P]; None: any.
       is_cut: whether tokens are left out.
-
-    Raises:
-      UserError: there is no blank, nothing but blanks, too many blanks for so many numbers of
-        pieces, blanks too far apart, an order of other blanks, or targets of several blanks.
     """
+    # "The ___ sat ___." with 2 and 1 pieces, as `layout` sees it; the text is cut at the blanks:
+    #   parts        "The "   " sat "   "."
+    #   positions    0        3         5         of the known tokens
+    #   places          1  2         4            of the blanks' pieces
 
     def __init__(self, tokenizer: Tokenizer, text: str, settings: FillingSettings):
         self._tokenizer, self._settings = tokenizer, settings
@@ -180,8 +177,11 @@ class Blanks:
 
     def allowed(self, widths):
         """Which pieces each position of a blank may have: bool [P,V]."""
-        special, punctuation = self._tokenizer.is_special, self._tokenizer.is_punctuation
+        special, punctuation = self._tokenizer.is_special.copy(), self._tokenizer.is_punctuation
+        special[list(self._tokenizer.byte_ids)] = True      # alone they are no characters
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
+        # In a vocabulary of characters every word begins with the mark alone.
+        may_be_alone = self._settings.whole_words or not (marked & ~mark_alone).any()
         for width, after_space in zip(widths, self._after_space):
             for place in range(width):
                 # A word begins with the mark of a space and has no other one; a mark alone is the
@@ -193,7 +193,7 @@ class Blanks:
                     row &= ~punctuation
                     if place:
                         row &= ~marked
-                if width == 1 or place or not self._settings.whole_words:
+                if width == 1 or place or not may_be_alone:
                     row &= ~mark_alone
                 rows.append(row)
         return np.array(rows)
@@ -228,7 +228,9 @@ def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
         search = _Search(reading, ids, positions, places, allowed)
         is_given = fillings is not None
         if not is_given:
-            # Of many orders the first and the last one are searched: from left to right and back.
+            # Of many orders the first and the last one are searched, from left to right and back: a
+            # filling that is likely in the mean is mostly among the best of one of them. Then the
+            # mean of all orders decides.
             searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
             found, scores = zip(*(search.best(order, settings.beams) for order in searched))
             fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
@@ -236,6 +238,7 @@ def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
         if is_given or len(orders) > 1:
             every = np.array([search.joint(fillings, order) for order in orders])
             scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
+    # Only the best of these numbers of pieces can be among the best of all.
     for row in sampling.best(scores, settings.top)[0]:
         yield blanks.filling(widths, fillings[row], float(scores[row]))
 

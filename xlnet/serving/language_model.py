@@ -43,10 +43,6 @@ class LanguageModel:
       n_layer: number of layers.
       turn: lock of the network. A reading takes it for each step; hold it from the first step to
         the last where nobody waits in between.
-
-    Raises:
-      UserError: its checkpoint has no output layer, or it was trained on neither of the objectives
-        "permutation" and "causal".
     """
 
     def __init__(self, loaded: LoadedModel, restored: Restored):
@@ -102,6 +98,10 @@ class Reading:
       is_over: whether nothing more is read, and `kept` is not needed.
     """
 
+    # S = 4, after "the cat sat on" and then one token more at a time:
+    #   slots       the cat sat on     a   cat sat on     a   mat sat on
+    #   positions   0   1   2   3      4   1   2   3      4   5   2   3
+    # Attention depends on positions alone, so the order of the slots means nothing to it.
     def __init__(self, model: LanguageModel, size: int):
         self._model = model
         self.size, self.is_over = size, False
@@ -160,6 +160,7 @@ class Reading:
         # What the T tokens and the P blanks may not see: empty slots, padding, and of the tokens
         # that are read with them what `hidden` says. All that was read before is visible, as the
         # memory of pretraining is.
+        # A blank has a query alone: it is a row, and no column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]      # [T+P,1]
         hides = np.broadcast_to(self._positions == _EMPTY,
                                 (len(rows), self.size)).copy()                   # [T+P,S]

@@ -51,6 +51,8 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
     from xlnet.serving.model import Model
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
     from xlnet.tasks.types import known
+    # All arguments are checked before a file is read; a task type that `task_module` registers must
+    # be known before the model directory names it.
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
     chosen = from_keywords(LoadSettings, {
         "model_dir": _plain("path", path),

@@ -274,7 +274,8 @@ class Model:
                     arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
                 for number, values in zip(numbers, np.stack(
                         self._vectors_part()(wanted, batch), axis=1)):          # [k,D], [k,T',D]
-                    if chosen.pooling == "none":        # of each text's own tokens
+                    # Batches are padded on the left: a text's own tokens are the last ones.
+                    if chosen.pooling == "none":
                         values = values[:, values.shape[1] - lengths[number]:]
                     found[number] = values
             if chosen.normalize:
@@ -458,7 +459,8 @@ class Model:
         """
         tuned, chosen = self._tuned(None), from_keywords(ExplanationSettings, settings, "explain")
         explanation.check(tuned, chosen.label, chosen.method)
-        values_of = functools.partial(self._values, tuned)
+        # The first row is the text itself, the others are without one of its words.
+        values_of = functools.partial(self._values, tuned, texts=1)
 
         def compute(rows):
             row, = rows
@@ -552,6 +554,7 @@ class Model:
         def compute(prompts):
             found = generation.write_all(model, self.tokenizer, prompts, chosen)
             return found if chosen.samples > 1 else [one for one, in found]
+        # A batch of the network has a row for each beam or sample of each prompt.
         copies = chosen.beams if chosen.method == "beam" else chosen.samples
         return Job(as_text, compute, max(self._batch_size // copies, 1))
 
@@ -595,6 +598,7 @@ class Model:
 
     def _language_model(self):
         restored = self._open()
+        # One for all threads: it has the lock of the network.
         with self._lock:
             if self._speaks is None:
                 self._speaks = LanguageModel(self._loaded, restored)
@@ -603,6 +607,7 @@ class Model:
     # ---- how
 
     def _predicting(self, verb: Optional[str] = None, **settings: Any) -> Job:
+        # Settings of this call, or those that the model was trained with.
         tuned = self._tuned(verb)
         chosen = from_keywords(PredictSettings, settings)
         if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
@@ -625,6 +630,7 @@ class Model:
             return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
                     for number, one in enumerate(asked)]
 
+        # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
         def compute(items):
             rows = [row for mine in items for row in mine]
             found: list[Any] = []
@@ -645,14 +651,15 @@ class Model:
                 verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
-    def _values(self, tuned: FineTunedTask, rows: list[Row]) -> Any:
-        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them."""
+    def _values(self, tuned: FineTunedTask, rows: list[Row], texts: Optional[int] = None) -> Any:
+        """The `contract.Predictions.values` for some rows, as `--do_predict` computes them; `cut`
+        counts so many of their texts, or all."""
         # Rows to records: a long text may be several. Their outputs come in the order of lengths,
         # are put in that of the records, and the records of a row are joined.
         task, reader = tuned.task, tuned.task.reader
         how = tuned.layout
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
-        self._note_cut(records)
+        self._note_cut(records, texts)
         part = self._task_part(tuned)
         joined = in_order_of_records([
             dict(part({name: name for name in part.names}, batch), index=numbers)
@@ -675,10 +682,10 @@ class Model:
         self._restored.check_process()
         return self._restored
 
-    def _note_cut(self, records):
+    def _note_cut(self, records, texts=None):
         # The feature is taken out: the network does not know it.
-        self._count_cut(int(np.count_nonzero(records.pop(encoding.CUT, False))),
-                        len(records["input_ids"]), self.max_seq_length)
+        is_cut = records.pop(encoding.CUT, np.zeros(len(records["input_ids"]), bool))[:texts]
+        self._count_cut(int(np.count_nonzero(is_cut)), len(is_cut), self.max_seq_length)
 
     def _count_cut(self, cut, count, length):
         with self._lock:
@@ -715,12 +722,8 @@ def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
 
 def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
     """The results of items, in their order; `update` is called with the number of items that are
-    done since the last call.
-
-    Raises:
-      UserError: an item is bad; it is named by its number, from 0 on. With errors="return" it is
-        the result of the item.
-    """
+    done since the last call. A bad item is a UserError with its number, from 0 on, or with
+    errors="return" the result of the item."""
     # All items are checked before the first one is computed.
     found: list[Any] = []
     for number, item in enumerate(items):
@@ -730,6 +733,7 @@ def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int]
             if errors == "raise":
                 raise _numbered(number, e) from None
             found.append(e)
+    # Bad items are left out of the batches; the results of the others go where their items are.
     good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
     update(len(items) - len(good))
     for begin in range(0, len(good), job.at_once):

@@ -15,11 +15,12 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
 
     With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 the first and the third are kept: 0.625 and 0.375.
     """
-    # The temperature comes first.
+    # The temperature comes first. A tiny one takes all logs to -inf; relative to the largest one,
+    # that stays 0.
     logs = np.asarray(log_probabilities, np.float64)
     with np.errstate(over="ignore"):
         scaled = logs / temperature
-        if scaled.max() == -np.inf:         # overflow: only differences count
+        if scaled.max() == -np.inf:
             scaled = (logs - logs.max()) / temperature
     order = np.argsort(-scaled, kind="stable")                            # likeliest first
     # Then the `top_k` likeliest tokens are kept.
@@ -39,6 +40,7 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
 def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
     """The indices of the `count` largest scores that are not -inf, the largest first: one array for
     each axis."""
+    # A partition finds the best in linear time; only they are sorted, by their place if equal.
     flat = scores.ravel()
     count = min(count, len(flat))
     found = np.argpartition(-flat, count - 1)[:count]

@@ -62,12 +62,9 @@ class Part:
 
     def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names, any structure of names. features: arrays by name; those that
-        are no inputs are ignored.
-
-        Raises:
-          UserError: the model is closed, before or meanwhile, memory runs out, or nobody waits for
-            the outputs (`IS_LEFT`).
-        """
+        are no inputs are ignored."""
+        # Long work is many calls, such as one for each token: that of a client who has left ends
+        # here, as a call that has begun cannot be stopped.
         if IS_LEFT.get()():
             raise UserError("dropped: nobody waits for it any more")
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
@@ -79,11 +76,9 @@ class Part:
 
 class Restored:
     """A session with the weights of a checkpoint, of this prefix, and without anything of training.
-    Any number of threads may use it.
-
-    Raises:
-      UserError: there is no such device.
-    """
+    Any number of threads may use it."""
+    # A graph with several parts on the same variables: a fine-tuned model has those of its task, of
+    # vectors, of attention and of explanations, each built and restored when it is first used.
 
     def __init__(self, prefix: str, device: DeviceSettings):
         set_up_process()
@@ -99,11 +94,7 @@ class Restored:
 
     def part(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Part:
         """The part of this name; `build` builds it the first time, and returns dicts of inputs and
-        of outputs, tensors by name.
-
-        Raises:
-          UserError: the checkpoint is incomplete, or lacks a variable of the part.
-        """
+        of outputs, tensors by name."""
         if name in self._parts:
             return self._parts[name]
         with self._lock, self.while_open():
@@ -144,10 +135,7 @@ class Restored:
 
 
 def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:
-    """Reads variables of the default graph from the checkpoint `prefix`.
-
-    Raises:
-      UserError: the checkpoint is incomplete, or lacks one of them.
+    """Reads variables of the default graph from the checkpoint `prefix`; UserError if it lacks one.
     """
     missing = checkpoint.compare(prefix, variables).missing
     if missing:
@@ -177,6 +165,8 @@ def batches_by_length(records: Arrays, row_length: int, padding: Padding,
     lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)                     # [m]
     order = np.argsort(lengths, kind="stable")
     for begin in range(0, len(order), batch_size):
+        # The columns that are padding in all texts of the batch go, up to a multiple: so batches
+        # have few different shapes.
         numbers = order[begin:begin + batch_size]
         longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
         length = min(longest, row_length)

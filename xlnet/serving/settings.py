@@ -68,7 +68,8 @@ class FillingSettings(Settings):
         if not self.blank.strip() or len(self.blank) > _LONGEST_TEXT:
             raise UserError("blank is %.80r, expected a text that marks a blank, of at most %d "
                             "characters" % (self.blank, _LONGEST_TEXT))
-        stop_texts(self.targets, "targets")
+        if self.targets is not None and not stop_texts(self.targets, "targets"):
+            raise UserError("targets is %s, expected one word or more" % self.targets)
         if self.top > self.beams:
             raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
         self.pieces_range()
@@ -115,10 +116,11 @@ class GenerationSettings(Settings):
                                     "its number of tokens to this power", minimum=0., maximum=10.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
                            maximum=10_000, aliases=("num_return_sequences",))
-    repetition_penalty: float = setting(1., "log probabilities of tokens that the prompt or the "
-                                        "text has already are multiplied by it; 1: off", above=0.,
+    repetition_penalty: float = setting(1., "log probabilities of tokens that are among the last "
+                                        "`context` ones are multiplied by it; 1: off", above=0.,
                                         maximum=100.)
-    no_repeat_ngram_size: int = setting(0, "no n-gram of so many tokens occurs twice; 0: off",
+    no_repeat_ngram_size: int = setting(0, "no n-gram of so many tokens occurs twice in the last "
+                                        "`context` tokens; 0: off",
                                         minimum=0, maximum=100)
     stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
                                   "list")
@@ -265,11 +267,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
 
 def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
     """The texts of a setting of this name: a text, a JSON list of texts, or a list, tuple or array
-    of texts.
-
-    Raises:
-      UserError: a list that is not one of texts, an empty text, or too many or too long ones.
-    """
+    of texts."""
     texts = stop.tolist() if hasattr(stop, "tolist") else stop
     if isinstance(stop, str):
         texts = [stop]

@@ -24,6 +24,7 @@ def listed(texts: Any) -> tuple[list, bool]:
     """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
     text."""
     texts = _plain(texts)
+    # So a list is many of anything, and a method needs no flag that says what it was given.
     return (texts, False) if isinstance(texts, list) else ([texts], True)
 
 

@@ -32,6 +32,7 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
         # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
         found = modeling.transformer_xl(
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0)
+    # All of them are in the graph; a session computes those that are asked for.
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
         sequence = tf.cast(sequence, tf.float32)                                      # [B,T,D]
@@ -44,9 +45,6 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
 
 def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
     """The names of outputs: of layers 0 to `n_layer`, or from -1 down, counted from the last one.
-
-    Raises:
-      UserError: there is no such layer.
     """
     try:
         listed: list = np.atleast_1d(layers).tolist() if np.ndim(layers) < 2 else [layers]

@@ -79,6 +79,8 @@ class Aligner:
     def _positions(self, text, joined, shapes):
         """Where the pieces, which are the text `joined`, are: starts, ends int32 [T]; shapes [T,3]
         as of `piece_shape`."""
+        # "Zoe¨  x", where ¨ is a combining mark on the e, has N = 7 characters. Its pieces ▁Z, oe
+        # and ▁x, S = 6, are its characters [0,1), [1,4) and [6,7).
         source = self._source(text, joined)                                    # of S characters
         size, before, after = shapes.T
         last = np.cumsum(size)

@@ -196,8 +196,7 @@ class Tokenizer:
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
     def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]; the
-        fastest way to get them."""
+        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]."""
         return self._encode(self._model, lines)
 
     def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
@@ -272,10 +271,12 @@ class Tokenizer:
 
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
+        # Of ids 5 8 6 8 7, in which 8 is "▁2010," and becomes 3 4, `where` is 1 3. Each is repeated
+        # as often as it has parts, 5 8 8 6 8 8 7: from `begins`, 1 4, at `places`, 1 2 4 5. There
+        # the parts replace it, and a line gets longer by one for each.
         where = np.flatnonzero(self._is_split[ids])
         if not len(where):
             return ids, lengths
-        # Each split piece is repeated as often as it has parts, which then replace it.
         parts = [self.split_ids[id] for id in ids[where].tolist()]
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         line = np.searchsorted(np.cumsum(lengths), where, "right")
@@ -284,7 +285,6 @@ class Tokenizer:
         repeats[where] = sizes
         begins = np.cumsum(repeats)[where] - sizes
         ids = np.repeat(ids, repeats)
-        # The positions of all parts: `sizes` of them from where each split piece begins.
         places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         ids[places] = list(itertools.chain.from_iterable(parts))
         return ids, lengths

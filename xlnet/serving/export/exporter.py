@@ -45,19 +45,13 @@ _EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
            dtype: str = "float32", use_checkpoint: str = "best", **given: Optional[str]) -> str:
-    """Writes a model as a SavedModel into `export_dir`, as its next version.
+    """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
+    of that.
 
     Args:
       names: of the signatures; None: the usual ones, with a note about each that it cannot have.
       dtype: a key of `DTYPES`.
-      use_checkpoint: as of `model_files.read`.
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
-
-    Returns:
-      The directory of the version.
-
-    Raises:
-      UserError: the model is not complete, or cannot have one of the signatures.
     """
     for name in names or ():
         if name not in BUILDERS:
@@ -86,11 +80,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
 
 def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") -> None:
     """Writes the weights of a model, and the files that are needed to use them, to the directory
-    `target`: without the optimizer's state, a third of a checkpoint of a run.
-
-    Raises:
-      UserError: there is no checkpoint, or `target` is not a new or an empty directory.
-    """
+    `target`: without the optimizer's state, a third of a checkpoint of a run."""
     set_up_process()
     chosen = best_checkpoint.best_or_newest(model_dir, use_checkpoint)
     prefix = chosen[1] if chosen else checkpoint.resolve(model_dir, "model_dir")

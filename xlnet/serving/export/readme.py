@@ -20,11 +20,8 @@ TensorFlow Serving's images are (`SentencepieceOp`, ...); in Python, `import ten
 
 def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, np.ndarray]],
          answers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    """The README, in Markdown, of a `model_files.LoadedModel` that is served under a name.
-
-    Args:
-      requests, answers: an example for each signature, arrays [1, ...] by name.
-    """
+    """The README, in Markdown, of a `model_files.LoadedModel` that is served under a name; requests
+    and answers: an example for each signature, arrays [1, ...] by name."""
     # What the model is, and which files are next to it.
     extra = ["the architecture", "the vocabulary", "an example for each signature with its answer"]
     about = "A pretrained XLNet: a vector for each text."

@@ -60,6 +60,7 @@ def _of_vectors(loaded):
     texts = tf.placeholder(tf.string, [None], "text_a")
     features = GraphEncoder(GraphTokenizer(loaded.tokenizer),
                             Layout(loaded.max_seq_length)).pairs(texts)
+    # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
     padding, run = features["input_mask"], loaded.network.run_config(False)
     with train_step.model_scope(kept_in=run.precision):
         sequence = modeling.transformer_xl(

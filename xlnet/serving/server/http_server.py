@@ -83,22 +83,13 @@ class _Asked(NamedTuple):
 
 
 class Server:
-    """Serves a model under `/v1/models/NAME`, and a page for it at `/`.
+    """Serves a model under `/v1/models/NAME`, and a page for it at `/`, at a socket of `bind`;
+    UserError if another process listens there since.
 
     Args:
-      model: what it serves.
-      name: of the model in the address.
-      listening: a bound socket, of `bind`.
-      limits: default: those of `LimitSettings`.
       hosts: accepted host names of requests, in addition to the address, localhost and the name of
         this machine; pages of these hosts may send requests, too. Empty: only these at a loopback
         address, any at another one.
-
-    Attributes:
-      port: at which it listens.
-
-    Raises:
-      UserError: another process listens there since `bind`.
     """
 
     def __init__(self, model: ServedModel, name: str, listening: socket.socket,
@@ -142,6 +133,7 @@ class Server:
             page = (folder / file).read_bytes(), form
             self._gets[path] = lambda page=page: page
 
+        # uvicorn counts the connection of a request itself: so `max_connections` are served.
         self._uvicorn = _Uvicorn(uvicorn.Config(
             self._answer, interface="asgi3", http=_Protocol, ws="none", lifespan="off",
             log_config=None, access_log=False, server_header=False, proxy_headers=False,
@@ -243,16 +235,28 @@ class Server:
 
     async def _predict(self, headers, receive, response):
         began = time.monotonic()
-        self._check_origin(headers)
+        # A browser sends the requests of any page, but says of which site it is: without this,
+        # every page that a visitor opens could use a server in their network.
+        origin = headers.get("origin")
+        if origin is not None and origin.split("//")[-1] != headers.get("host") \
+                and _host_name(origin) not in self._given_hosts:
+            raise Refused(403, "the page of another site asks: %s; --allowed_hosts=%s allows it"
+                          % (origin, _host_name(origin) or "HOST"))
+
+        # The request. A large body is parsed in a thread: the loop answers others meanwhile.
         body = await self._body(headers, receive)
         asked = self._parsed(body) if len(body) < _INLINE else \
             await self._batching.compute(self._parsed, body)
+
+        # The predictions, within the time of a request.
         work = self._write_parts(asked, response) if asked.stream else self._predictions(asked)
         try:
             answers = await asyncio.wait_for(work, self.limits.max_seconds)
         except asyncio.TimeoutError:
             raise Refused(503, "not answered within %d s (--max_seconds)"
                           % self.limits.max_seconds) from None
+
+        # The response; of a stream, its end.
         if asked.stream:
             await response.end()
         else:
@@ -285,13 +289,6 @@ class Server:
             finally:
                 parts.close()
 
-    def _check_origin(self, headers):
-        origin = headers.get("origin")
-        if origin is not None and origin.split("//")[-1] != headers.get("host") \
-                and _host_name(origin) not in self._given_hosts:
-            raise Refused(403, "the page of another site asks: %s; --allowed_hosts=%s allows it"
-                          % (origin, _host_name(origin) or "HOST"))
-
     async def _body(self, headers, receive):
         """The body; a longer one than `max_body` is not kept, but read, so that the client, which
         still sends, gets its answer."""
@@ -307,6 +304,8 @@ class Server:
         return reading.result()
 
     async def _read(self, headers, receive):
+        # What is known to be too long is refused before it is sent: a client that expects "100
+        # Continue" waits for that, and a body above `_READ` would not be read to its end.
         most = self.limits.max_body
         too_long = Refused(413, "the request has more than %d bytes (--max_body)" % most)
         length = headers.get("content-length", "")
@@ -458,12 +457,10 @@ class _Uvicorn(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket with this address, port 0 for any free one; nobody can connect to it before there is
-    a `Server`.
-
-    Raises:
-      UserError: there is no such address, or it is in use.
-    """
+    """A socket with this address, port 0 for any free one; UserError if there is none, or it is in
+    use."""
+    # A port in use is found before a model is loaded, which takes seconds; nobody can connect to
+    # it before there is a `Server`, which listens.
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -69,24 +69,15 @@ class TooLarge(UserError):
 
 
 class ServedModel:
-    """A loaded model. Any number of threads may call it.
-
-    Args:
-      path, device, given: as of `xlnet.load`.
-      budget: examples x tokens² computed together.
+    """A model loaded as by `xlnet.load`; `budget` examples x tokens² are computed together. Any
+    number of threads may call it.
 
     Attributes:
-      path: of the directory.
       about: what it does, in a line.
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
-      names: of the signatures.
       default: the signature of requests that name none.
       examples: of a signature, examples to begin with.
-      n_layer, n_head: of the network.
-
-    Raises:
-      UserError: as of `xlnet.load`.
     """
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
@@ -132,10 +123,11 @@ class ServedModel:
     def _warm_up(self):
         # Computes an example of each signature, so that the first request does not wait for its
         # graph; removes those that a pretrained model cannot have.
+        # The blank is within a word: no piece need be a word by itself.
         settings: dict[str, dict[str, Any]] = {"fill": {"pieces": "1"},
                                                "generate": {"max_tokens": 1}}
         for name in self.names:
-            text = "a ___" if name == "fill" else "a"
+            text = "a___" if name == "fill" else "a"
             row = {key: [text] * count if count else text
                    for key, count in self.inputs(name).items()}
             try:
@@ -207,11 +199,8 @@ class ServedModel:
         return Call(signature, settings, layers)
 
     def rows(self, signature: str, given: Sequence[Any]) -> list[Row]:
-        """Examples in JSON, dicts or the value of the only input, as rows.
-
-        Raises:
-          UserError: an example does not fit; it is named by its number.
-        """
+        """Examples in JSON, dicts or the value of the only input, as rows; UserError, with its
+        number, for one that does not fit."""
         inputs, rows = self.inputs(signature), []
         for number, row in enumerate(given):
             if not isinstance(row, dict):
@@ -239,18 +228,17 @@ class ServedModel:
 
     def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
         """The memory of the largest row, tokens², of rows that are computed next to the batches:
-        long texts, and those with settings. None: they go in batches.
-
-        Raises:
-          TooLarge: a row is not within the budget.
-        """
+        long texts, and those with settings. None: they go in batches. TooLarge for a row that is
+        not within the budget."""
+        # Attention is [tokens,tokens] in every layer: memory grows with the square.
         settings = call.settings
         if settings is None:        # the model itself keeps to the budget
             return budget if max(map(self.size, rows)) > _LONG else None
         if call.signature == "explain":
             self._check_explained(settings, rows)
             return budget
-        # Each beam, or sample, has keys and values of its own.
+        # Each beam, or sample, has keys and values of its own. Fillings have beams alone, attention
+        # has neither.
         many = {"samples": settings.samples} if getattr(settings, "method", "beam") != "beam" \
             else {"beams": getattr(settings, "beams", 1)}
         (name, copies), = many.items()

@@ -43,11 +43,8 @@ class _Example(NamedTuple):
 
 
 def by_row(answers: Iterable[Any]) -> list:
-    """The answers to the examples of a request.
-
-    Raises:
-      UserError: one is an error, or fails with one; it is named by the number of its example.
-    """
+    """The answers to the examples of a request; UserError, with the number of the example, if one
+    is an error or fails with one."""
     found: list[Any] = []
     try:
         for answer in answers:
@@ -60,16 +57,9 @@ def by_row(answers: Iterable[Any]) -> list:
 
 
 class RequestBatching:
-    """Computes the examples of requests.
-
-    Args:
-      run: function from (call, rows) to a list of as many answers; that of a bad row is its
-        UserError. It is called in a thread.
-      max_batch: sum of the sizes of the examples of a batch; a larger example is a batch by itself.
-      budget: sum of the costs of what is computed next to the batches, tokens².
-      max_waiting: examples that may wait.
-      on_batch: called before each batch.
-    """
+    """Computes the examples of requests: `run`, in a thread, makes a list of as many answers of
+    (call, rows), with a UserError for a bad row. budget: costs of what is computed next to the
+    batches, tokens²."""
 
     def __init__(self, run: Callable[[Any, list], list], *, max_batch: int, budget: int,
                  max_waiting: int, on_batch: Callable[[], object] = lambda: None):
@@ -102,12 +92,7 @@ class RequestBatching:
     # ---- batches
 
     async def ask(self, call: Hashable, rows: Sequence[Any], sizes: Sequence[int]) -> list:
-        """The answers to examples, whose sizes `max_batch` counts.
-
-        Raises:
-          Busy: too many examples wait.
-          UserError: an example is bad.
-        """
+        """The answers to examples, whose sizes `max_batch` counts; Busy if too many wait."""
         self.check_waiting(len(rows))
         loop = asyncio.get_running_loop()
         examples = [_Example(call, row, size, loop.create_future())
@@ -132,7 +117,9 @@ class RequestBatching:
             self._batches = None
 
     def _taken(self):
-        # The oldest example that waits, and those of the same call that fit next to it.
+        # The oldest example that waits, and those of the same call that fit next to it; one that is
+        # larger than `max_batch` is a batch by itself. Nobody is passed for long: what does not fit
+        # is older than all that comes, so it is first sooner or later.
         batch: list[_Example] = []
         left: collections.deque[_Example] = collections.deque()
         size = 0
@@ -172,16 +159,9 @@ class RequestBatching:
 
     @contextlib.asynccontextmanager
     async def alone(self, count: int, cost: int) -> AsyncIterator[None]:
-        """The block begins once all such blocks together are within the budget.
-
-        Args:
-          count: examples that the caller computes one after another; they count as waiting until
-            the end of the block.
-          cost: of the largest one, tokens².
-
-        Raises:
-          Busy: too many examples wait.
-        """
+        """The block, of `count` examples one after another, the largest of this cost, begins once
+        all such blocks together are within the budget; Busy if too many examples wait."""
+        # They count as waiting until the end of the block: so `max_waiting` bounds long work, too.
         self.check_waiting(count)
         turn = asyncio.get_running_loop().create_future()
         self._alone += count
