@@ -137,6 +137,8 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     (["--num_streams=4", "--bsz_per_host=8"], {},
      "num_streams and bsz_per_host are the same setting"),
     (["--num_streams=400"], {}, "at least 12200 are needed"),
+    (["--split=heldout", "--heldout_share=1e-9"], {},
+     "text.txt; left out, documents of the other part (split): 12"),
     (["--reuse_len=60"], {}, "reuse_len is 60"),
     (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),
     (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),

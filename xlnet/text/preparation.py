@@ -303,7 +303,10 @@ def tokenize_chunk(job: RecordsJob, index: int) -> Made:
 
 def _write_all(job, made, progress):
     """Writes all streams; returns the manifest."""
-    layout = make_layout(job.settings, [each.tokens for each in made])
+    counts: Counter[str] = collections.Counter()
+    for each in made:
+        counts.update(each.counts)
+    layout = make_layout(job.settings, [each.tokens for each in made], counts)
     plan = layout.plan
     for folder in glob.glob(os.path.join(glob.escape(unfinished_folder(job.directory)),
                                          _STREAMS + "*")):
@@ -316,16 +319,16 @@ def _write_all(job, made, progress):
                                          range(plan.num_streams), job.settings.num_workers):
             streams[index] = entry
             advance(entry["windows"])
-    counts: Counter[str] = collections.Counter()
-    for each in made:
-        counts.update(each.counts)
     return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.TokenLayout:
-    """The `corpus.TokenLayout` of a text whose chunks have these numbers of tokens."""
+def make_layout(settings: CorpusSettings, sizes: Sequence[int],
+                counts: Counter[str]) -> corpus.TokenLayout:
+    """The `corpus.TokenLayout` of a text whose chunks have these numbers of tokens; counts: of all
+    chunks, for the error if there are none."""
     if not sum(sizes):
-        raise UserError("input_glob: no text in %s" % settings.input_glob)
+        raise reading.no_text(settings.input_glob, {
+            reason: count for reason, count in counts.items() if reason not in corpus.COUNTS})
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
                                 settings.num_streams, settings.bi_data)
     return corpus.TokenLayout(plan, sizes, settings.seed)

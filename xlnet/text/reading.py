@@ -22,7 +22,7 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files
@@ -121,6 +121,12 @@ def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
 def some_of(names: Sequence[str]) -> str:
     """The name of one file; the number and the first name of several."""
     return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
+
+
+def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
+    """The error of an input without text; `left_out`: lines and documents by reason."""
+    return UserError("input_glob: no text in %s%s" % (where, "".join(
+        "; left out, %s: %d" % item for item in left_out.items())))
 
 
 def chunk_size(total: int) -> int:
