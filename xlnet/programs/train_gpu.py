@@ -155,8 +155,8 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     config = XLNetConfig(**values)
     if config.n_token != manifest.vocab_size:
         raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
-                        % (path or "flags", config.n_token, settings.record_info_dir,
-                           manifest.vocab_size))
+                        % ("its flag" if "n_token" in given else path, config.n_token,
+                           settings.record_info_dir, manifest.vocab_size))
     return config
 
 
