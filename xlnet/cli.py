@@ -120,12 +120,14 @@ def run(main: Callable[..., object], *groups: type,
         for pattern, expected in _NOT_OF_ITS_TYPE:
             text = re.sub(pattern, expected, text)
         _end(program, text, 2)
+    # The reader of the output has gone, as in `| head`: no error of ours.
     except BrokenPipeError:
         _drop_output()
         sys.exit(141)
     except (UserError, OSError) as e:
         if str(e).startswith(_STDOUT):
             _drop_output()
+        # Without clean-up, which waits for a thread that is left in TensorFlow.
         if getattr(e, "ends_at_once", False):
             _say_end(program, e)
             sys.stdout.flush()

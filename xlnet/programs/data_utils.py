@@ -49,6 +49,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     for name in (*RECORD_SETTINGS, "train_batch_size"):
         if name in preset:
             check_value(fields[name], preset[name], "for_config " + path)
+    # A flag may repeat what the preset says, not contradict it: training would refuse the records.
     found = {name: preset[name] for name in RECORD_SETTINGS if name in preset}
     for name, value in found.items():
         if cli.given(name) and getattr(settings, name) != value:

@@ -126,6 +126,7 @@ def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
 def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
     """Samples `size` of the sentences (0: all) uniformly; returns them and the number of all.
     Memory is proportional to `size`."""
+    # Reservoir sampling: of n sentences each is in the sample with probability size / n.
     drawn: list[str] = []
     number, uniform = 0, random.Random(seed).random
     for number, sentence in enumerate(sentences, 1):
@@ -156,6 +157,7 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             minloglevel=2)
     except RuntimeError as e:
         # SentencePiece says by messages alone which size a text allows.
+        # The default size gives way to what the text allows; a size that was asked for does not.
         largest = _LARGEST.search(str(e))
         if largest and settings.vocab_size is None:
             print("note: vocab_size is %s, the largest that this text allows; more text allows %d"

@@ -155,6 +155,7 @@ def _check_fields(path, where, values, types):
     if missing or unexpected:
         raise UserError("%s: %smissing fields %s, unexpected fields %s" % (
             path, where, missing, unexpected))
+    # Exactly the type: to isinstance, JSON's true is an int.
     for name, kind in types.items():
         if type(values[name]) is not kind:
             raise UserError("%s: %s%s is %.80r, expected %s" % (

@@ -53,6 +53,7 @@ class InputSettings(Settings, need=Need.TEXT):
             raise UserError("json_field is empty, expected the name of the text's field")
         if self.encoding is not None:
             encodings.check(self.encoding)
+            # Files are cut into lines as bytes: a line feed must be the byte 10.
             if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
                 raise UserError("encoding: %s is not supported, as its line feed is not one byte; "
                                 "convert the files: iconv -f %s -t utf-8 OLD > NEW"

@@ -44,14 +44,8 @@ _RESUME = "finished work is kept: run the same command again to resume"
 
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:
-    """Makes the records that `settings` describe; waits for the pipeline's end.
-
-    Args:
-      options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
-
-    Returns:
-      False if the records had been made before.
-    """
+    """Makes the records that `settings` describe, and waits for the pipeline's end; False if they
+    had been made before. `options`: Beam's `PipelineOptions`; None runs here."""
     if settings.num_task > 1:
         raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
                         % settings.num_task)

@@ -101,6 +101,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
             raise UserError("%s: is empty, expected gzip data" % path)
         with naming(path):
             form = recognition.look(path, json_field, encoding) if size else Form()
+        # .gz is read from its beginning only, so it is one chunk, for one process.
         step = size if form.is_packed else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
@@ -392,6 +393,8 @@ def _skip_line(f, most):
 def _owned(events, begin, end):
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     begins before the chunk or continues behind it."""
+    # Of the lines a b "" c d a chunk from b to c gives _CUT b End c _CUT: b does not begin a
+    # document here, as a continues it from before, and c does not end one.
     if begin:
         yield _CUT
     for event in events:
@@ -462,6 +465,7 @@ def _is_held_out(head, share):
 
 def _mark_ends(events):
     """Yields the sentences; the events around each say whether it begins or ends a document."""
+    # A sentence waits for the event behind it, which says whether its document ends there.
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
