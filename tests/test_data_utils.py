@@ -194,6 +194,12 @@ def test_a_preset_of_other_types_is_refused(preset, values, message):
                                                 for_config=preset))
 
 
+def test_settings_of_a_file_that_contradict_a_preset_are_refused(workspace, preset, tmp_path):
+    (tmp_path / "mine.json").write_text(json.dumps({"seq_len": 64, "for_config": preset}))
+    done = workspace.run("--config=%s" % (tmp_path / "mine.json"), save_dir=tmp_path / "refused")
+    assert done.returncode == 1 and "seq_len is 64, but %s trains" % preset in done.stderr
+
+
 @pytest.mark.slow
 def test_records_of_beam_are_for_a_preset_too(workspace, preset, tmp_path):
     pytest.importorskip("apache_beam")

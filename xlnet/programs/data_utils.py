@@ -52,7 +52,7 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     # A flag may repeat what the preset says, not contradict it: training would refuse the records.
     found = {name: preset[name] for name in RECORD_SETTINGS if name in preset}
     for name, value in found.items():
-        if cli.given(name) and getattr(settings, name) != value:
+        if name in cli.given_names() and getattr(settings, name) != value:
             raise UserError("%s is %s, but %s trains on records of %s"
                             % (name, getattr(settings, name), path, value))
     # Training takes as many text streams side by side as a batch has rows.

@@ -31,10 +31,8 @@ _BATCH_LINES = 8192
 
 def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, counts: Counter[str],
              seen: Optional[reading.SeenBytes] = None) -> Iterator[np.ndarray]:
-    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
-
-    counts: gets `COUNTS` and the lines left out by their reasons added; `seen` as in `read_chunk`.
-    """
+    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each; adds `COUNTS`, and
+    the lines left out by their reasons, to `counts`. `seen` as in `read_chunk`."""
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
     in_document: Optional[bool] = None

@@ -66,7 +66,8 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         if not paths:
             raise UserError("%s: %s '%s'" % (
                 what, "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
-                if os.path.isdir(part) else "no file matches", part))
+                if os.path.isdir(part) else "a file is expected, which can be read twice, not"
+                if os.path.exists(part) else "no file matches", part))
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
