@@ -206,6 +206,15 @@ def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     assert done.returncode == 2 and meant in done.stderr.split(flag, 1)[1]
 
 
+@pytest.mark.parametrize("flag, expected", [
+    ("do_train=yes", "True or False"), ("train_steps=1e3", "an integer"),
+    ("learning_rate=fast", "a number")])
+def test_a_value_that_is_not_of_the_flags_type_is_refused(flag, expected):
+    done = command.run("run_classifier.py", "--" + flag)
+    assert done.returncode == 2
+    assert done.stderr == "run_classifier.py: flag --%s: expected %s\n" % (flag, expected)
+
+
 def test_a_value_of_a_flag_without_effect_may_follow_a_space(tmp_path):
     done = command.run("run_classifier.py", "--iterations", "4", "--predict_ckpt", "model",
                        task_name="cola", model_dir=tmp_path, do_predict=True)

@@ -4,11 +4,13 @@ import dataclasses
 import inspect
 import itertools
 import json
+import sys
 
 import pytest
 from helpers import command
 
 import xlnet
+from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.devices import DeviceSettings
@@ -104,6 +106,7 @@ def test_a_run_config_from_flags():
     (CorpusSettings, dict(seq_len=5), "seq_len is 5"),
     (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
     (CorpusSettings, dict(task=1), "task is 1"),
+    (CorpusSettings, dict(num_streams=3), r"is 3, expected an even number: with bi_data"),
     (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
     (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
     (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
@@ -162,6 +165,14 @@ def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
     assert "warmup_ratio and warmup_steps are both given" in classifier(
         tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1")
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
+
+
+def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(tmp_path, monkeypatch):
+    (tmp_path / "preset.json").write_text(json.dumps(dict(learning_rate=1, train_steps=2)))
+    monkeypatch.setattr(sys, "argv", ["program", "--config=%s" % (tmp_path / "preset.json")])
+    found = []
+    cli.run(found.append, OptimizationSettings)
+    assert type(found[0].learning_rate) is float and type(found[0].train_steps) is int
 
 
 def test_two_names_of_a_setting_in_a_preset_are_refused(tmp_path):

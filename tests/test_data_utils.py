@@ -137,6 +137,8 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     (["--num_streams=4", "--bsz_per_host=8"], {},
      "num_streams and bsz_per_host are the same setting"),
     (["--num_streams=400"], {}, "at least 12200 are needed"),
+    (["--split=heldout", "--heldout_share=1e-9"], {},
+     "text.txt; left out, documents of the other part (split): 12"),
     (["--reuse_len=60"], {}, "reuse_len is 60"),
     (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),
     (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),
@@ -190,6 +192,12 @@ def test_a_preset_of_other_types_is_refused(preset, values, message):
     with pytest.raises(UserError, match="for_config %s: %s" % (preset, message)):
         data_utils.fit_to_preset(CorpusSettings(input_glob="-", save_dir="-", sp_path="-",
                                                 for_config=preset))
+
+
+def test_settings_of_a_file_that_contradict_a_preset_are_refused(workspace, preset, tmp_path):
+    (tmp_path / "mine.json").write_text(json.dumps({"seq_len": 64, "for_config": preset}))
+    done = workspace.run("--config=%s" % (tmp_path / "mine.json"), save_dir=tmp_path / "refused")
+    assert done.returncode == 1 and "seq_len is 64, but %s trains" % preset in done.stderr
 
 
 @pytest.mark.slow

@@ -51,6 +51,9 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
     assert refused(record_info_dir=place / "trian").endswith(
         "record_info_dir: no such directory: %s; did you mean '%s'?"
         % (place / "trian", place / "train"))
+    assert "eval_record_info_dir: no such directory: %s;" % (place / "hedlout") in refused(
+        eval_record_info_dir=place / "hedlout")
+    assert "n_token: its flag says 5, the vocabulary of the records in" in refused(n_token=5)
     assert refused(record_info_dir=place).endswith(
         "; did you mean '%s' or '%s'?" % (place / "heldout", place / "train"))
     other = shutil.copytree(place / "heldout", place / "other")

@@ -65,6 +65,12 @@ FLAG_SYNONYMS = {
     "model_name": "model_dir", "corpus": "input_glob",
     "text_column": "text_a_column json_field", "text_field": "json_field"}
 
+# What absl says of a value that is not of the flag's type, and what it should be.
+_NOT_OF_ITS_TYPE = (
+    (r"\('Non-boolean argument to boolean flag', .*\)$", "expected True or False"),
+    (r"invalid literal for int\(\) with base \d+: .*$", "expected an integer"),
+    (r"could not convert string to float: .*$", "expected a number"))
+
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
@@ -110,13 +116,18 @@ def run(main: Callable[..., object], *groups: type,
                      settings_of(elsewhere))
             sys.stdout.flush()
     except flags.Error as e:
-        _end(program, " ".join(str(e).split()), 2)
+        text = " ".join(str(e).split())
+        for pattern, expected in _NOT_OF_ITS_TYPE:
+            text = re.sub(pattern, expected, text)
+        _end(program, text, 2)
+    # The reader of the output has gone, as in `| head`: no error of ours.
     except BrokenPipeError:
         _drop_output()
         sys.exit(141)
     except (UserError, OSError) as e:
         if str(e).startswith(_STDOUT):
             _drop_output()
+        # Without clean-up, which waits for a thread that is left in TensorFlow.
         if getattr(e, "ends_at_once", False):
             _say_end(program, e)
             sys.stdout.flush()
@@ -345,6 +356,8 @@ def _take_preset(fields, no_longer_needed, elsewhere):
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         # It is checked here, where the message can name the preset.
         check_value(fields[name], value, "config " + FLAGS.config)
+        # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
+        value = setting_type(fields[name])(value)
         if name in _FILES and not os.path.exists(value):    # perhaps relative to the preset
             nearby = os.path.normpath(os.path.join(os.path.dirname(path), value))
             value = nearby if os.path.exists(nearby) else value

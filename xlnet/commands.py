@@ -81,6 +81,7 @@ def main() -> None:
 
 
 def _find(words: Sequence[str]) -> Optional[Command]:
+    # No name of one word is the first word of another.
     return next((COMMANDS[name] for name in (" ".join(words[:count]) for count in (1, 2))
                  if name in COMMANDS), None)
 

@@ -41,10 +41,7 @@ def process_pool(count: int, *initializer: Any) -> Optional[concurrent.futures.E
     """`count` processes; None for one, and, with a note, where the system has no semaphores.
 
     They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock that
-    nobody frees.
-
-    Args:
-      initializer: function that each process calls first, and the tuple of its arguments.
+    nobody frees. `initializer`: a function that each calls first, and a tuple of its arguments.
     """
     if count < 2:
         return None

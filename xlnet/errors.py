@@ -82,6 +82,8 @@ _CASES = (
          "on FAT32); raise the limit, or " + _ELSEWHERE),
     Case(_ANY, r"(?i)permission denied",
          "{file}: permission denied; change the rights, or " + _ELSEWHERE),
+    Case(("FileExistsError", "NotADirectoryError"), "",
+         "{file}: a file is where a directory is expected; remove it, or " + _ELSEWHERE),
     Case(("ResourceExhaustedError",),
          r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
          "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY),

@@ -76,11 +76,8 @@ class Names:
                    families, {(id, name) for id, name in pairs if not set(name) <= characters})
 
     def note(self, what: str) -> str:
-        """The line below the figure that explains "#id"; "" if it is not needed.
-
-        Args:
-          what: has the id, "piece" or "label".
-        """
+        """The line below the figure that explains "#id", of a "piece" or "label"; "" if it is not
+        needed."""
         return "#N: %s number N; no font with its characters is installed here" % what \
             if self.unshown else ""
 

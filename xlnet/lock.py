@@ -29,14 +29,8 @@ _LACKING = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.E
 
 @contextlib.contextmanager
 def held(path: str, what: str) -> Iterator[None]:
-    """Holds the lock `path`, and creates its directory if needed.
-
-    Args:
-      what: start of the error, such as "model_dir: a run trains in DIRECTORY".
-
-    Raises:
-      UserError: another process holds the lock; or the block failed and its directory is gone.
-    """
+    """Holds the lock `path`, and creates its directory if needed; a UserError, which begins with
+    `what`, if another process holds it, or if the block failed and its directory is gone."""
     files.make_directory(os.path.dirname(path))
     place = Place(os.path.dirname(path), what.partition(":")[0])
     place.check()
@@ -57,12 +51,7 @@ def held(path: str, what: str) -> Iterator[None]:
 
 
 class Place:
-    """A directory in which a run works, remembered at the first check.
-
-    Args:
-      directory: may not exist yet.
-      flag: that gave it, for the error.
-    """
+    """A directory in which a run works, remembered at the first check; it may not exist yet."""
 
     def __init__(self, directory: str, flag: str):
         self._directory, self._flag = directory, flag
@@ -88,6 +77,8 @@ class Place:
 
 def _lock(path, what):
     """The locked file, open."""
+    # The holder removes the file as it ends, so one may be locked that has lost its name: then the
+    # file of the name is opened again. A holder that was killed just now is waited for.
     end = time.monotonic() + _GRACE
     while True:
         f = open(path, "a+", encoding="utf-8", errors="replace")

@@ -15,22 +15,16 @@ _BASE = "-base"     # the end of the names for XLNet-Base; those without it are 
 
 
 def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """The content of a JSON file that is given by its path or the name of a preset.
+    """The settings of a JSON file, given by its path or the name of a preset, and its path.
 
-    Args:
-      name: a path; a key of `names`; or a preset's path in the repository,
-        "configs/pretrain/tiny.json", from any working directory.
-      role: the flag, for errors.
-      folders: folders of `configs/`, or tables there, to search.
-
-    Returns:
-      The settings, and the path of the file that has them.
-
-    Raises:
-      UserError: `name` is neither a path nor a preset; or the file cannot be read.
+    name: a path; a key of `names`; or a preset's path in the repository,
+      "configs/pretrain/tiny.json", from any working directory.
+    role: the flag, for errors.
+    folders: folders of `configs/`, or tables there, to search.
     """
     found = {key: path for folder in folders for short, path in names(folder).items()
              for key in (short, "configs/%s/%s.json" % (folder, short))}
+    # A file goes before a preset of its name; a preset before a path to nothing.
     if os.path.isfile(name) or name not in found and _is_path(name):
         return files.read_json(name, role), name
     if name not in found:

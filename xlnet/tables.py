@@ -50,9 +50,8 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
     """Yields the place of each row's first line, and its cells, or a str that says what is wrong;
     behind such an error the next line begins a row.
 
-    Args:
-      lines: (place, text without the line feed).
-      dialect: arguments of `csv.reader`.
+    lines: (place, text without the line feed).
+    dialect: arguments of `csv.reader`.
     """
     csv.field_size_limit(LONGEST_CELL)
     to_come = iter(lines)

@@ -259,7 +259,7 @@ def test_everything_from_the_command_line(place, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--record_info_dir=nowhere"], "record_info_dir: no such directory: nowhere"),
+    (["--record_info_dir=nowhere"], "input: no such directory: nowhere"),
     (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
     (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),

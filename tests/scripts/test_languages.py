@@ -120,6 +120,19 @@ def test_the_presets_are_only_defaults(tmp_path):
     assert "Ｔ" in "".join(raw.pieces("Ｔｏ")) and "T" not in "".join(raw.pieces("Ｔｏ"))
 
 
+@pytest.mark.parametrize("flags, message", [
+    (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
+    (dict(character_coverage=0.9), "character_coverage=0.9: 0.9 is not number >= 0.98"),
+    (dict(split="heldout", heldout_share=1e-9), "left out, documents of the other part (split): 1"),
+])
+def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("one two three\n" * 9)
+    line, = command.run(TRAINER, **dict(
+        dict(input_glob="text.txt", sp_path="a.model"), **flags)).errors
+    assert message in line and sorted(tmp_path.iterdir()) == [tmp_path / "text.txt"]
+
+
 def test_the_trainer_reads_what_data_utils_reads(tmp_path):
     """The same sentences as .gz, as .jsonl and in a directory give the same vocabulary."""
     sentences = sentences_of("one two three four five six seven".split(), 150, " ").split("\n")

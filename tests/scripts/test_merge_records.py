@@ -18,6 +18,8 @@ def test_records_of_two_tasks_are_merged(tmp_path):
                         task=task, num_task=2)
         if task == 0:
             assert "task 1 of 2 is missing" in command.refused("xlnet data merge", input=directory)
+            assert "input: no such directory: %sx; did you mean '%s'?" % (
+                directory, directory) in command.refused("xlnet data merge", input=directory + "x")
     done = command.succeed("xlnet data merge", input=directory)
     manifest = Manifest.read(directory)
     found = re.match(r"(.*): (\d+) streams x (\d+) windows, (\d+) tokens; (\d+) windows left out",

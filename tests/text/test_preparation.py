@@ -446,6 +446,7 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
 
 def test_merging_checks_that_all_belongs_together(settings, small_pieces):
     shared = moved(settings, "shared", num_task=2)
+    os.makedirs(shared.save_dir)
     with pytest.raises(UserError, match="no task-"):
         merging.merge(shared.save_dir)
     preparation.make_records(shared)

@@ -104,6 +104,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):
     ("a.txt,z*.txt", "text: no file matches 'z*.txt'"),
     ("z.txt", "text: no file matches 'z.txt'"),
     ("a.txt,empty", "text: no .txt, .jsonl, .ndjson, .gz or .parquet file in directory 'empty'"),
+    ("/dev/null", "text: a file is expected, which can be read twice, not '/dev/null'"),
     (" , ", "text: no file given"),
 ])
 def test_a_pattern_without_files_is_named(tree, patterns, message):

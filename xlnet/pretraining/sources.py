@@ -58,7 +58,7 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     directory = settings.eval_record_info_dir
     if not directory:
         return None
-    held_out = Manifest.read(directory)
+    held_out = Manifest.read(directory, "eval_record_info_dir")
     if held_out.sp_model_sha256 != manifest.sp_model_sha256:
         own = _vocabulary(settings.record_info_dir, manifest)
         raise UserError("eval_record_info_dir: the records in %s were made with another vocabulary,"

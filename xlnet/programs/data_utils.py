@@ -49,9 +49,10 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     for name in (*RECORD_SETTINGS, "train_batch_size"):
         if name in preset:
             check_value(fields[name], preset[name], "for_config " + path)
+    # A flag may repeat what the preset says, not contradict it: training would refuse the records.
     found = {name: preset[name] for name in RECORD_SETTINGS if name in preset}
     for name, value in found.items():
-        if cli.given(name) and getattr(settings, name) != value:
+        if name in cli.given_names() and getattr(settings, name) != value:
             raise UserError("%s is %s, but %s trains on records of %s"
                             % (name, getattr(settings, name), path, value))
     # Training takes as many text streams side by side as a batch has rows.

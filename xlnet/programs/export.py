@@ -37,6 +37,7 @@ def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export, export_weights
     from xlnet.tasks.types import known
+    # Own task types, before task.json names one.
     known.load(settings.task_module)
     if settings.weights_only:
         export_weights(settings.model_dir, settings.output, settings.use_checkpoint)

@@ -51,6 +51,7 @@ def main(settings: FineTuningSettings, network: NetworkSettings,
     from xlnet.finetuning import start
     from xlnet.tasks.types import known
     known.load(settings.task_module)
+    # Flags of a task are checked once its name is known: task.json may have it.
     check = functools.partial(check_task, settings)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         start.make_records(settings, check)

@@ -57,7 +57,7 @@ class InspectionSettings(Settings):
 
 def main(settings: InspectionSettings) -> None:
     from xlnet.records.manifest import Manifest
-    manifest = Manifest.read(settings.input)
+    manifest = Manifest.read(settings.input, "input")
     if settings.verify:
         manifest.verify(settings.input)
         print("records in %s agree with their checksums" % settings.input)

@@ -24,8 +24,8 @@ def main(settings: MergeSettings) -> None:
           "%.1f %% of all" % (settings.input, merged.num_streams, merged.windows_per_stream,
                               merged.tokens, left_out, 100 * share))
     if share > 0.1:
-        print("note: the tasks have unequal amounts of text. A .gz, CSV or JSON file belongs to "
-              "one task: cut large ones into several, and regenerate the tasks", file=sys.stderr)
+        print("note: the tasks have unequal amounts of text. A .gz file, and a row group of "
+              "Parquet, belongs to one task: cut large ones into several, and regenerate the tasks", file=sys.stderr)
 
 
 def run() -> None:

@@ -127,10 +127,12 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     checkpoint's directory. Flags override a JSON file, each with a note."""
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
+    # Where its file may be: of the run that resumes, or of the weights that it begins with.
     homes = [settings.model_dir]
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, files.directory_of(settings.init_checkpoint))
     path = settings.model_config_path or _first_there(CONFIG_NAME, homes)
+    # The records say the size of the vocabulary, where weights or a flag do not.
     size = {"n_token": manifest.vocab_size}
     if path:
         values = size | presets.read(path, "model_config_path", presets.MODEL)[0]
@@ -155,8 +157,8 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     config = XLNetConfig(**values)
     if config.n_token != manifest.vocab_size:
         raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
-                        % (path or "flags", config.n_token, settings.record_info_dir,
-                           manifest.vocab_size))
+                        % ("its flag" if "n_token" in given else path, config.n_token,
+                           settings.record_info_dir, manifest.vocab_size))
     return config
 
 

@@ -64,7 +64,7 @@ class VocabularySettings(InputSettings):
                                  choices=("nmt_nfkc", "nfkc", "identity"))
     character_coverage: Optional[float] = setting(None, "fraction of the characters that have a "
                                                   "piece, the others become <unk>; by language "
-                                                  "if not given", minimum=0.9, maximum=1.0)
+                                                  "if not given", minimum=0.98, maximum=1.0)
     input_sentence_size: int = setting(2000000, "sentences to train on, sampled if there are more; "
                                        "0: all", minimum=0)
     seed: int = setting(0, "seed of the sample", minimum=0)
@@ -77,6 +77,7 @@ def main(settings: VocabularySettings) -> None:
     settings = dataclasses.replace(settings, **{
         name: value for name, value in LANGUAGES[settings.language]._asdict().items()
         if getattr(settings, name) is None})
+    files.check_output(settings.sp_path, (), "sp_path")
     if os.path.exists(settings.sp_path):
         raise UserError("sp_path: %s is there already; remove it, or give another name"
                         % settings.sp_path)
@@ -91,7 +92,7 @@ def main(settings: VocabularySettings) -> None:
     sentences, number = draw(read_sentences(chunks, settings, skipped),
                              settings.input_sentence_size, settings.seed)
     if not sentences:
-        raise UserError("input_glob: no text in %s" % ", ".join(paths))
+        raise reading.no_text(", ".join(paths), skipped)
     print("%d files, %d sentences%s" % (len(paths), number, "".join(
         ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
     print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
@@ -125,6 +126,7 @@ def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
 def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
     """Samples `size` of the sentences (0: all) uniformly; returns them and the number of all.
     Memory is proportional to `size`."""
+    # Reservoir sampling: of n sentences each is in the sample with probability size / n.
     drawn: list[str] = []
     number, uniform = 0, random.Random(seed).random
     for number, sentence in enumerate(sentences, 1):
@@ -155,6 +157,7 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             minloglevel=2)
     except RuntimeError as e:
         # SentencePiece says by messages alone which size a text allows.
+        # The default size gives way to what the text allows; a size that was asked for does not.
         largest = _LARGEST.search(str(e))
         if largest and settings.vocab_size is None:
             print("note: vocab_size is %s, the largest that this text allows; more text allows %d"

@@ -40,6 +40,8 @@ class ExampleBytes:
 @functools.lru_cache(maxsize=1)
 def varint_table(largest: int) -> np.ndarray:
     """Varints of 0 ... `largest` of one length, which parsers accept: uint8 [largest+1,bytes]."""
+    # Seven bits a byte, the lowest first, the top bit set where more follow: 300 is 10101100
+    # 00000010, and 5 in as many bytes 10000101 00000000.
     width = max(1, -(-int(largest).bit_length() // 7))
     groups = np.arange(largest + 1)[:, None] >> (7 * np.arange(width)) & 127
     groups[:, :-1] |= 128                                      # another byte follows
@@ -64,6 +66,7 @@ def empty_example(layout: Sequence[Feature],
 
 def _field(number, content):
     """A field of a protocol buffer: bytes, text or a message."""
+    # 2: the wire type of contents with their length in front.
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 

@@ -58,12 +58,12 @@ class Manifest:
             '"streams": []', '"streams": [\n    %s\n  ]' % streams) + "\n")
 
     @classmethod
-    def read(cls, directory: str) -> Manifest:
+    def read(cls, directory: str, flag: str = "record_info_dir") -> Manifest:
         """Reads and checks the manifest of `directory`; a UserError if there is none, or it
-        contradicts itself or the files."""
+        contradicts itself or the files. `flag`: what named the directory."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not files.is_remote(directory):
-            files.require_directory(directory, "record_info_dir")
+            files.require_directory(directory, flag)
         # None: what there is instead, or where one is.
         if not files.exists(path):
             found = " but record_info-*.json of the original implementation" if files.match(
@@ -71,10 +71,10 @@ class Manifest:
             below = [] if files.is_remote(directory) else [
                 os.path.join(directory, name) for name in sorted(os.listdir(directory))
                 if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))]
-            raise UserError("record_info_dir: no %s in %s%s; %s" % (
-                MANIFEST_NAME, directory, found and "," + found, "did you mean %s?" % " or ".join(
-                    "'%s'" % each for each in below[:3]) if below else
-                "make the records with xlnet data make"))
+            remedy = "did you mean %s?" % " or ".join("'%s'" % each for each in below[:3]) \
+                if below else "make the records with xlnet data make"
+            raise UserError("%s: no %s in %s%s; %s" % (
+                flag, MANIFEST_NAME, directory, found and "," + found, remedy))
         # The version, then all fields, then the files.
         values = files.read_json(path, "manifest")
         if values.get("format_version") != FORMAT_VERSION:
@@ -155,6 +155,7 @@ def _check_fields(path, where, values, types):
     if missing or unexpected:
         raise UserError("%s: %smissing fields %s, unexpected fields %s" % (
             path, where, missing, unexpected))
+    # Exactly the type: to isinstance, JSON's true is an int.
     for name, kind in types.items():
         if type(values[name]) is not kind:
             raise UserError("%s: %s%s is %.80r, expected %s" % (

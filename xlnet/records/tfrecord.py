@@ -18,6 +18,7 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 
+# | length of the data, 8 bytes | its checksum, 4 | data | checksum of the data, 4 |
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 _BLOCK, _BLOCKS = 1 << 18, 2048            # [bytes] of remote files kept, at most 512 MiB
@@ -95,6 +96,7 @@ def read_record(path: str, size: int, number: int) -> bytes:
                 content = f.read(size)
     except OSError as e:
         raise UserError("%s cannot be read: %s" % (path, e.strerror or e)) from None
+    # `split` compares both checksums; a record of another size is of another file.
     data = next(split(io.BytesIO(content)), None)
     if data is None or BEFORE + len(data) + BEHIND != size:
         raise UserError("%s: record %d is damaged; remove the records and make them again" % (

@@ -53,6 +53,7 @@ class InputSettings(Settings, need=Need.TEXT):
             raise UserError("json_field is empty, expected the name of the text's field")
         if self.encoding is not None:
             encodings.check(self.encoding)
+            # Files are cut into lines as bytes: a line feed must be the byte 10.
             if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
                 raise UserError("encoding: %s is not supported, as its line feed is not one byte; "
                                 "convert the files: iconv -f %s -t utf-8 OLD > NEW"
@@ -98,7 +99,7 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
                             "line of ids is a sentence" % self.text_format)
-        if not self.for_config:      # it sets the lengths
+        if not self.for_config:      # it sets the lengths and the number of streams
             self._check_window()
         if self.task >= self.num_task:
             raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
@@ -114,3 +115,6 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
             raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the "
                             "rest of a sequence is two segments, <sep> <sep> <cls>)"
                             % (self.reuse_len, longest))
+        if self.bi_data and self.num_streams % 2:
+            raise UserError("num_streams (or bsz_per_host) is %d, expected an even number: with "
+                            "bi_data half of the streams run backward" % self.num_streams)

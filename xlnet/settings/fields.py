@@ -124,6 +124,7 @@ def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> 
     Args:
       source: what the error begins with; "": the name of the field.
     """
+    # Exactly the type, as a bool is an int; but JSON writes a float of 1 as an int.
     kind, before = setting_type(field), source and source + ": "
     fits = type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
@@ -161,6 +162,7 @@ class Settings:
     """A group of settings; `need` is that of the settings without their own."""
 
     def __init_subclass__(cls, need: Need = Need.OTHER) -> None:
+        # The need that a field names itself stays; that of the class is for all others.
         for field in vars(cls).values():
             if isinstance(field, dataclasses.Field) and not field.metadata["need"]:
                 field.metadata = types.MappingProxyType({**field.metadata, "need": need})

@@ -215,6 +215,7 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
 
     Fine-tuning (`is_finetune`) has no memory and ignores the settings of the recurrence.
     """
+    # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
     defaults: dict[str, Any] = {
         field.name: field.default
         for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}

@@ -91,6 +91,7 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
 
     def check_warmup(self) -> None:
         """Raises UserError unless the peak learning rate is reached."""
+        # Of the ratio, which is at most 1, this cannot happen.
         if self.warmup_steps > self.train_steps:
             raise UserError("warmup_steps is %d, but train_steps %d: the peak learning rate is not "
                             "reached; give fewer, or --warmup_ratio"

@@ -44,14 +44,8 @@ _RESUME = "finished work is kept: run the same command again to resume"
 
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:
-    """Makes the records that `settings` describe; waits for the pipeline's end.
-
-    Args:
-      options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
-
-    Returns:
-      False if the records had been made before.
-    """
+    """Makes the records that `settings` describe, and waits for the pipeline's end; False if they
+    had been made before. `options`: Beam's `PipelineOptions`; None runs here."""
     if settings.num_task > 1:
         raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
                         % settings.num_task)
@@ -143,9 +137,9 @@ def _load_plan(path):
     settings = CorpusSettings(**plan["settings"])
     chunks = tuple(reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
                    for path, form, begin, end, _ in plan["chunks"])
-    layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]])
-    job = RecordsJob(settings, settings.save_dir, chunks, plan["description"])
-    return job, layout, collections.Counter(plan["counts"])
+    counts = collections.Counter(plan["counts"])
+    layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]], counts)
+    return RecordsJob(settings, settings.save_dir, chunks, plan["description"]), layout, counts
 
 
 # The steps.
@@ -199,7 +193,7 @@ def _compare(keyed, source):
 def _plan(keyed, source):
     """Writes the plan; yields ranges of streams, each with a key of its own."""
     job, sizes, counts = _gathered(keyed[1], source)
-    plan = preparation.make_layout(job.settings, sizes).plan
+    plan = preparation.make_layout(job.settings, sizes, counts).plan
     paths = list(dict.fromkeys(chunk.path for chunk in job.chunks))
     forms = list(dict.fromkeys(chunk.form for chunk in job.chunks))
     path_of, form_of = ({value: index for index, value in enumerate(values)}

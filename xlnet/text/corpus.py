@@ -31,15 +31,13 @@ _BATCH_LINES = 8192
 
 def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, counts: Counter[str],
              seen: Optional[reading.SeenBytes] = None) -> Iterator[np.ndarray]:
-    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
-
-    counts: gets `COUNTS` and the lines left out by their reasons added.
-    seen: takes note of the bytes that the tokens depend on.
-    """
+    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each; adds `COUNTS`, and
+    the lines left out by their reasons, to `counts`. `seen` as in `read_chunk`."""
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
     in_document: Optional[bool] = None
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+        # The first line alone tells whether its document began in an earlier chunk.
         if in_document is None:
             in_document = not batch[0].begins_document
         ids, lengths = _encode_text(batch, tokenizer) if settings.from_raw_text else \
@@ -66,6 +64,7 @@ def _encode_text(batch, tokenizer):
     if len(marked):
         first = (np.cumsum(lengths) - lengths)[marked]
         ids[first] = tokenizer.ids_without_mark[ids[first]]
+        # -1: the mark was a piece of its own, which goes.
         lengths[marked] -= ids[first] < 0
         ids = ids[ids >= 0]
     if ends.any():
@@ -96,8 +95,6 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
     """Marks where sentences and documents begin, and puts <eod> behind each document.
 
     Args:
-      ids: [sum of lengths], tokens.
-      lengths: int64 [sentences], tokens of each.
       ends: bool [sentences], those that end a document.
       eod_id: None: no <eod>.
       in_document: whether the first sentence continues a document.
@@ -105,6 +102,10 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
     Returns:
       tokens uint32, and `in_document` for the sentences that follow.
     """
+    # Sentences of 2, 1, 0 and 1 tokens, of which the second ends a document; D marks a token that
+    # begins a document and a sentence, S one that begins a sentence:
+    #     ids       5 6   7         8
+    #     tokens   D5 6  S7 <eod>  D8
     # A document without tokens gets no <eod>; a sentence without tokens gets no mark.
     document = np.cumsum(ends) - ends                     # [sentences]
     filled = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
@@ -144,10 +145,8 @@ class TokenLayout:
 
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
-        """Returns a function that reads tokens [low, high) of a stream's part in a pass.
-
-        read_chunk: function of (chunk, begin, end) that gives the tokens [begin, end) of a chunk.
-        """
+        """Returns a function that reads tokens [low, high) of a stream's part in a pass, by
+        `read_chunk` of (chunk, begin, end)."""
         first = self.plan.part(stream) * self.plan.part_len
         # The blocks in the order of a later pass, and where each begins in it: int64 [blocks].
         count = len(self._block_sizes)
@@ -189,6 +188,8 @@ def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarra
     if not len(begins) or begins[0]:
         begins = np.append(0, begins)
     lengths = np.diff(np.append(begins, len(tokens)))
+    # One gather moves all. Of a b | c | d e f in the order 1 2 0 the sources are 2, 3 4 5, 0 1: the
+    # position of each target plus the shift of its document.
     order = rng.permutation(len(lengths))
     lengths = lengths[order]
     targets = np.cumsum(lengths) - lengths

@@ -8,6 +8,7 @@ import glob
 import os
 import shutil
 
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME, Manifest
 from xlnet.text import corpus, preparation
@@ -16,6 +17,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest."""
+    files.require_directory(save_dir, "input")
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
         raise UserError("input: no task-...-of-... in %s; make them with xlnet data make --task=K "
@@ -24,7 +26,7 @@ def merge(save_dir: str) -> Manifest:
     if os.path.exists(path) and not preparation.lists(path, "task-"):
         raise UserError("input: %s is of other records, expected none or that of merged tasks; "
                         "move them to another directory" % path)
-    manifests = [Manifest.read(folder) for folder in folders]
+    manifests = [Manifest.read(folder, "input") for folder in folders]
     first = manifests[0]
 
     # All tasks, of equal settings and input.

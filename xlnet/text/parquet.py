@@ -19,12 +19,8 @@ _END = 8                     # [bytes] the size of the footer, and "PAR1"
 
 
 def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
-    """Yields the events of the documents in a chunk's row groups; see `text_forms`.
-
-    field: the column of the text.
-    bad: collects bad text.
-    seen: takes note of the bytes that the events depend on, but for the `footer`.
-    """
+    """Yields the events of the documents in a chunk's row groups; see `text_forms`. `seen` takes
+    note of the bytes that they depend on, but for the `footer`."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -33,6 +29,7 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                         "it to JSON lines" % chunk.path) from None
     bad.row = 0
     try:
+        # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
         with files.open_binary(chunk.path) as f, parquet.ParquetFile(
                 f, buffer_size=_PAGE, pre_buffer=False) as stored:
             names = stored.schema_arrow.names

@@ -80,6 +80,7 @@ class RecordsJob:
     @property
     def unfinished(self) -> str:
         """The folder of streams of this description until all are complete."""
+        # Its digest is in the name: streams of other settings are not taken for these.
         return os.path.join(unfinished_folder(self.directory),
                             _STREAMS + hashlib.sha256(repr(self.description).encode()).hexdigest())
 
@@ -178,6 +179,7 @@ def describe(settings: CorpusSettings, paths: Sequence[str],
              sizes: Sequence[int]) -> dict[str, Any]:
     """What the records depend on, as JSON, as far as it is known without reading the text."""
     tokenizer = tokenizer_of(settings)
+    # Without directories: a corpus that was moved, or is mounted elsewhere, gives the same records.
     named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
     found = {name: value for name, value in dataclasses.asdict(settings).items()
              if name not in _NOT_DESCRIBED}
@@ -303,7 +305,10 @@ def tokenize_chunk(job: RecordsJob, index: int) -> Made:
 
 def _write_all(job, made, progress):
     """Writes all streams; returns the manifest."""
-    layout = make_layout(job.settings, [each.tokens for each in made])
+    counts: Counter[str] = collections.Counter()
+    for each in made:
+        counts.update(each.counts)
+    layout = make_layout(job.settings, [each.tokens for each in made], counts)
     plan = layout.plan
     for folder in glob.glob(os.path.join(glob.escape(unfinished_folder(job.directory)),
                                          _STREAMS + "*")):
@@ -316,16 +321,15 @@ def _write_all(job, made, progress):
                                          range(plan.num_streams), job.settings.num_workers):
             streams[index] = entry
             advance(entry["windows"])
-    counts: Counter[str] = collections.Counter()
-    for each in made:
-        counts.update(each.counts)
     return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, sizes: Sequence[int]) -> corpus.TokenLayout:
-    """The `corpus.TokenLayout` of a text whose chunks have these numbers of tokens."""
+def make_layout(settings: CorpusSettings, sizes: Sequence[int],
+                counts: Counter[str]) -> corpus.TokenLayout:
+    """The `corpus.TokenLayout` of a text by the tokens of its chunks; `counts`: for the error."""
     if not sum(sizes):
-        raise UserError("input_glob: no text in %s" % settings.input_glob)
+        raise reading.no_text(settings.input_glob, {
+            reason: count for reason, count in counts.items() if reason not in corpus.COUNTS})
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
                                 settings.num_streams, settings.bi_data)
     return corpus.TokenLayout(plan, sizes, settings.seed)

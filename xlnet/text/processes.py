@@ -21,10 +21,8 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
                  num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) for all indices, in any order; a killed worker is a UserError.
 
-    Args:
-      work: pickled and sent to each process once.
-      num_workers: processes; 0: one for each core that this process may use; 1: this one. It is
-        also this one, with a note, where the system does not let processes wait for each other.
+    work: pickled and sent to each process once.
+    num_workers: processes; 0: one for each core that this process may use; 1: this one.
     """
     pool = cores.process_pool(min(num_workers or cores.available(), len(indices)),
                               _start_worker, (work,))

@@ -22,7 +22,7 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files
@@ -66,7 +66,8 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         if not paths:
             raise UserError("%s: %s '%s'" % (
                 what, "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
-                if os.path.isdir(part) else "no file matches", part))
+                if os.path.isdir(part) else "a file is expected, which can be read twice, not"
+                if os.path.exists(part) else "no file matches", part))
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
@@ -101,6 +102,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
             raise UserError("%s: is empty, expected gzip data" % path)
         with naming(path):
             form = recognition.look(path, json_field, encoding) if size else Form()
+        # .gz is read from its beginning only, so it is one chunk, for one process.
         step = size if form.is_packed else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
@@ -121,6 +123,12 @@ def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
 def some_of(names: Sequence[str]) -> str:
     """The name of one file; the number and the first name of several."""
     return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
+
+
+def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
+    """The error of an input without text; `left_out`: lines and documents by reason."""
+    return UserError("input_glob: no text in %s%s" % (where, "".join(
+        "; left out, %s: %d" % item for item in left_out.items())))
 
 
 def chunk_size(total: int) -> int:
@@ -386,6 +394,8 @@ def _skip_line(f, most):
 def _owned(events, begin, end):
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     begins before the chunk or continues behind it."""
+    # Of the lines a b "" c d a chunk from b to c gives _CUT b End c _CUT: b does not begin a
+    # document here, as a continues it from before, and c does not end one.
     if begin:
         yield _CUT
     for event in events:
@@ -456,6 +466,7 @@ def _is_held_out(head, share):
 
 def _mark_ends(events):
     """Yields the sentences; the events around each say whether it begins or ends a document."""
+    # A sentence waits for the event behind it, which says whether its document ends there.
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)

@@ -43,10 +43,7 @@ class Form(NamedTuple):
 
 
 def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
-    """The form of a file, from its first bytes; a UserError if it is not supported.
-
-    field, encoding: the key that holds the text; None: UTF-8.
-    """
+    """The form of a file, from its first bytes; a UserError if it is not supported."""
     name = path.lower()
     with files.open_binary(path) as f:
         # What is not text, packed or not.
@@ -84,6 +81,7 @@ def _refuse_foreign(path, file):
 
 def _kind(path, text, field, extension):
     """(the kind of a text, None), or (None, (what it is instead, what makes JSON lines of it))."""
+    # From the surest sign to the weakest: objects of JSON, markup, then tables, which prose may be.
     start = text.lstrip()
     lines = [line for line in start.split("\n")[:_LINES_TRIED] if line.strip()] or [""]
     are_objects = list(map(_is_object, lines))

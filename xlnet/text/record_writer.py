@@ -25,10 +25,7 @@ _BATCH_WINDOWS = 1024
 def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
                    plan: windows.StreamPlan, stream: int,
                    read_part: Callable[[int], windows.ReadPart]) -> Iterator[tuple[bytearray, int]]:
-    """Yields the records of all passes of a stream, some hundreds at a time, as (bytes, windows).
-
-    read_part: function of the pass that returns what `windows.cells` needs.
-    """
+    """Yields the records of a stream's passes, some hundreds at a time, as (bytes, windows)."""
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
     for pass_index in range(settings.num_passes):
         cells = windows.cells(
@@ -43,6 +40,7 @@ class WindowEncoder:
 
     def __init__(self, vocabulary: windows.Vocabulary, seq_len: int, reuse_len: int) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
+        # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
         self._token_bytes = example_bytes.varint_table(                        # [V,bytes]
             len(vocabulary.is_word_start) - 1)
         self._ends = [self._token_bytes[list(ids)].tobytes() for ids in (
@@ -88,6 +86,7 @@ class WindowEncoder:
 
     def _copy_text(self, batch, text, words, *bounds):
         """Writes [begin, a_end) <sep> [b_begin, b_end) <sep> <cls> and the words of both."""
+        # The text of a window is two runs of the cell's: two copies, not one for each token.
         sep, sep_cls = self._ends
         width = len(sep)
         token_slot, word_slot = self._slots["input"].start, self._slots["word_start"].start

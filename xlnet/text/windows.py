@@ -69,6 +69,7 @@ class StreamPlan:
 
 def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
     """Windows that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
+    # Of 10 tokens, with Q - 3 = 6 and steps of 2, at 0, 2 and 4.
     return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
@@ -76,10 +77,6 @@ def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int
                  bi_data: bool = True) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
     directions = 1 + bi_data
-    if num_streams < 0 or num_streams % directions:
-        raise UserError("num_streams (or bsz_per_host) is %d, expected %s" % (
-            num_streams, "an even number: with bi_data half of the streams run backward"
-            if bi_data else "at least 1; 0 chooses"))
 
     def plan(streams):
         part_len = num_tokens // (streams // directions)
@@ -130,6 +127,7 @@ def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Directed
     """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
+    # Words begin where a piece says so, with each sentence, at punctuation and behind it.
     words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
     words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
@@ -204,21 +202,19 @@ def _take(values, index):
 
 # Cells: the windows of a stream, some at a time.
 
-ReadPart = Callable[[int, int], np.ndarray]     # of low and high: tokens of a part, uint32
+# Of low and high: these tokens of a part, uint32, in the order of the text.
+ReadPart = Callable[[int, int], np.ndarray]
 
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
 def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, reuse_len: int,
           vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
-    """Yields the windows of one stream in one pass, in order, as `Cell`s.
-
-    read_part: function of (low, high) that returns these tokens of the stream's part, uint32, in
-      the order of the text.
-    """
+    """Yields the windows of one stream in one pass, in order, as `Cell`s."""
     # Cells bound the memory: B comes from its own cell, the complete part unless that is larger
     # than `CELL_TOKENS`.
     direction = plan.direction(stream)
+    # Of about equal size: a small last one would have little text for B.
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
     edges = np.linspace(0, plan.windows, count + 1).astype(np.int64)
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
