@@ -237,6 +237,16 @@ def test_bad_settings_are_refused_in_one_line(place, changes, message):
     assert message in done.stderr and not (place.directory / "no").exists()
 
 
+def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
+    path = place.path("all.jsonl")
+    done = place.run("--do_train=True", **arguments(
+        place, model_dir=place.path("no"), data_dir=None, train_file=path, dev_file=path,
+        eval_steps=None, class_weights="none:1", predict_threshold=0.9))
+    assert done.returncode == 1 and "class_weights: no label 'none'" in done.stderr
+    assert "note: predict_threshold is for two labels, multi_label and questions" in done.stderr
+    assert done.stderr.count("note: %s was trained on: " % path) == 1
+
+
 @pytest.mark.parametrize("changes, message", [
     (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
     (dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),

@@ -35,9 +35,8 @@ class TaskData:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
-        # Not an unknown name, which is an error: the task has no such file.
         if split in ("train", "dev") and split not in splits_of(self._task):
-            return False
+            return False        # not an unknown name: the task has no such file
         return all(map(os.path.exists, self.paths(split)))
 
     def paths(self, split: str) -> list[str]:
@@ -119,8 +118,7 @@ class TaskData:
     def batches(self, path: str, is_training: bool = False, is_fixed: bool = False,
                 **how: Any) -> Any:
         """A `tf.data.Dataset` of the batches of a record file. is_fixed: whether all are as long as
-        `max_seq_length`, not as their longest example; how: of `input_pipeline.finetuning_batches`.
-        """
+        `max_seq_length`; how: other arguments of `input_pipeline.finetuning_batches`."""
         task, length, padding = self._task, self._layout.max_seq_length, self._padding
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.head.num_choices(is_training))

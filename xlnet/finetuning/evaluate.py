@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Optional
 
 from xlnet import files
@@ -86,7 +86,10 @@ class Evaluator:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
         to `eval_results_<split>.json`, with tables of errors as text and as a plot."""
         evaluation, checkpoints = self._evaluation, self.checkpoints()
-        self._note_trained_on()
+        home = home_of(self._settings.model_dir)
+        if home and not self._settings.do_train:
+            self.note_trained_on(files.read_json(os.path.join(home, TASK_NAME), "model_dir").get(
+                "train_sha256", ()))
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
@@ -108,14 +111,12 @@ class Evaluator:
         task = self._task
         return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
 
-    def _note_trained_on(self):
-        """Notes if a split that is evaluated completely is a file that was trained on."""
-        split, home = self._settings.eval_split, home_of(self._settings.model_dir)
+    def note_trained_on(self, trained_on: Collection[str]) -> None:
+        """Notes if a split that is evaluated completely is a file of those digests."""
+        split = self._settings.eval_split
         is_held_out = split == "dev" and "dev" not in self._task.files and self._task.dev_share
-        if not home or split == "train" or is_held_out:
+        if split == "train" or is_held_out:
             return
-        trained_on = files.read_json(os.path.join(home, TASK_NAME), "model_dir").get(
-            "train_sha256", ())
         for path in self._data.paths(split):
             if files.digest_of(path) in trained_on:
                 _log.warning("note: %s was trained on: its scores say little about other texts",

@@ -115,7 +115,6 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     #
     #     ids       0 t0 | t1 t2 | t3 t4
     #     memory    0  0 |  0 t0 | t1 t2        0 before the text, and where padding was
-    #
     mem_len = run.mem_len
     assert mem_len, "memory is off"
 

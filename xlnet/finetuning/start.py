@@ -21,7 +21,7 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
-from xlnet.tasks.types.contract import TaskType
+from xlnet.tasks.types.contract import THRESHOLD, TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -152,6 +152,9 @@ def _check_settings(tuned, config, devices):
                         % (settings.freeze_layers, config.n_layer))
     if settings.label_smoothing and not task.head.smooths_labels:
         raise UserError("label_smoothing: task %s has no classes" % task.name)
+    if settings.predict_threshold != THRESHOLD and not task.scorer.has_threshold:
+        _log.warning("note: predict_threshold is for two labels, multi_label and questions; task "
+                     "%s does not use it", task.name)
     if settings.do_train:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
@@ -178,8 +181,7 @@ def _check_model(model, tokenizer, prefixes):
 
 
 def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
-    """Makes the records of the files for training, evaluation and prediction that exist; arguments
-    and errors as for `run`."""
+    """Makes the records of the files that exist; arguments and errors as for `run`."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     check_directories(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)

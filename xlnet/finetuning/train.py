@@ -86,6 +86,8 @@ class FineTuner(Job):
         settings, self.optimization = in_steps(settings, self.optimization, len(self._train_rows))
         self.settings = settings
         self._evaluator.read(in_training=bool(settings.eval_steps))
+        if settings.eval_steps or settings.do_eval:
+            self._evaluator.note_trained_on(self._described["train_sha256"])
 
         # What is trained, from its class weights on; then the run that resumes.
         weights = task.head.class_weights(
