@@ -461,7 +461,10 @@ def bind(host: str, port: int) -> socket.socket:
     use."""
     # A port in use is found before a model is loaded, which takes seconds; nobody can connect to
     # it before there is a `Server`, which listens.
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # Without the protocol asyncio does not set TCP_NODELAY: then the body of a response would wait
+    # for the acknowledgement of its head, 40 ms.
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET,
+                         socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if host == "::":
