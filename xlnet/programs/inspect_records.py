@@ -91,7 +91,8 @@ def main(settings: InspectionSettings) -> None:
 
     # Sequences as text.
     if settings.num_windows:
-        windows = read(stream=settings.stream, first=settings.window, count=settings.num_windows)
+        count = min(settings.num_windows, manifest.windows_per_stream - settings.window)
+        windows = read(stream=settings.stream, first=settings.window, count=count)
         print(inspection.LEGEND)
         for row in range(len(windows)):
             title = "stream %d, window %d, epoch %d" % (
@@ -119,10 +120,9 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     if settings.stream >= manifest.num_streams:
         raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
             settings.stream, settings.input, manifest.num_streams - 1))
-    if settings.window + max(settings.num_windows, 1) > manifest.windows_per_stream:
-        raise UserError("window is %d and num_windows %d, the streams in %s have windows 0 to %d"
-                        % (settings.window, settings.num_windows, settings.input,
-                           manifest.windows_per_stream - 1))
+    if settings.window >= manifest.windows_per_stream:
+        raise UserError("window is %d, the streams in %s have windows 0 to %d" % (
+            settings.window, settings.input, manifest.windows_per_stream - 1))
     if settings.sentence is not None and not settings.output:
         raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
     if not (settings.num_windows or settings.count_windows or settings.output):
