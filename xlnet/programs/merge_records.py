@@ -30,5 +30,4 @@ def main(settings: MergeSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, MergeSettings, about=__doc__, examples=(
-        "--input=shared/records",))
+    cli.run(main, MergeSettings, about=__doc__, examples=("--input=shared/records",))
