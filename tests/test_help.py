@@ -7,7 +7,7 @@ import shlex
 import sys
 
 import pytest
-from helpers import command_lines
+from helpers import command, command_lines
 from helpers.paths import ROOT
 
 from xlnet import cli, files, help
@@ -112,3 +112,12 @@ def test_settings_are_grouped_by_need_in_its_order():
         task_name: str = setting("", "", need=Need.TASK)
     assert help.by_need(cli.settings_of([Group])) == {
         "What to do": ["task_name"], "Steps and batches": ["seed"], "Others": ["unheard_of"]}
+
+
+def test_subcommands_of_one_program_have_help_of_their_own():
+    for name, about, example in (
+            ("data verify", "compares pretraining records with", " --input=records\n"),
+            ("plot masks", "plots the attention masks of both", " --output=masks.png\n"),
+            ("data inspect", "shows pretraining records as", " --num_windows=2\n")):
+        shown = command.succeed("xlnet " + name, "--help").stdout
+        assert shown.startswith("xlnet %s: %s" % (name, about)) and example in shown

@@ -261,7 +261,7 @@ def test_everything_from_the_command_line(place, tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     (["--record_info_dir=nowhere"], "input: no such directory: nowhere"),
     (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
-    (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
+    (["--window=10000"], "window is 10000, the streams in .* have windows 0 to"),
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
     (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
      "sentence: mask_mode is legacy, a rule for complete windows; leave it out"),
@@ -280,6 +280,13 @@ def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, argu
     done = place.inspect(*arguments, run=command.run)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert re.search(message, done.stderr) and not done.stdout and not os.listdir(tmp_path)
+
+
+def test_the_windows_that_are_there_are_shown(place):
+    last = place.manifest.windows_per_stream - 1
+    done = place.inspect("--window=%d" % last, "--num_windows=5", "--count_windows=0")
+    assert "stream 0, window %d, epoch 0" % last in done.stdout
+    assert "window %d" % (last + 1) not in done.stdout
 
 
 def test_damaged_records_are_named_in_one_line(place):

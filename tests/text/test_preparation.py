@@ -341,13 +341,14 @@ def test_streams_lost_while_a_job_published_are_written_again(settings, monkeypa
     Manifest.read(directory).verify(directory)
 
 
-def test_records_with_a_lost_stream_are_made_again(settings, small_pieces):
+def test_records_with_a_lost_file_are_made_again(settings, small_pieces):
     first = os.path.join(settings.save_dir, preparation.stream_name(0, 4))
     preparation.make_records(settings)
     before = content(settings.save_dir)
-    os.remove(first)
-    preparation.make_records(settings)
-    assert content(settings.save_dir) == before
+    for lost in (os.path.basename(first), "spiece.model", "spiece.model.json"):
+        os.remove(os.path.join(settings.save_dir, lost))
+        preparation.make_records(settings)
+        assert content(settings.save_dir) == before, lost
     os.truncate(first, 99)
     preparation.make_records(settings)
     assert content(settings.save_dir) == before

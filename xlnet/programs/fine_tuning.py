@@ -38,11 +38,9 @@ FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "m
 def run(group: type[TaskSettings], about: str, examples: Sequence[str],
         no_longer_needed: Mapping[str, str] = MappingProxyType({}),
         data: Sequence[str] = ("task_name", "data_dir")) -> None:
-    """Runs the command line of a program; `data`: its first settings in --help, those for the data.
-    """
+    """Runs the command line of a program; `data`: its first settings in --help."""
     cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
-            no_longer_needed=no_longer_needed, first=(*data, *FIRST),
-            examples=examples)
+            no_longer_needed=no_longer_needed, first=(*data, *FIRST), examples=examples)
 
 
 def main(settings: FineTuningSettings, network: NetworkSettings,

@@ -27,11 +27,10 @@ MOST_TOKENS = 40         # in a plot; more would be too small to read
 
 @dataclasses.dataclass(frozen=True)
 class InspectionSettings(Settings):
-    """xlnet data inspect: which sequences, and how they are shown."""
+    """Which sequences, and how they are shown."""
     input: str = required("directory of records (its manifest is read)",
                           aliases=("record_info_dir",))
-    verify: bool = setting(False, "only compare all records with the checksums of the "
-                           "manifest")
+    verify: bool = setting(False, "only compare all records with their checksums")
     stream: int = setting(0, "text stream to show", minimum=0)
     window: int = setting(0, "index of the first sequence shown", minimum=0)
     num_windows: int = setting(2, "number of sequences shown as text", minimum=0)
@@ -91,7 +90,8 @@ def main(settings: InspectionSettings) -> None:
 
     # Sequences as text.
     if settings.num_windows:
-        windows = read(stream=settings.stream, first=settings.window, count=settings.num_windows)
+        count = min(settings.num_windows, manifest.windows_per_stream - settings.window)
+        windows = read(stream=settings.stream, first=settings.window, count=count)
         print(inspection.LEGEND)
         for row in range(len(windows)):
             title = "stream %d, window %d, epoch %d" % (
@@ -119,10 +119,9 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     if settings.stream >= manifest.num_streams:
         raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
             settings.stream, settings.input, manifest.num_streams - 1))
-    if settings.window + max(settings.num_windows, 1) > manifest.windows_per_stream:
-        raise UserError("window is %d and num_windows %d, the streams in %s have windows 0 to %d"
-                        % (settings.window, settings.num_windows, settings.input,
-                           manifest.windows_per_stream - 1))
+    if settings.window >= manifest.windows_per_stream:
+        raise UserError("window is %d, the streams in %s have windows 0 to %d" % (
+            settings.window, settings.input, manifest.windows_per_stream - 1))
     if settings.sentence is not None and not settings.output:
         raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
     if not (settings.num_windows or settings.count_windows or settings.output):
@@ -136,11 +135,18 @@ def columns() -> int:
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
+_PLOT = "--input=records --num_predict=85 --output=masks.png"
+
+
 def run() -> None:
-    cli.run(main, InspectionSettings, about=__doc__, elsewhere=(
+    # Two more subcommands are this program with other flags, and have help of their own.
+    about, examples = {
+        "xlnet data verify": ("Compares pretraining records with the checksums of their manifest.",
+                              ("--input=records",)),
+        "xlnet plot masks": ("Plots the attention masks of both streams for a sequence or a text.",
+                             (_PLOT, _PLOT + " --sentence='A name is bound in a block.'")),
+    }.get(sys.argv[0], (__doc__, ("--config=model/pretraining.json --num_windows=2",
+                                  "--input=records --num_predict=85 --num_windows=2")))
+    cli.run(main, InspectionSettings, about=about, examples=examples, elsewhere=(
         PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
-        DeviceSettings), examples=(
-        "--config=model/pretraining.json --num_windows=2",
-        "--input=records --num_predict=85 --num_windows=2",
-        "--input=records --num_predict=85 --output=masks.png --sentence='A name "
-        "is bound in a block.'"))
+        DeviceSettings))

@@ -37,5 +37,4 @@ def main(settings: SampleSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, SampleSettings, about=__doc__, examples=(
-        "--output=text",))
+    cli.run(main, SampleSettings, about=__doc__, examples=("--output=text",))

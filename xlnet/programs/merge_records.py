@@ -25,9 +25,9 @@ def main(settings: MergeSettings) -> None:
                               merged.tokens, left_out, 100 * share))
     if share > 0.1:
         print("note: the tasks have unequal amounts of text. A .gz file, and a row group of "
-              "Parquet, belongs to one task: cut large ones into several, and regenerate the tasks", file=sys.stderr)
+              "Parquet, belongs to one task: cut large ones into several, and regenerate the "
+              "tasks", file=sys.stderr)
 
 
 def run() -> None:
-    cli.run(main, MergeSettings, about=__doc__, examples=(
-        "--input=shared/records",))
+    cli.run(main, MergeSettings, about=__doc__, examples=("--input=shared/records",))

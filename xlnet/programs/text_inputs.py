@@ -94,10 +94,9 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
 
     Bad texts of a file are named and left out, and the program ends with status 1.
 
-    Args:
-      query: function from texts to their results, or their UserErrors.
-      as_json: function from a text and its result to JSON objects.
-      show: prints the result of one text.
+    query: function from texts to their results, or their UserErrors.
+    as_json: function from a text and its result to JSON objects.
+    show: prints the result of one text.
     """
     # Results come in the order of the texts, which wait here for theirs.
     asked: collections.deque[tuple[str, str]] = collections.deque()     # without a result yet

@@ -33,7 +33,7 @@ from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.recognition import TEXT
 from xlnet.text.token_store import Made, TokenStore
-from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
 _log = logging.getLogger(__name__)
 
@@ -220,10 +220,10 @@ def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) ->
     if content:
         check_same(manifest, {_CONTENT: content()})
     # Streams are compared by size: `data verify` reads them.
-    found = files.match(os.path.join(glob.escape(job.directory), STREAMS))
+    found = files.match(os.path.join(glob.escape(job.directory), "*"))
     sizes = {os.path.basename(path): size for path, size in found.items()}
-    return all(sizes.get(stream["file"]) == stream["bytes"]
-               for stream in manifest.get("streams", ()))
+    return {SPIECE_NAME, description_path(SPIECE_NAME)} <= set(sizes) and all(
+        sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ()))
 
 
 def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
