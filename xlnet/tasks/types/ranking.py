@@ -211,7 +211,8 @@ class RankingScorer(RegressionScorer):
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
+        result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade) \
+            if _highest(gold_labels) else dict.fromkeys(self.task.metrics, np.nan)
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)
         return result
@@ -219,6 +220,8 @@ class RankingScorer(RegressionScorer):
     def baseline(self, gold_labels: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
+        if not _highest(gold_labels):
+            return dict.fromkeys(names, np.nan)
         results = [evaluate(names, random.random(len(gold_labels.relevance)), gold_labels,
                             self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
@@ -344,14 +347,11 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # averages ties and knows no documents that a run missed.
 
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
-    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries; NaN
-    if no query has a relevant document.
+    """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
 
     values: scores [n]. highest: relevance of a perfect document, for ERR; 0: the highest that there
     is.
     """
-    if not _highest(judged):
-        return dict.fromkeys(names, np.nan)
     values = np.asarray(values)
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
     highest = highest or _highest(judged)
