@@ -60,7 +60,7 @@ def of_graph(error, node, reason):
     (FileExistsError(errno.EEXIST, "File exists", "/m/x"),
      "/m/x: a file is where a directory is expected; remove it, or give a directory elsewhere"),
     (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/m/x/y"),
-     "/m/x/y: a file is where a directory is expected"),
+     "/m/x/y: a file is where this path has a directory; give a directory elsewhere"),
     (ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
      "out of memory while libraries are loaded: libtensorflow_cc.so.2: failed to map segment"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),

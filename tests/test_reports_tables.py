@@ -370,6 +370,9 @@ def test_a_first_line_is_names_if_all_given_columns_are_among_them(tmp_path, con
     task = custom.known_or_own(settings(tmp_path / "t.csv", text_a_column="1", label_column=label))
     rows = parsing.read_file(task, str(tmp_path / "t.csv"), True)
     assert [(row.pairs[0][0], row.label) for row in rows] == expected
+    (tmp_path / "new.csv").write_text("id,0,1\nx,c,a\n")             # names, without labels
+    rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
+    assert [row.pairs[0][0] for row in rows] == ["a"]
     if label == "2":        # without labels, to predict
         (tmp_path / "new.csv").write_text("a\nb\n" if content[0] in "a5" else "1\na\nb\n")
         rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)

@@ -14,7 +14,7 @@ from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.files import schemes
 from xlnet.tasks.metrics import entity_metrics, split_metrics
 from xlnet.tasks.task import Row, Task
-from xlnet.tasks.types import custom, known, ranking
+from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
@@ -110,8 +110,7 @@ def test_entities(found, true, expected):
 def test_a_ranking_without_a_relevant_document_has_no_measure(relevance, missed, mrr, tmp_path):
     """One query without one counts as 0, as in trec_eval; one that the run missed is relevant."""
     task = custom.with_metric(known.TASKS["ranking"], "mrr@10,p@1")
-    rows = [Row(str(i), (("q", "d"),), each, "ab"[i // 2],
-                ranking.Missed(missed) if i == 0 and missed else None)
+    rows = [Row(str(i), (("q", "d"),), each, "ab"[i // 2], missed if i == 0 else None)
             for i, each in enumerate(relevance)]
     found = Evaluation(task, str(tmp_path), .5).score(
         Predictions(np.array([.3, .2, .1]), np.ones(3)), rows)

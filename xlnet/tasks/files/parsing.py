@@ -149,11 +149,8 @@ def _read_table(task, path, need_labels, form, seen, numbers):
                 # Predictions stay aligned with the file.
                 if task.skips_errors:
                     id, query = _names(task, cells, index)
-                    keeps = need_labels and task.reader.counts_skipped
-                    label = task.reader.parse_label(task.reader.label_cells(cells))[0] \
-                        if keeps and None not in cells else None
-                    row = None if need_labels and not keeps else Row(
-                        id if id and is_text(id) else str(index), (), label,
+                    row = None if need_labels else Row(
+                        id if id and is_text(id) else str(index), (), None,
                         query if query and is_text(query) else None)
             if row is not None and row is not _LEFT_OUT:
                 yield row
@@ -209,7 +206,7 @@ def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]
 def by_name(columns: Optional[Sequence[str]], values: Any) -> dict:
     """The cells of a row of a `Table` by the names of its columns; under None those beyond."""
     if not isinstance(values, list):
-        return values if isinstance(values, dict) else getattr(values, "cells", {})
+        return values if isinstance(values, dict) else {}
     columns = columns or ()
     beyond = values[len(columns):]
     return {**dict(zip(columns, values)), **({None: beyond} if beyond else {})}

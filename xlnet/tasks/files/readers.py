@@ -43,11 +43,6 @@ _NAMES_SHOWN = 20                           # of what a directory has
 Table = collections.namedtuple("Table", "columns rows")
 
 
-class UnreadRow(str):
-    """The error of a row whose names can be read, though its texts cannot; cells: by column."""
-    cells: dict[str, Any]
-
-
 def column(path: str, name: str, columns: Sequence[str]) -> int:
     """The index of a column in a file; raises UserError unless exactly one has its name."""
     if name not in columns:
@@ -300,8 +295,10 @@ def _has_texts(task, names):
 def _has_numbers(task, names):
     """Whether the task has numbers from 1 on of a file's columns of texts, instead of names."""
     wanted = {*task.text_a, *task.text_b, *task.choices}
-    # A number may be a cell of the first example, as a label is, or a name: pandas has 0, 1, 2.
-    is_header = wanted | set(task.label) <= set(names) or wanted <= set(names) and any(
+    # A number may be a cell of the first example, in the place of the label, or a name: pandas has
+    # 0, 1, 2.
+    others = {name for i, name in enumerate(names, 1) if str(i) not in task.label}
+    is_header = wanted | set(task.label) <= set(names) or wanted <= others or any(
         names == [str(i) for i in range(first, first + len(names))] for first in (0, 1))
     return all(map(str.isdecimal, wanted)) and not is_header \
         and all(1 <= int(number) <= len(names) for number in wanted)

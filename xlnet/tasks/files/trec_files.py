@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from collections.abc import Iterable
+from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks.files import readers, row_errors
+from xlnet.tasks.task import Row, Task
 from xlnet.tokenization.tokenizer import is_text
 
 # Lines of files. As in trec_eval further columns, empty lines and comments do not count.
@@ -38,8 +40,7 @@ def _read_run(task, path, lines):
     qrels = judgements_of(path, "run")
     if not qrels:
         return _join_texts(task, path, rows, lambda cells: None)
-    judged, errors = judgements(task, qrels[0])
-    errors.end(qrels[0], task.skips_errors)
+    judged = _judgements(task, qrels[0])
     queries = {query for query, _ in judged}
 
     def relevance(cells):
@@ -50,16 +51,31 @@ def _read_run(task, path, lines):
 
 
 def judgements_of(path: str, form: Optional[str] = None) -> list[str]:
-    """The files of judgements that belong to a run, or to several; [] for other files."""
+    """The files of judgements that belong to a run, or to several, or that are given themselves; []
+    for other files."""
     found = [readers.stem(each) + ".qrels" for each in readers.each_path(path)
-             if each != "-" and (form or readers.extension(each)) == "run"]
+             if each != "-" and (form or readers.extension(each)) in ("run", "qrels")]
     return list(filter(os.path.exists, found))
+
+
+def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, list[float]]:
+    """The relevance of the relevant documents that are not among rows, by query."""
+    judged: dict[tuple[str, str], float] = {}
+    for path in qrels:
+        judged.update(_judgements(task, path, is_noted=False))
+    for row in rows:
+        judged.pop((row.query, row.id), None)
+    found: dict[str, list[float]] = {}
+    for (query, _), relevance in judged.items():
+        if relevance > 0:
+            found.setdefault(query, []).append(relevance)
+    return found
 
 
 def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
     return [each for each in (*_paths_of_texts(path), *judgements_of(path))
-            if os.path.exists(each)]
+            if os.path.exists(each) and each != path]
 
 
 def _paths_of_texts(path):
@@ -71,8 +87,8 @@ def _paths_of_texts(path):
             os.path.join(directory, "documents.tsv")]
 
 
-def judgements(task: Any, path: str) -> tuple[dict, row_errors.RowErrors]:
-    """(relevance by (query, document), the errors of the other lines); task: a ranking."""
+def _judgements(task, path, is_noted=True):
+    """Dict of (query, document) to relevance; is_noted: whether lines with errors are."""
     found: dict[tuple[str, str], float] = {}
     errors = row_errors.RowErrors()
     lines = readers.read_lines(path, "judgements", task.encoding, task.skips_errors)
@@ -87,7 +103,9 @@ def judgements(task: Any, path: str) -> tuple[dict, row_errors.RowErrors]:
             errors.add("%s:%d" % (path, number), error)
         else:
             found[cells[0], cells[2]] = relevance
-    return found, errors
+    if is_noted:
+        errors.end(path, task.skips_errors)
+    return found
 
 
 def _split(path, lines, expected):
@@ -119,12 +137,10 @@ def _join_texts(task, path, rows, relevance):
     def join(cells):
         if isinstance(cells, str):
             return cells
-        query, document = cells[0], cells[2]
-        for what, name, known, each in zip(("query", "document"), (query, document), texts, paths):
+        for what, name, known, each in zip(("query", "document"), cells[::2], texts, paths):
             if name not in known:
-                error = readers.UnreadRow("%s '%s' is not in %s" % (what, name, each))
-                error.cells = dict(zip(columns[::2], (query, document, relevance(cells))))
-                return error
+                return "%s '%s' is not in %s" % (what, name, each)
+        query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
     return readers.Table(columns, readers.by_line(path, (

@@ -74,8 +74,6 @@ class Reader(_Part):
     directory_forms: ClassVar[Mapping[str, Callable]] = {}    # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False          # otherwise that is an error of the row
     pads: ClassVar[str] = "left"            # the side of the padding in a record
-    # Whether rows to evaluate that were skipped reach `read`, without texts, with their label.
-    counts_skipped: ClassVar[bool] = False
 
     @property
     def unit(self) -> str:

@@ -5,8 +5,9 @@ A row is a document of a query. Its label is the relevance: 0 is not relevant, h
 What is counted for which query, as by trec_eval:
 
 - A query without any judgement is left out of all means.
-- One with judgements and without a relevant document, or whose rows were all skipped, counts as 0.
-  If no query has a relevant document, metrics are undefined.
+- One with judgements and without a relevant document counts as 0. If no query has one, metrics are
+  undefined.
+- One whose rows were all skipped is left out, like one that a run does not have.
 - The denominators of recall and MAP, and the ideal order of NDCG, have all relevant documents of
   the judgements, also those that the run does not have or whose rows were skipped.
 - Documents of equal scores are in the order of their names, the last one first.
@@ -50,14 +51,9 @@ _log = logging.getLogger(__name__)
 PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different relevance
 RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
 
-# relevance: float32 [n]. queries: the rows of each query, as of `by_query`, then an empty array for
-# each query that has lost all of its rows. missing: the relevance of relevant documents of each
-# query that have no row, Q arrays.
+# relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
+# of relevant documents of each query that have no row, Q arrays.
 Judged = collections.namedtuple("Judged", "relevance queries missing")
-
-# `Row.source` of a query's first row: the relevance of relevant documents without a row; in that of
-# a file's first row also `others`, the same of each query that has lost all of its rows.
-Missed = collections.namedtuple("Missed", "own others", defaults=((), ()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +66,6 @@ class RankingOptions:
 class RankingReader(RegressionReader):
     """Documents of queries; in training pairs of documents if `pairwise`."""
     forms = trec_files.FORMS
-    counts_skipped = True
 
     @property
     def unit(self) -> str:
@@ -81,42 +76,20 @@ class RankingReader(RegressionReader):
         that are relevant for one of these. A document whose row was skipped was not retrieved."""
         rows = super().read(path, need_labels, form)
         qrels = trec_files.judgements_of(path, form)
-        if not need_labels or not qrels and all(row.pairs for row in rows):
+        if not need_labels or not qrels:
             return rows
-
         # Without a judgement all documents of a query would count as not relevant.
         judged = store_rows(row for row in rows if row.label is not None)
-        if qrels and not judged:
+        if not judged:
             raise UserError("%s: no query has a judgement in %s" % (path, ", ".join(qrels)))
-        every, queries = (dict.fromkeys(row.query for row in each) for each in (rows, judged))
-        if qrels and len(queries) < len(every):
+        queries, left = (len({row.query for row in each}) for each in (rows, judged))
+        if left < queries:
             _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out",
-                         path, len(every) - len(queries), len(every), ", ".join(qrels))
-
+                         path, queries - left, queries, ", ".join(qrels))
         # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
-        # and NDCG. A second judgement of a document, which is an error, changes nothing.
-        kept = store_rows(row for row in judged if row.pairs)
-        if not kept:
-            raise UserError("%s: no document that is judged can be read" % path)
-        relevance = {(row.query, row.id): row.label for row in judged if not row.pairs}
-        for each in qrels:
-            relevance.update(trec_files.judgements(self.task, each)[0])
-        for row in kept:
-            relevance.pop((row.query, row.id), None)
-        missing: dict[str, list[float]] = {query: [] for query in queries}
-        for (query, _), label in relevance.items():
-            if label > 0 and query in missing:
-                missing[query].append(label)
-
-        # Each query's first row carries them, and the first row of all those of lost queries.
-        found = {row.query for row in kept}
-        others = [missing.pop(query) for query in queries if query not in found]
-        if others:
-            _log.warning("note: %s: %d of %d queries have no document that can be read and count "
-                         "as 0", path, len(others), len(queries))
-        sources = {query: Missed(own) for query, own in missing.items() if own}
-        sources[kept[0].query] = Missed(missing[kept[0].query], others)
-        return store_rows(row._replace(source=sources.pop(row.query, None)) for row in kept)
+        # and NDCG: `Row.source` of its query's first row.
+        missing = trec_files.missing(self.task, qrels, judged)
+        return store_rows(row._replace(source=missing.pop(row.query, None)) for row in judged)
 
     def files_of(self, path: str) -> Sequence[str]:
         """With those next to judgements and runs."""
@@ -202,11 +175,9 @@ class RankingScorer(RegressionScorer):
                     [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL])))
 
     def gold_labels(self, rows: Sequence[Row]) -> Judged:
-        queries, sources = by_query(rows), {row.query: row.source for row in rows if row.source}
-        missing = [sources.get(rows[query[0]].query, Missed()).own for query in queries]
-        lost = [others for source in sources.values() for others in source.others]
-        return Judged(super().gold_labels(rows), queries + [np.array([], int)] * len(lost),
-                      [np.array(each, np.float64) for each in missing + lost])
+        queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
+        return Judged(super().gold_labels(rows), queries, [
+            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
 
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
