@@ -78,7 +78,7 @@ def main(settings):
         raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
-    works = [chosen_work(name, settings)
+    works = [(name, chosen_work(name, settings))
              for name in chosen("works", settings.works, "work", WORKS)]
     precisions = chosen("precisions", settings.precisions, "precision", PRECISIONS)
     architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
@@ -89,8 +89,8 @@ def main(settings):
     print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
           "|---|---|---|---|---|---|---|", flush=True)
     versions = set()
-    for work, precision in itertools.product(works, precisions):
-        title = "%s %d × %d, %s" % (work.kind, work.batch, work.length, precision)
+    for (name, work), precision in itertools.product(works, precisions):
+        title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
         versions |= compare(title, work, precision, architecture, settings)
     print("\n" + "; ".join(sorted(versions)))
 

@@ -13,15 +13,14 @@ import os
 import pathlib
 import random
 import re
-import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from repository import ROOT
-
-os.environ["PYTHONPATH"] = ROOT         # of all processes
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PORT = 18785
 
 
 def make_text(pattern, size, path):
@@ -34,35 +33,54 @@ def make_text(pattern, size, path):
             written += f.write("\n\n".join(documents) + "\n\n")
 
 
+def start(*words, **how):
+    return subprocess.Popen([sys.executable, *map(str, words)], cwd=ROOT, **how,
+                            env=dict(os.environ, PYTHONPATH=str(ROOT)))
+
+
 def timed(*words):
     """Seconds, seconds of a processor, and the peak memory of one of the processes [MB]."""
     began = time.monotonic()
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+    process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        sys.exit("%s failed" % " ".join(words))
+        sys.exit("%s failed" % " ".join(map(str, words)))
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def usage():
-    """Seconds of a processor that this process has used, and its peak memory [MB]."""
-    return time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak(process):
+    """The peak memory of a process [MB]."""
+    text = pathlib.Path("/proc/%d/status" % process.pid).read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
+
+
+def processor_seconds(process):
+    """What a process has used of processors so far."""
+    fields = pathlib.Path("/proc/%d/stat" % process.pid).read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def on_dask(workers, *words):
-    from distributed import Client, LocalCluster
-    with LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0,
-                      dashboard_address=None) as cluster, Client(cluster) as client:
-        def used():         # by the scheduler, which is in this process, and by the workers
-            return [usage(), *client.run(usage).values()]
-        idle = sum(processor for processor, _ in used())
+    address = "tcp://127.0.0.1:%d" % PORT
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    cluster = [start("-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1",
+                     "--port=%d" % PORT, "--no-dashboard", **quiet)]
+    try:
+        time.sleep(5)
+        cluster += [start("-m", "distributed.cli.dask_worker", address, "--nthreads=1",
+                          "--no-nanny", "--no-dashboard", "--memory-limit=0", **quiet)
+                    for _ in range(workers)]
+        time.sleep(10)
+        idle = sum(map(processor_seconds, cluster))
         seconds, processor, _ = timed(
             "-m", "xlnet", "data", "beam", *words, "--beam_options=--runner=apache_beam.runners."
-            "dask.dask_runner.DaskRunner --dask_client_address=" + cluster.scheduler_address)
-        found = used()
-        return (seconds, processor + sum(processor for processor, _ in found) - idle,
-                max(memory for _, memory in found[1:]))
+            "dask.dask_runner.DaskRunner --dask_client_address=" + address)
+        processor += sum(map(processor_seconds, cluster)) - idle
+        return seconds, processor, max(map(peak, cluster[1:]))
+    finally:
+        for process in cluster:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
 
 
 def main():
@@ -83,8 +101,9 @@ def main():
                 seconds, processor, memory = (
                     on_dask(workers, *words) if run is on_dask else
                     timed("data_utils.py", "--num_workers=%d" % workers, *words))
-                made.append(pathlib.Path(directory, "manifest.json").read_bytes())
-                tokens = int(re.search(rb'"tokens": (\d+)', made[-1])[1])
+                manifest = pathlib.Path(directory, "manifest.json").read_bytes()
+                made.append(manifest)
+                tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
                 print("| %s | %d | %d MB | %.0f s | %d | %d | %.0f MB |" % (
                     name, workers, given.megabytes, seconds, tokens / seconds, tokens / processor,
                     memory), flush=True)
@@ -93,5 +112,4 @@ def main():
             sys.exit("the records differ")
 
 
-if __name__ == "__main__":      # not in the workers, which import this file
-    main()
+main()

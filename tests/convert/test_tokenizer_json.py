@@ -132,8 +132,9 @@ def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
     for name in ("bytes", "few"):
         tokenizer_json.write(str(tmp_path / name), Tokenizer(train_odd_model(
             tmp_path / "spiece.model", name)))
-        model = json.loads((tmp_path / name).read_text())["model"]
-        assert model["byte_fallback"] is (name == "bytes")
+        written = json.loads((tmp_path / name).read_text())
+        assert written["model"]["byte_fallback"] is (name == "bytes")
+        assert ("ByteFallback" in json.dumps(written["decoder"])) is (name == "bytes")
 
 
 def test_settings_that_contradict_the_normalizer_are_refused(vocabulary, tmp_path):

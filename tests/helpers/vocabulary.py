@@ -48,7 +48,7 @@ ODD_TEXTS = (
 )
 
 # Vocabularies that know all characters, few of them, few and bytes; that normalize otherwise; whose
-# pieces are single characters.
+# pieces are single characters, or words.
 ODD_MODELS = {
     "all": dict(vocab_size=400, character_coverage=1.0),
     "few": dict(vocab_size=90, character_coverage=0.98),
@@ -57,6 +57,7 @@ ODD_MODELS = {
     "bare": dict(vocab_size=300, add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf",
                  remove_extra_whitespaces=False),
     "characters": dict(vocab_size=150, character_coverage=1.0, model_type="char"),
+    "words": dict(vocab_size=60, model_type="word"),
 }
 
 

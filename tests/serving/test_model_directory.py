@@ -256,9 +256,10 @@ def test_attention_and_what_each_stream_sees(language_model):
             answers(language_model, ["the cat sat"], "attention", **parameters)
 
 
-def test_a_vocabulary_of_characters_can_fill_in(tmp_path):
-    """It has no piece that is a word."""
-    Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, "characters"))
+@pytest.mark.parametrize("name", ["characters", "words"])
+def test_a_vocabulary_of_characters_or_words_can_fill_in(tmp_path, name):
+    """It has no piece that is a word, or none that is a part of one."""
+    Pretrained(tmp_path, False, train=lambda path: train_odd_model(path, name))
     model = opened(tmp_path)
     assert "fill" in model.names
     assert len(answers(model, ["the ___ sat"], "fill", top=3)[0]["texts"]) == 3

@@ -185,8 +185,12 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
             options.get("span_head", "joint")]
     # The weights are the same there, but not the predictions. Questions have windows there, too.
     values = {**stored.get("settings", {}), **options}
+    if kind == "spans" and values.get("long_document") == "sliding":
+        del values["long_document"]
+    if kind not in ("multi_label", "spans") and (kind != "classification" or len(labels) != 2):
+        values.pop("predict_threshold", None)
     alone = ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
-             if values.get(name, plain) != plain and (name != "long_document" or kind != "spans")]
+             if values.get(name, plain) != plain]
     if alone:
         _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
                      "have", ", ".join(alone))

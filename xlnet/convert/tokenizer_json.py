@@ -202,7 +202,8 @@ def write(path: str, tokenizer: Tokenizer) -> None:
             "pair": [a, *ends[0], b, *ends[1], *last],
             "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in (
                 (sep, tokenizer.sep_id), (cls, tokenizer.cls_id))}},
-        "decoder": words,
+        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, words]}
+        if tokenizer.byte_ids else words,
         "model": {"type": "Unigram", "unk_id": tokenizer.unk_id,
                   "byte_fallback": bool(tokenizer.byte_ids),
                   "vocab": [[text, score] for text, score, _ in pieces]}}, ensure_ascii=False)])

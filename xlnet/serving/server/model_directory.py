@@ -123,11 +123,11 @@ class ServedModel:
     def _warm_up(self):
         # Computes an example of each signature, so that the first request does not wait for its
         # graph; removes those that a pretrained model cannot have.
-        # The blank is within a word: no piece need be a word by itself.
-        settings: dict[str, dict[str, Any]] = {"fill": {"pieces": "1"},
-                                               "generate": {"max_tokens": 1}}
+        # One piece fills the blank where pieces are words, two where they are characters.
+        settings: dict[str, dict[str, Any]] = {
+            "fill": {"pieces": "1-2", "whole_words": False}, "generate": {"max_tokens": 1}}
         for name in self.names:
-            text = "a___" if name == "fill" else "a"
+            text = "a ___" if name == "fill" else "a"
             row = {key: [text] * count if count else text
                    for key, count in self.inputs(name).items()}
             try:
