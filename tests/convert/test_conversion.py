@@ -276,7 +276,8 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
 
 
 @pytest.mark.parametrize("kind, changes, said", [
-    ("regression", {}, "long_document=memory"), ("regression", dict(long_document="truncate", predict_threshold=0.7), None),
+    ("regression", {}, "long_document=memory"),
+    ("regression", dict(long_document="truncate", predict_threshold=0.7), None),
     ("spans", {}, None), ("spans", dict(long_document="memory"), "long_document=memory"),
     ("classification", dict(long_document="truncate"), None),
     ("multi_label", dict(label_thresholds="plant:0.1"),

@@ -21,7 +21,7 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import readers, row_store
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
-from xlnet.tasks.types.contract import THRESHOLD, TaskType
+from xlnet.tasks.types.contract import TaskType
 from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         devices = connect(device)
         model = TaskModel(config, tuned, network)
         evaluator = Evaluator(model, data, devices)
-        _check_settings(tuned, config, devices)
+        _check_settings(tuned, config, devices, given)
         described = _check_model(model, tokenizer, evaluator.checkpoints())
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.
@@ -143,7 +143,7 @@ def _check_files(tuned, data):
         files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
 
 
-def _check_settings(tuned, config, devices):
+def _check_settings(tuned, config, devices, given):
     """Raises UserError for settings that contradict the network, the task or the devices."""
     settings, task = tuned.settings, tuned.task
     encoding.check_max_seq_length(settings.max_seq_length)
@@ -152,7 +152,7 @@ def _check_settings(tuned, config, devices):
                         % (settings.freeze_layers, config.n_layer))
     if settings.label_smoothing and not task.head.smooths_labels:
         raise UserError("label_smoothing: task %s has no classes" % task.name)
-    if settings.predict_threshold != THRESHOLD and not task.scorer.has_threshold:
+    if "predict_threshold" in given and not task.scorer.has_threshold:
         _log.warning("note: predict_threshold is for two labels, multi_label and questions; task "
                      "%s does not use it", task.name)
     if settings.do_train:
