@@ -187,7 +187,8 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     values = {**stored.get("settings", {}), **options}
     if kind == "spans" and values.get("long_document") == "sliding":
         del values["long_document"]
-    if kind not in ("multi_label", "spans") and (kind != "classification" or len(labels) != 2):
+    if kind not in ("multi_label", "spans") and (
+            kind != "classification" or len(labels or ()) != 2):
         values.pop("predict_threshold", None)
     alone = ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
              if values.get(name, plain) != plain]
