@@ -73,7 +73,7 @@ def compare(directory, executable, shapes):
     # Inputs that are constants for XLA are not parameters.
     kept = [np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
             for shape, dtype in shapes]
-    outputs = run(executable, jax.device_put(kept, jax.devices()[0]))
+    outputs = run(executable, placed(kept))
     wanted = [values["out%d" % i] for i in range(len(outputs))]
     worst = max(float(np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30))
                 for a, b in zip(outputs, wanted))
@@ -95,6 +95,10 @@ def random_inputs(shapes, work, config):
             values = arrays.pop(name) if name else np.ones(shape)
         inputs.append(np.asarray(values).astype(dtype))
     return inputs
+
+
+def placed(inputs):
+    return [jax.device_put(x, jax.devices()[0]) for x in inputs]
 
 
 def run(executable, arrays):
@@ -155,7 +159,7 @@ def main():
         if os.path.exists(os.path.join(directory, "values.npz")):
             compare(directory, executable, shapes)
             continue
-        arrays = jax.device_put(random_inputs(shapes, work, about["config"]), jax.devices()[0])
+        arrays = placed(random_inputs(shapes, work, about["config"]))
         seconds, loss = timed(executable, arrays, given.steps, 3)
         used = operations(about["config"], work, "gpu") / seconds / 1e12
         print("%s %d x %d, %s: %.4f s, %.0f tokens/s, %.1f TFLOP/s%s, loss %.3f, peak %.2f GiB" % (
