@@ -374,9 +374,11 @@ def test_a_first_line_is_names_if_all_given_columns_are_among_them(tmp_path, con
     rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
     assert [row.pairs[0][0] for row in rows] == ["a"]
     if label == "2":        # without labels, to predict
-        (tmp_path / "new.csv").write_text("a\nb\n" if content[0] in "a5" else "1\na\nb\n")
-        rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
-        assert [row.pairs[0][0] for row in rows] == ["a", "b"]
+        for text, texts in (("a\nb\n" if content[0] in "a5" else "1\na\nb\n", ["a", "b"]),
+                            ("0\nb\n", ["0", "b"])):
+            (tmp_path / "new.csv").write_text(text)
+            rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
+            assert [row.pairs[0][0] for row in rows] == texts
 
 
 @pytest.mark.parametrize("group, content, shown", [

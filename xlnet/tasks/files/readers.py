@@ -298,8 +298,9 @@ def _has_numbers(task, names):
     # A number may be a cell of the first example, in the place of the label, or a name: pandas has
     # 0, 1, 2.
     others = {name for i, name in enumerate(names, 1) if str(i) not in task.label}
-    is_header = wanted | set(task.label) <= set(names) or wanted <= others or any(
-        names == [str(i) for i in range(first, first + len(names))] for first in (0, 1))
+    is_header = wanted | set(task.label) <= set(names) or wanted <= others or \
+        wanted <= set(names) and any(
+            names == [str(i) for i in range(first, first + len(names))] for first in (0, 1))
     return all(map(str.isdecimal, wanted)) and not is_header \
         and all(1 <= int(number) <= len(names) for number in wanted)
 
