@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from xlnet.errors import UserError
@@ -50,11 +50,11 @@ def _read_run(task, path, lines):
     return _join_texts(task, path, rows, relevance)
 
 
-def judgements_of(path: str, form: Optional[str] = None) -> list[str]:
-    """The files of judgements that belong to a run, or to several, or that are given themselves; []
-    for other files."""
+def judgements_of(path: str, form: Optional[str] = None,
+                  of_forms: Sequence[str] = ("run",)) -> list[str]:
+    """The files of judgements that belong to files of these forms; [] for other files."""
     found = [readers.stem(each) + ".qrels" for each in readers.each_path(path)
-             if each != "-" and (form or readers.extension(each)) in ("run", "qrels")]
+             if each != "-" and (form or readers.extension(each)) in of_forms]
     return list(filter(os.path.exists, found))
 
 
@@ -75,7 +75,7 @@ def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, 
 def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
     return [each for each in (*_paths_of_texts(path), *judgements_of(path))
-            if os.path.exists(each) and each != path]
+            if os.path.exists(each)]
 
 
 def _paths_of_texts(path):

@@ -75,7 +75,9 @@ class RankingReader(RegressionReader):
         """As trec_eval does, metrics of a run count its judged queries alone, and all documents
         that are relevant for one of these. A document whose row was skipped was not retrieved."""
         rows = super().read(path, need_labels, form)
-        qrels = trec_files.judgements_of(path, form)
+        # Those of a `.qrels` itself have more documents than rows only if some were skipped.
+        qrels = trec_files.judgements_of(
+            path, form, ("run", "qrels") if self.task.skips_errors else ("run",))
         if not need_labels or not qrels:
             return rows
         # Without a judgement all documents of a query would count as not relevant.
@@ -182,19 +184,22 @@ class RankingScorer(RegressionScorer):
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
         refuse_nan(self.task, values)
-        result = evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade) \
-            if _highest(gold_labels) else dict.fromkeys(self.task.metrics, np.nan)
+        result = self._means(values, gold_labels)
         if self.options.pairwise:
             result["loss"] = pair_loss(values, gold_labels)
         return result
 
+    def _means(self, values, gold_labels):
+        # Without a relevant document every order is as good as any other.
+        if not _highest(gold_labels):
+            return dict.fromkeys(self.task.metrics, np.nan)
+        return evaluate(self.task.metrics, values, gold_labels, self.options.highest_grade)
+
     def baseline(self, gold_labels: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
-        if not _highest(gold_labels):
-            return dict.fromkeys(names, np.nan)
-        results = [evaluate(names, random.random(len(gold_labels.relevance)), gold_labels,
-                            self.options.highest_grade) for _ in range(RANDOM_ORDERS)]
+        results = [self._means(random.random(len(gold_labels.relevance)), gold_labels)
+                   for _ in range(RANDOM_ORDERS)]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
     def constant_prediction(self, values: Any, gold_labels: Judged,
