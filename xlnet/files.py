@@ -329,13 +329,13 @@ def digest_of(path: str) -> str:
         each, path))) for each in found)).hexdigest()
 
 
-# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
-# in training, on its own. It is not imported for them: each process that prepares text would wait.
-
 def directory_of(checkpoint: str) -> str:
     """The directory of a checkpoint given as directory, prefix or `.../latest`."""
     return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
 
+
+# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
+# in training, on its own. It is not imported for them: each process that prepares text would wait.
 
 def is_remote(path: str) -> bool:
     return "://" in path
