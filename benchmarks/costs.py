@@ -10,8 +10,8 @@ import os
 from repository import ROOT
 from work import Work
 
-BLOCK = 128     # rows of an attention block, as in xlnet.network.attention
-FLOAT = 4       # bytes
+BLOCK = 128  # rows of an attention block, as in xlnet.network.attention
+FLOAT = 4  # bytes
 
 
 def parameters(config):
@@ -42,15 +42,16 @@ def forward_operations(config, work, block=BLOCK):
     """
     d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
     b, keys = work.batch, work.memory + work.length
-    parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.)
+    parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.0)
     for layer in range(config["n_layer"]):
         content, slots = rows_that_ask(config, work, layer)
         rows = content + slots
         parts["projections"] += 2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
-        parts["attention"] += 2 * b * heads * (
-            2 * rows * keys + position_pairs(work, content, slots, block))
+        parts["attention"] += (
+            2 * b * heads * (2 * rows * keys + position_pairs(work, content, slots, block))
+        )
         parts["feed-forward"] += 4 * b * rows * d * f
-    parts["softmax"] = 2. * b * work.targets * d * config["n_token"]
+    parts["softmax"] = 2.0 * b * work.targets * d * config["n_token"]
     return parts
 
 
@@ -71,8 +72,8 @@ def layer_activations(config, work, layer, size=FLOAT):
     b, keys = work.batch, work.memory + work.length
     content, slots = rows_that_ask(config, work, layer)
     rows = content + slots
-    narrow = size * (5 * d + 5 * heads) + 2 * d     # inputs, norms, q, heads; what dropout kept
-    wide = size * f + f                             # before GELU; what dropout kept
+    narrow = size * (5 * d + 5 * heads) + 2 * d  # inputs, norms, q, heads; what dropout kept
+    wide = size * f + f  # before GELU; what dropout kept
     shared = size * (keys * (d + 2 * heads) + (keys + work.length) * heads)
     scores = size * config["n_head"] * rows * keys
     return b * (rows * (narrow + wide) + shared + scores)
@@ -95,15 +96,19 @@ def state_bytes(config):
 
 # ---- the table of scaling.md: `python benchmarks/costs.py`
 
-PAPER_ROWS = 500e3 * 8192       # the paper's run, appendix A.3: steps × rows of 512 tokens
-GPU_SHARE = 0.35                # of its rate that a GPU is assumed to reach
-TPU_CHIP = 123e12               # bfloat16 operations/s of a TPU v3 chip
+PAPER_ROWS = 500e3 * 8192  # the paper's run, appendix A.3: steps × rows of 512 tokens
+GPU_SHARE = 0.35  # of its rate that a GPU is assumed to reach
+TPU_CHIP = 123e12  # bfloat16 operations/s of a TPU v3 chip
 # (name, devices, bfloat16 operations/s of one, its share of links to the others [bytes/s])
-MACHINES = (("1 A100", 1, 312e12, 300e9), ("8 A100, one host", 8, 312e12, 300e9),
-            ("64 A100, 8 hosts of 200 GB/s", 64, 312e12, 25e9), ("1 H100", 1, 989e12, 450e9),
-            ("8 H100, one host", 8, 989e12, 450e9),
-            ("64 H100, 8 hosts of 400 GB/s", 64, 989e12, 50e9),
-            ("512 TPU v3 chips (the paper's)", 512, TPU_CHIP, 70e9))
+MACHINES = (
+    ("1 A100", 1, 312e12, 300e9),
+    ("8 A100, one host", 8, 312e12, 300e9),
+    ("64 A100, 8 hosts of 200 GB/s", 64, 312e12, 25e9),
+    ("1 H100", 1, 989e12, 450e9),
+    ("8 H100, one host", 8, 989e12, 450e9),
+    ("64 H100, 8 hosts of 400 GB/s", 64, 989e12, 50e9),
+    ("512 TPU v3 chips (the paper's)", 512, TPU_CHIP, 70e9),
+)
 
 
 def pretraining(rows):
@@ -118,8 +123,11 @@ def gradient_traffic(config, devices):
 
 def tpu_share(large):
     """The share of the chips' rate that the paper's 5.5 days on 512 TPU v3 chips mean."""
-    return step_operations(large, pretraining(1), block=512) * PAPER_ROWS / (
-        5.5 * 86400 * 512 * TPU_CHIP)
+    return (
+        step_operations(large, pretraining(1), block=512)
+        * PAPER_ROWS
+        / (5.5 * 86400 * 512 * TPU_CHIP)
+    )
 
 
 def scale_rows(name, config, share_of_tpu, rows=32):
@@ -129,9 +137,11 @@ def scale_rows(name, config, share_of_tpu, rows=32):
         share = share_of_tpu if "TPU" in machine else GPU_SHARE
         tokens = 512 * devices * rate * share / operations
         days = PAPER_ROWS * 512 / tokens / 86400
-        yield "| %s | %s | %.0f | %.1f | %.0f | %.1f | %.0f |" % (
-            name, machine, 1e3 * rows * operations / rate / share,
-            1e3 * gradient_traffic(config, devices) / link, tokens / 1e3, days, days * devices)
+        yield (
+            f"| {name} | {machine} | {1e3 * rows * operations / rate / share:.0f} | "
+            f"{1e3 * gradient_traffic(config, devices) / link:.1f} | {tokens / 1e3:.0f} | "
+            f"{days:.1f} | {days * devices:.0f} |"
+        )
 
 
 def main():
@@ -141,8 +151,10 @@ def main():
             configs[name] = json.load(f)
     share = tpu_share(configs["large"])
     print("TPU v3 chips in the paper: %.0f %% of their rate\n" % (100 * share))
-    print("| model | devices | compute [ms] | gradients [ms] | thousand tokens/s | days | "
-          "device-days |\n|---|---|---|---|---|---|---|")
+    print(
+        "| model | devices | compute [ms] | gradients [ms] | thousand tokens/s | days | "
+        "device-days |\n|---|---|---|---|---|---|---|"
+    )
     for name, config in configs.items():
         print("\n".join(scale_rows(name, config, share)))
 

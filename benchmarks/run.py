@@ -39,8 +39,11 @@ OURS = "this library"
 @dataclasses.dataclass(frozen=True)
 class BenchmarkSettings:
     """run.py: what to time, how often."""
-    model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
-                                     "JSON with the architecture; weights are random")
+
+    model_config_path: str = setting(
+        os.path.join(ROOT, "configs/model/base.json"),
+        "JSON with the architecture; weights are random",
+    )
     works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
     precisions: str = setting("fp32", "comma-separated, of: " + ", ".join(PRECISIONS))
     recompute: bool = setting(False, "also time this library with --recompute")
@@ -48,20 +51,30 @@ class BenchmarkSettings:
     batch: Optional[int] = setting(None, "rows, in place of the work's", minimum=1)
     length: Optional[int] = setting(None, "tokens of a row, in place of the work's", minimum=1)
     huggingface: Optional[str] = setting(
-        None, "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
-              "this library")
+        None,
+        "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
+        "this library",
+    )
     compiled: bool = setting(False, "also time Hugging Face's model as torch.compile makes it")
     kerashub: Optional[str] = setting(
-        None, "Python with keras-hub, TensorFlow and JAX, from the same script; it has no "
-              "pretraining")
-    halves: bool = setting(False, "also time inference as two halves of a batch side by side, each "
-                                  "on half of the cores, as run_classifier.py answers on a CPU")
+        None,
+        "Python with keras-hub, TensorFlow and JAX, from the same script; it has no pretraining",
+    )
+    halves: bool = setting(
+        False,
+        "also time inference as two halves of a batch side by side, each "
+        "on half of the cores, as run_classifier.py answers on a CPU",
+    )
     xla: bool = setting(False, "also time training steps of this library with --xla")
-    device: str = setting("cpu", "of all systems; gpu: the first one that is visible",
-                          choices=("cpu", "gpu"))
+    device: str = setting(
+        "cpu", "of all systems; gpu: the first one that is visible", choices=("cpu", "gpu")
+    )
     peak_tflops: Optional[float] = setting(
-        None, "of the GPU, in the precision, from its data sheet: the tables have the fraction "
-              "that the model uses (model FLOP utilisation)", minimum=0)
+        None,
+        "of the GPU, in the precision, from its data sheet: the tables have the fraction "
+        "that the model uses (model FLOP utilisation)",
+        minimum=0,
+    )
     repeats: int = setting(5, "steps that are timed", minimum=1)
     warm_up: int = setting(2, "steps before them", minimum=0)
 
@@ -71,26 +84,40 @@ def main(settings):
     for name in ("huggingface", "kerashub"):
         python = getattr(settings, name)
         if python and not os.access(python, os.X_OK):
-            raise UserError("%s: %s is not a program" % (name, python))
+            raise UserError(f"{name}: {python} is not a program")
     if settings.compiled and not settings.huggingface:
         raise UserError("compiled: also needs --huggingface")
     if settings.device == "gpu" and (settings.kerashub or settings.halves):
         raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
     if settings.device == "cpu" and settings.peak_tflops:
         raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
-    works = [(name, chosen_work(name, settings))
-             for name in chosen("works", settings.works, "work", WORKS)]
+    works = [
+        (name, chosen_work(name, settings))
+        for name in chosen("works", settings.works, "work", WORKS)
+    ]
     precisions = chosen("precisions", settings.precisions, "precision", PRECISIONS)
     architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
-    print("%s, %s, %d cores, on %s, %d layers, d_model %d; medians of %d steps" % (
-        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), device(settings.device),
-        architecture["n_layer"], architecture["d_model"], settings.repeats), flush=True)
-    print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
-          "|---|---|---|---|---|---|---|", flush=True)
+    print(
+        "{}, {}, {} cores, on {}, {} layers, d_model {}; medians of {} steps".format(
+            time.strftime("%Y-%m-%d"),
+            platform.machine(),
+            os.cpu_count(),
+            device(settings.device),
+            architecture["n_layer"],
+            architecture["d_model"],
+            settings.repeats,
+        ),
+        flush=True,
+    )
+    print(
+        "| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
+        "|---|---|---|---|---|---|---|",
+        flush=True,
+    )
     versions = set()
     for (name, work), precision in itertools.product(works, precisions):
-        title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
+        title = f"{name} {work.batch} × {work.length}, {precision}"
         versions |= compare(title, work, precision, architecture, settings)
     print("\n" + "; ".join(sorted(versions)))
 
@@ -102,6 +129,7 @@ def device(name):
     import tensorflow as tf2
 
     from xlnet.engine import devices
+
     found = tf2.config.list_physical_devices("GPU")[:1]
     if not found:
         raise UserError("device is gpu, but no GPU was found: " + devices.why_no_gpu())
@@ -112,15 +140,22 @@ def chosen_work(name, settings):
     """The named work with the sizes that the settings change."""
     work = WORKS[name].resized(settings.batch, settings.length)
     if settings.halves and work.kind == "infer" and work.batch % 2:
-        raise UserError("halves: %d rows cannot be halved" % work.batch)
+        raise UserError(f"halves: {work.batch} rows cannot be halved")
     return work
 
 
 def compare(title, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
-    base = dict(config=architecture, precision=precision, repeats=settings.repeats,
-                warm_up=settings.warm_up, recompute=False, compiled=False, at_once=1,
-                device=settings.device)
+    base = dict(
+        config=architecture,
+        precision=precision,
+        repeats=settings.repeats,
+        warm_up=settings.warm_up,
+        recompute=False,
+        compiled=False,
+        at_once=1,
+        device=settings.device,
+    )
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
         try:
@@ -128,11 +163,12 @@ def compare(title, work, precision, architecture, settings):
         except UserError as error:
             if system.startswith(OURS):
                 raise
-            print("| %s | %s | %s |" % (title, system, error), flush=True)
+            print(f"| {title} | {system} | {error} |", flush=True)
     ours, total = results[OURS], operations(architecture, work, settings.device)
     for system, result in results.items():
-        print(row(title, system, result, work, in_products(result, ours, total, settings)),
-              flush=True)
+        print(
+            row(title, system, result, work, in_products(result, ours, total, settings)), flush=True
+        )
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
     return {result["version"] for result in results.values()}
@@ -156,12 +192,20 @@ def programs(kind, settings):
     if settings.huggingface:
         yield "Hugging Face", settings.huggingface, "time_huggingface.py", {}
     if settings.compiled:
-        yield ("Hugging Face, compiled", settings.huggingface, "time_huggingface.py",
-               {"compiled": True})
+        yield (
+            "Hugging Face, compiled",
+            settings.huggingface,
+            "time_huggingface.py",
+            {"compiled": True},
+        )
     if settings.kerashub and kind != "pretrain":
         for backend in ("tensorflow", "jax"):
-            yield ("KerasHub on " + backend, settings.kerashub, "time_kerashub.py",
-                   {"backend": backend})
+            yield (
+                "KerasHub on " + backend,
+                settings.kerashub,
+                "time_kerashub.py",
+                {"backend": backend},
+            )
 
 
 def measure(python, worker, work, options):
@@ -178,12 +222,21 @@ def measure(python, worker, work, options):
     if at_once > 1:
         environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
     done = subprocess.run(
-        [python, os.path.join(ROOT, "benchmarks", worker),
-         json.dumps(dict(options, work=dataclasses.asdict(part)))],
-        capture_output=True, text=True, env=environment)
+        [
+            python,
+            os.path.join(ROOT, "benchmarks", worker),
+            json.dumps(dict(options, work=dataclasses.asdict(part))),
+        ],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     if done.returncode:
-        raise UserError("%s with %s failed: %s" % (
-            worker, python, (done.stderr.strip().splitlines() or ["no message"])[-1]))
+        raise UserError(
+            "{} with {} failed: {}".format(
+                worker, python, (done.stderr.strip().splitlines() or ["no message"])[-1]
+            )
+        )
     result = json.loads(done.stdout.strip().splitlines()[-1])
     for clock in ("wall", "processor"):
         result[clock] = statistics.median(result[clock])
@@ -192,34 +245,47 @@ def measure(python, worker, work, options):
 
 def operations(architecture, work, device):
     """Floating-point operations of a step; a GPU has all rows of attention in one block."""
-    return costs.step_operations(architecture, work, block=(
-        work.length if device == "gpu" else costs.BLOCK))
+    return costs.step_operations(
+        architecture, work, block=(work.length if device == "gpu" else costs.BLOCK)
+    )
 
 
 def in_products(result, ours, operations, settings):
     """A time as a multiple of that of the matmuls alone, at the rate of a large one; on a GPU also
     the utilisation of its peak, on a CPU also the multiple of CPU time."""
-    wall = "%.2f" % (result["wall"] * ours["matrix_rate"] / operations)
+    wall = "{:.2f}".format(result["wall"] * ours["matrix_rate"] / operations)
     if settings.device == "cpu":
-        return wall + " (CPU time: %.2f)" % (
-            result["processor"] * ours["matrix_rate_processor"] / operations)
+        return wall + " (CPU time: {:.2f})".format(
+            result["processor"] * ours["matrix_rate_processor"] / operations
+        )
     if settings.peak_tflops:
-        return wall + " (utilisation: %.1f %%)" % (
-            100 * operations / result["wall"] / 1e12 / settings.peak_tflops)
+        return wall + " (utilisation: {:.1f} %)".format(
+            100 * operations / result["wall"] / 1e12 / settings.peak_tflops
+        )
     return wall
 
 
 def row(title, system, result, work, products):
     """`products`: the time in other words, see `in_products`."""
-    return "| %s | %s | %.4f | %.4f | %.0f | %.2f | %s |" % (
-        title, system, result["wall"], result["processor"], work.tokens / result["wall"],
-        result["peak_gib"], products)
+    return "| {} | {} | {:.4f} | {:.4f} | {:.0f} | {:.2f} | {} |".format(
+        title,
+        system,
+        result["wall"],
+        result["processor"],
+        work.tokens / result["wall"],
+        result["peak_gib"],
+        products,
+    )
 
 
 def ratios(title, system, other, ours):
-    return "| %s | ratio %s / this library | %.2f | %.2f | | %.2f | |" % (
-        title, system, other["wall"] / ours["wall"], other["processor"] / ours["processor"],
-        other["peak_gib"] / ours["peak_gib"])
+    return "| {} | ratio {} / this library | {:.2f} | {:.2f} | | {:.2f} | |".format(
+        title,
+        system,
+        other["wall"] / ours["wall"],
+        other["processor"] / ours["processor"],
+        other["peak_gib"] / ours["peak_gib"],
+    )
 
 
 if __name__ == "__main__":

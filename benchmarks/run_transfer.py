@@ -35,40 +35,85 @@ Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
 
 LANGUAGES = {
     "english": Language(
-        raw_text=(("pretrain_en/gutenberg", "book"), ("pretrain_en/wikitext-2", "wikitext"),
-                  ("pretrain_en/xlnet_lines", "lines")),
-        tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
-               "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3),
-               "conll2003": ("conll2003", "dev", 5), "squad1": ("squad", "dev", 8),
-               "squad2": ("squad", "dev", 5)},
-        more_text={"imdb": "aclImdb", "race": "RACE"}, pieces="unigram"),
+        raw_text=(
+            ("pretrain_en/gutenberg", "book"),
+            ("pretrain_en/wikitext-2", "wikitext"),
+            ("pretrain_en/xlnet_lines", "lines"),
+        ),
+        tasks={
+            "sst-2": ("glue/SST-2", "dev", 1),
+            "cola": ("glue/CoLA", "dev", 4),
+            "ag_news": ("ag_news_csv", "test", 4),
+            "qqp": ("glue/QQP", "dev", 3),
+            "conll2003": ("conll2003", "dev", 5),
+            "squad1": ("squad", "dev", 8),
+            "squad2": ("squad", "dev", 5),
+        },
+        more_text={"imdb": "aclImdb", "race": "RACE"},
+        pieces="unigram",
+    ),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
-        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3), "msra_ner": ("msra_ner", "test", 3),
-               "resume_ner": ("ResumeNER", "dev", 2)},
-        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, pieces="char"),
+        tasks={
+            "chnsenticorp": ("ChnSentiCorp", "dev", 3),
+            "msra_ner": ("msra_ner", "test", 3),
+            "resume_ner": ("ResumeNER", "dev", 2),
+        },
+        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"},
+        pieces="char",
+    ),
 }
-ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
-                    ff_activation="gelu", untie_r=True)
-INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/HISTORY.md
-PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
-                   mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_ratio=0.03,
-                   weight_decay=0.01, log_steps=100, save_steps=1000)
-FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_ratio=0.1, learning_rate=1e-3,
-                   save_steps=100000, eval_steps=0, log_steps=200)
+ARCHITECTURE = dict(
+    n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768, ff_activation="gelu", untie_r=True
+)
+INIT_STD = "--init_std=0.07"  # 1/sqrt(d_model): benchmarks/HISTORY.md
+PRETRAINING = dict(
+    train_batch_size=16,
+    mem_len=64,
+    perm_size=64,
+    num_predict=64,
+    mask_alpha=5,
+    mask_beta=3,
+    dropout=0,
+    dropatt=0,
+    learning_rate=1.5e-3,
+    warmup_ratio=0.03,
+    weight_decay=0.01,
+    log_steps=100,
+    save_steps=1000,
+)
+FINE_TUNING = dict(
+    max_seq_length=128,
+    train_batch_size=32,
+    warmup_ratio=0.1,
+    learning_rate=1e-3,
+    save_steps=100000,
+    eval_steps=0,
+    log_steps=200,
+)
 OF_PROGRAM = {
     "xlnet classify": dict(summary_type="mean"),
     "xlnet tag": {},
-    "xlnet squad": dict(max_seq_length=256, doc_stride=96, max_query_length=32,
-                        max_answer_length=32),
+    "xlnet squad": dict(
+        max_seq_length=256, doc_stride=96, max_query_length=32, max_answer_length=32
+    ),
 }
-HEADER = ("task", "rows", "evaluated", "metric", "majority", "words alone", "from scratch",
-          "pretrained")
+HEADER = (
+    "task",
+    "rows",
+    "evaluated",
+    "metric",
+    "majority",
+    "words alone",
+    "from scratch",
+    "pretrained",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class TransferSettings:
     """run_transfer.py: the data, where to, how long."""
+
     data_dir: str = required("directory of the data sets, in their official layouts")
     out_dir: str = setting("transfer_run", "directory for everything that is made")
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
@@ -76,8 +121,9 @@ class TransferSettings:
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", minimum=100)
     pretrain_steps: int = setting(4000, "pretraining steps of each language", minimum=1)
     num_seeds: int = setting(3, "fine-tunings of a task from each start", minimum=1)
-    epochs: int = setting(0, "passes over a task's training file; 0: each task's own number",
-                          minimum=0)
+    epochs: int = setting(
+        0, "passes over a task's training file; 0: each task's own number", minimum=0
+    )
 
 
 def main(settings):
@@ -100,46 +146,81 @@ def run(settings, name, language, tasks):
 
 # ---- text and pretraining ----
 
+
 def pretrain(settings, name, language, out):
     text, spiece = os.path.join(out, "text.jsonl"), os.path.join(out, "spiece.model")
     if not os.path.exists(text):
         count = write_text(settings.data_dir, language, text)
-        print("%s: %d documents in %s" % (name, count, text), flush=True)
+        print(f"{name}: {count} documents in {text}", flush=True)
     if not os.path.exists(spiece):
-        stage("%s: vocabulary" % name, "xlnet data vocabulary", input_glob=text,
-              sp_path=spiece, vocab_size=settings.vocab_size, model_type=language.pieces,
-              language=name)
+        stage(
+            f"{name}: vocabulary",
+            "xlnet data vocabulary",
+            input_glob=text,
+            sp_path=spiece,
+            vocab_size=settings.vocab_size,
+            model_type=language.pieces,
+            language=name,
+        )
     flags = {}
-    for split, flag, streams in (("train", "record_info_dir", 32),
-                                 ("heldout", "eval_record_info_dir", 16)):
+    for split, flag, streams in (
+        ("train", "record_info_dir", 32),
+        ("heldout", "eval_record_info_dir", 16),
+    ):
         flags[flag] = os.path.join(out, "records", split)
-        stage("%s: records, %s" % (name, split), "data_utils.py", input_glob=text, split=split,
-              save_dir=flags[flag], sp_path=spiece, seq_len=128, reuse_len=64, num_streams=streams,
-              heldout_share=0.01)
-    files.write_json(os.path.join(out, "config.json"),
-                     dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size))
-    stage("%s: pretraining" % name, "train_gpu.py", INIT_STD,
-          model_dir=os.path.join(out, "pretrained"),
-          model_config_path=os.path.join(out, "config.json"),
-          train_steps=settings.pretrain_steps, **flags, **PRETRAINING)
+        stage(
+            f"{name}: records, {split}",
+            "data_utils.py",
+            input_glob=text,
+            split=split,
+            save_dir=flags[flag],
+            sp_path=spiece,
+            seq_len=128,
+            reuse_len=64,
+            num_streams=streams,
+            heldout_share=0.01,
+        )
+    files.write_json(
+        os.path.join(out, "config.json"), dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size)
+    )
+    stage(
+        f"{name}: pretraining",
+        "train_gpu.py",
+        INIT_STD,
+        model_dir=os.path.join(out, "pretrained"),
+        model_config_path=os.path.join(out, "config.json"),
+        train_steps=settings.pretrain_steps,
+        **flags,
+        **PRETRAINING,
+    )
 
 
 def write_text(data_dir, language, path):
     """Writes all documents of a language as JSON lines; returns their number."""
-    documents = [document for part, form in language.raw_text
-                 for document in raw_documents(os.path.join(data_dir, part), form)]
-    for name, part in dict({task: where[0] for task, where in language.tasks.items()},
-                           **language.more_text).items():
+    documents = [
+        document
+        for part, form in language.raw_text
+        for document in raw_documents(os.path.join(data_dir, part), form)
+    ]
+    for name, part in dict(
+        {task: where[0] for task, where in language.tasks.items()}, **language.more_text
+    ).items():
         documents += task_documents(name, os.path.join(data_dir, part))
-    files.write_text(path, "".join(json.dumps({"text": document}, ensure_ascii=False) + "\n"
-                                   for document in documents))
+    files.write_text(
+        path,
+        "".join(
+            json.dumps({"text": document}, ensure_ascii=False) + "\n" for document in documents
+        ),
+    )
     return len(documents)
 
 
 # Where documents begin in text of a form that the library does not read, and what is replaced
 # within them: lines of hard-wrapped paragraphs are joined, WikiText's " @-@ " becomes "-".
-BREAKS = {"book": ("\f", r"(?<=\S)[ \t]*\n[ \t]*(?=\S)", " "),
-          "wikitext": (r"(?<=\n \n)(?= = [^=\n]+ = \n \n)", r" @([-,.])@ ", r"\1")}
+BREAKS = {
+    "book": ("\f", r"(?<=\S)[ \t]*\n[ \t]*(?=\S)", " "),
+    "wikitext": (r"(?<=\n \n)(?= = [^=\n]+ = \n \n)", r" @([-,.])@ ", r"\1"),
+}
 
 
 def raw_documents(directory, form):
@@ -169,6 +250,7 @@ def task_documents(name, directory):
 
 # ---- tasks ----
 
+
 def compare(settings, out, task, part, split, epochs):
     """Yields the rows of a task, one for each of its two first metrics."""
     epochs = settings.epochs or epochs
@@ -176,35 +258,59 @@ def compare(settings, out, task, part, split, epochs):
     known_task = custom.complete(known.find_task(task), data_dir)
     starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
     program = known_task.type.program
-    found = {start: [fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags)
-                     for seed in range(settings.num_seeds)] for start, flags in starts.items()}
-    train, held_out = (parsing.read_rows(known_task, data_dir, each, need_labels=True)
-                       for each in ("train", split))
+    found = {
+        start: [
+            fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags)
+            for seed in range(settings.num_seeds)
+        ]
+        for start, flags in starts.items()
+    }
+    train, held_out = (
+        parsing.read_rows(known_task, data_dir, each, need_labels=True) for each in ("train", split)
+    )
     majority, words = baselines(known_task, out, train, held_out)
     for metric in known_task.metrics[:2]:
-        yield (task, "{:,}".format(len(train)), "{:,} {}".format(len(held_out), split), metric,
-               "%.3f" % majority.get(metric, float("nan")), "%.3f" % words[metric],
-               *(spread([result[metric] for result in found[start]]) for start in starts))
+        yield (
+            task,
+            f"{len(train):,}",
+            f"{len(held_out):,} {split}",
+            metric,
+            "{:.3f}".format(majority.get(metric, float("nan"))),
+            f"{words[metric]:.3f}",
+            *(spread([result[metric] for result in found[start]]) for start in starts),
+        )
 
 
 def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
     """Fine-tunes once; returns the metrics after the last step."""
-    model_dir = os.path.join(out, task, "%s_%d_of_%d_epochs" % (start, seed, epochs))
-    stage("%s from %s, seed %d" % (task, start, seed), program, INIT_STD,
-          task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
-          model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
-          model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
-          eval_split=split, epochs=epochs, seed=seed, **flags,
-          **dict(FINE_TUNING, **OF_PROGRAM[program]))
-    results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")
+    model_dir = os.path.join(out, task, f"{start}_{seed}_of_{epochs}_epochs")
+    stage(
+        f"{task} from {start}, seed {seed}",
+        program,
+        INIT_STD,
+        task_name=task,
+        data_dir=data_dir,
+        output_dir=os.path.join(out, task, "records"),
+        model_dir=model_dir,
+        spiece_model_file=os.path.join(out, "spiece.model"),
+        model_config_path=os.path.join(out, "config.json"),
+        do_train=True,
+        do_eval=True,
+        eval_split=split,
+        epochs=epochs,
+        seed=seed,
+        **flags,
+        **dict(FINE_TUNING, **OF_PROGRAM[program]),
+    )
+    results = files.read_json(os.path.join(model_dir, f"eval_results_{split}.json"), "results")
     return results["checkpoints"][-1]
 
 
 def spread(values):
     """Mean and standard deviation in words."""
     if len(values) == 1:
-        return "%.3f" % values[0]
-    return "%.3f ± %.3f" % (statistics.mean(values), statistics.stdev(values))
+        return f"{values[0]:.3f}"
+    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
 
 
 def baselines(task, out, train, held_out):
@@ -219,8 +325,11 @@ def baselines(task, out, train, held_out):
     if task.type.name == "spans":
         nothing = [BestSpans([], null_score=1e9)] * len(held_out)
         return scorer.evaluate(nothing, truth), scorer.baseline(truth)
-    words = most_frequent_tags(task, train, held_out) if task.type.name == "tagging" else \
-        bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    words = (
+        most_frequent_tags(task, train, held_out)
+        if task.type.name == "tagging"
+        else bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    )
     return scorer.baseline(truth), scorer.evaluate(words, truth)
 
 
@@ -235,8 +344,10 @@ def most_frequent_tags(task, train, held_out):
             tags[word][tag] += 1
     best = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
     other = everywhere.most_common(1)[0][0]
-    ids = [np.array([task.labels.index(best.get(word, other)) for word in row.source.words])
-           for row in held_out]
+    ids = [
+        np.array([task.labels.index(best.get(word, other)) for word in row.source.words])
+        for row in held_out
+    ]
     return [Tags(each, np.ones(len(each), np.float32)) for each in ids]
 
 
@@ -247,8 +358,10 @@ def bag_of_words(task, tokenizer, train, held_out):
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import normalize
+
     model = LogisticRegression(max_iter=1000).fit(
-        normalize(bags(tokenizer, train)), task.reader.label_array(train))
+        normalize(bags(tokenizer, train)), task.reader.label_array(train)
+    )
     return model.predict_proba(normalize(bags(tokenizer, held_out))).astype(np.float32)
 
 
@@ -256,8 +369,13 @@ def bags(tokenizer, rows):
     """Sparse [n, pieces] of single texts, [n, 2 * pieces] of pairs: in any, in just one."""
     from scipy import sparse
     from sklearn.feature_extraction.text import CountVectorizer
-    count = CountVectorizer(analyzer=lambda ids: ids, binary=True, dtype=np.float32,
-                            vocabulary=range(tokenizer.vocab_size))
+
+    count = CountVectorizer(
+        analyzer=lambda ids: ids,
+        binary=True,
+        dtype=np.float32,
+        vocabulary=range(tokenizer.vocab_size),
+    )
     sides = zip(*(row.pairs[0] for row in rows))
     has = [count.transform(tokenizer.encode_lines(side)) for side in sides if any(side)]
     if len(has) == 1:
@@ -266,6 +384,9 @@ def bags(tokenizer, rows):
 
 
 if __name__ == "__main__":
-    cli.run(main, TransferSettings,
-            about="pretrains small models and shows what it is worth on tasks",
-            examples=("--data_dir=data --languages=english --tasks=sst-2 --num_seeds=1",))
+    cli.run(
+        main,
+        TransferSettings,
+        about="pretrains small models and shows what it is worth on tasks",
+        examples=("--data_dir=data --languages=english --tasks=sst-2 --num_seeds=1",),
+    )

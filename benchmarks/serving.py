@@ -30,21 +30,25 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tokenization.tokenizer import Tokenizer
 
-_SPREAD = 0.25          # of the lengths of texts around that asked for
+_SPREAD = 0.25  # of the lengths of texts around that asked for
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingBenchmark(Settings):
     """serving.py: what is served, how often it is asked."""
+
     spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
-    model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
-                                     "JSON with the architecture; weights are random")
+    model_config_path: str = setting(
+        os.path.join(ROOT, "configs/model/base.json"),
+        "JSON with the architecture; weights are random",
+    )
     precisions: str = setting("fp32,bf16", "those of xlnet serve, with commas")
     batches: str = setting("1,8,32", "rows of a call, with commas")
     pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
     seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
-    model_dir: Optional[str] = setting(None, "measure this model and print JSON; what the "
-                                       "processes are started with")
+    model_dir: Optional[str] = setting(
+        None, "measure this model and print JSON; what the processes are started with"
+    )
 
 
 def main(settings):
@@ -56,20 +60,39 @@ def main(settings):
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
         make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
-        print("| precision | batch | load s | p50 ms | p99 ms | texts/s | processor ms a text "
-              "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 10 + "|")
+        print(
+            "| precision | batch | load s | p50 ms | p99 ms | texts/s | processor ms a text "
+            "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 10 + "|"
+        )
         for precision in settings.precisions.split(","):
-            flags = dict({name: getattr(settings, name) for name in (
-                "spiece_model_file", "batches", "pieces", "seconds")},
-                model_dir=model_dir, precisions=precision)
-            found = json.loads(subprocess.check_output(
-                [sys.executable, __file__, *("--%s=%s" % flag for flag in flags.items())],
-                text=True).splitlines()[-1])
+            flags = dict(
+                {
+                    name: getattr(settings, name)
+                    for name in ("spiece_model_file", "batches", "pieces", "seconds")
+                },
+                model_dir=model_dir,
+                precisions=precision,
+            )
+            found = json.loads(
+                subprocess.check_output(
+                    [
+                        sys.executable,
+                        __file__,
+                        *("--{}={}".format(*flag) for flag in flags.items()),
+                    ],
+                    text=True,
+                ).splitlines()[-1]
+            )
             for row in found["rows"]:
-                print("| %s | %d | %.1f | %s |" % (
-                    precision, row["batch"], found["load"], " | ".join(
-                        "%.4g" % figure for figure in (*row["process"], *row["http"]))),
-                      flush=True)
+                print(
+                    "| {} | {} | {:.1f} | {} |".format(
+                        precision,
+                        row["batch"],
+                        found["load"],
+                        " | ".join(f"{figure:.4g}" for figure in (*row["process"], *row["http"])),
+                    ),
+                    flush=True,
+                )
 
 
 def make_model(directory, model_config_path, spiece_model_file):
@@ -82,35 +105,52 @@ def make_model(directory, model_config_path, spiece_model_file):
     from xlnet.model_directory.task_settings import FineTunedTask
     from xlnet.serving import session
     from xlnet.tasks.types import custom
+
     devices.set_up_process()
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
     tokenizer = Tokenizer(spiece_model_file)
     tokenizer.save(os.path.join(directory, "spiece.model"))
     config.to_json(os.path.join(directory, "xlnet_config.json"))
-    tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
-                                    predict_file="-", max_seq_length=512)
+    tuned_with = ClassifierSettings(
+        model_dir=directory,
+        task_name="custom",
+        do_predict=True,
+        predict_file="-",
+        max_seq_length=512,
+    )
     task = custom.known_or_own(tuned_with, {"labels": ["no", "yes"]})
-    files.write_json(os.path.join(directory, "task.json"),
-                     task_settings.describe(tuned_with, task, tokenizer))
+    files.write_json(
+        os.path.join(directory, "task.json"), task_settings.describe(tuned_with, task, tokenizer)
+    )
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
         TaskModel(config, tuned, NetworkSettings()).outputs(session.placeholders(tuned))
         draw = np.random.default_rng(0)
-        checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
-            devices.base_name(variable): draw.normal(
-                variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
-            ).astype(np.float32) for variable in tf.global_variables()})
+        checkpoint.write_arrays(
+            os.path.join(directory, "model.ckpt-1"),
+            {
+                devices.base_name(variable): draw.normal(
+                    variable.op.name.endswith("gamma"), 0.02, variable.shape.as_list()
+                ).astype(np.float32)
+                for variable in tf.global_variables()
+            },
+        )
     checkpoint.note_newest(directory)
 
 
 def make_texts(spiece_model_file, pieces, count):
     """English-like texts of about `pieces` pieces."""
     tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
-    words = [tokenizer.id_to_piece(id)[1:] for id in range(max(tokenizer.vocab_size // 10, 200))
-             if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()]
-    return [" ".join(draw.choices(words, k=round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))))
-            for _ in range(count)]
+    words = [
+        tokenizer.id_to_piece(id)[1:]
+        for id in range(max(tokenizer.vocab_size // 10, 200))
+        if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()
+    ]
+    return [
+        " ".join(draw.choices(words, k=round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))))
+        for _ in range(count)
+    ]
 
 
 def measure(settings):
@@ -119,17 +159,27 @@ def measure(settings):
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ServedModel
     from xlnet.serving.settings import LimitSettings
+
     texts = make_texts(settings.spiece_model_file, settings.pieces, 256)
     began = time.monotonic()
-    model = ServedModel(settings.model_dir, LimitSettings().budget, DeviceSettings(),
-                        network=NetworkSettings(precision=settings.precisions))
+    model = ServedModel(
+        settings.model_dir,
+        LimitSettings().budget,
+        DeviceSettings(),
+        network=NetworkSettings(precision=settings.precisions),
+    )
     load = time.monotonic() - began
     server = http_server.Server(model, "m", http_server.bind("127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
-    rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
-                 http=over_http(server, texts, batch, settings.seconds))
-            for batch in map(int, settings.batches.split(","))]
+    rows = [
+        dict(
+            batch=batch,
+            process=in_process(model, texts, batch, settings.seconds),
+            http=over_http(server, texts, batch, settings.seconds),
+        )
+        for batch in map(int, settings.batches.split(","))
+    ]
     server.stop()
     thread.join()
     return dict(load=load, rows=rows)
@@ -141,27 +191,32 @@ def in_process(model, texts, batch, seconds):
     draw = random.Random(batch)
 
     def ask():
-        model.run(model.call("text", {}), [
-            {"text_a": text} for text in draw.sample(texts, batch)])
+        model.run(model.call("text", {}), [{"text_a": text} for text in draw.sample(texts, batch)])
+
     ask()
     before = time.process_time()
     times = timed(ask, seconds)
-    return [*in_figures(times, batch),
-            1000 * (time.process_time() - before) / (batch * len(times))]
+    return [*in_figures(times, batch), 1000 * (time.process_time() - before) / (batch * len(times))]
 
 
 def over_http(server, texts, clients, seconds):
     """As many clients, each asking for one text after the other."""
+
     def client(number):
         draw = random.Random(number)
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
 
         def ask():
-            connection.request("POST", "/v1/models/m:predict", json.dumps(
-                {"signature_name": "text", "instances": [draw.choice(texts)]}))
+            connection.request(
+                "POST",
+                "/v1/models/m:predict",
+                json.dumps({"signature_name": "text", "instances": [draw.choice(texts)]}),
+            )
             assert connection.getresponse().read().startswith(b'{"predictions"')
+
         ask()
         return timed(ask, seconds)
+
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
         times = list(pool.map(client, range(clients)))
     return in_figures([each for of_one in times for each in of_one], clients)

@@ -13,10 +13,18 @@ import work as works
 def model_config(config, dropout=0.1):
     """Our architecture (a dict) as theirs."""
     return transformers.XLNetConfig(
-        vocab_size=config["n_token"], d_model=config["d_model"], n_layer=config["n_layer"],
-        n_head=config["n_head"], d_inner=config["d_inner"], ff_activation="gelu_new",
-        untie_r=config["untie_r"], attn_type="bi", dropout=dropout, summary_last_dropout=dropout,
-        num_labels=2)
+        vocab_size=config["n_token"],
+        d_model=config["d_model"],
+        n_layer=config["n_layer"],
+        n_head=config["n_head"],
+        d_inner=config["d_inner"],
+        ff_activation="gelu_new",
+        untie_r=config["untie_r"],
+        attn_type="bi",
+        dropout=dropout,
+        summary_last_dropout=dropout,
+        num_labels=2,
+    )
 
 
 def permutation_inputs(arrays):
@@ -50,16 +58,21 @@ class Step:
         inputs = self._inputs(works.batch(work, config["n_token"]))
         self.inputs = {name: value.to(device) for name, value in inputs.items()}
         if work.kind == "pretrain":
-            self.inputs["mems"] = [torch.zeros(work.memory, work.batch, config["d_model"],
-                                               device=device) for _ in range(config["n_layer"])]
+            self.inputs["mems"] = [
+                torch.zeros(work.memory, work.batch, config["d_model"], device=device)
+                for _ in range(config["n_layer"])
+            ]
 
     def _inputs(self, arrays):
-        inputs = {"input_ids": torch.from_numpy(arrays["input_ids"]).long(),
-                  "token_type_ids": torch.from_numpy(arrays["seg_ids"]).long()}
+        inputs = {
+            "input_ids": torch.from_numpy(arrays["input_ids"]).long(),
+            "token_type_ids": torch.from_numpy(arrays["seg_ids"]).long(),
+        }
         if self.work.kind == "pretrain":
             inputs["perm_mask"], inputs["target_mapping"] = permutation_inputs(arrays)
             inputs["labels"] = inputs["input_ids"].gather(
-                1, torch.from_numpy(arrays["positions"]).long())
+                1, torch.from_numpy(arrays["positions"]).long()
+            )
         else:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         if self.work.kind == "finetune":
@@ -96,12 +109,20 @@ def main():
     options = works.arguments()
     device = "cuda" if options["device"] == "gpu" else "cpu"
     torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = True        # as this library does
-    step = Step(works.Work(**options["work"]), options["config"], options["precision"],
-                options["compiled"], device)
-    works.measure(step, options, (lambda: torch.cuda.max_memory_allocated() / 2 ** 30)
-                  if device == "cuda" else None, version="torch %s, transformers %s" % (
-                      torch.__version__, transformers.__version__))
+    torch.backends.cuda.matmul.allow_tf32 = True  # as this library does
+    step = Step(
+        works.Work(**options["work"]),
+        options["config"],
+        options["precision"],
+        options["compiled"],
+        device,
+    )
+    works.measure(
+        step,
+        options,
+        (lambda: torch.cuda.max_memory_allocated() / 2**30) if device == "cuda" else None,
+        version=f"torch {torch.__version__}, transformers {transformers.__version__}",
+    )
 
 
 if __name__ == "__main__":

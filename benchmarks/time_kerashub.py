@@ -15,20 +15,25 @@ class Step:
 
     def __init__(self, work, config, precision):
         import keras
+
         keras.utils.set_random_seed(0)
         is_training = work.kind == "finetune"
         if precision == "bf16":
             keras.config.set_dtype_policy("mixed_bfloat16" if is_training else "bfloat16")
         arrays = works.batch(work, config["n_token"])
         ids = arrays["input_ids"]
-        self._inputs = {"token_ids": ids, "padding_mask": ids >= 0,
-                        "segment_ids": arrays["seg_ids"]}
+        self._inputs = {
+            "token_ids": ids,
+            "padding_mask": ids >= 0,
+            "segment_ids": arrays["seg_ids"],
+        }
         self._labels = arrays["labels"]
         self._model = classifier(config)
         if is_training:
             self._model.compile(
                 keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0),
-                keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+                keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            )
         self._is_training = is_training
 
     def __call__(self):
@@ -42,10 +47,15 @@ def classifier(config, dropout=0.1):
     """Their encoder, and on its last position what the published classifier has."""
     import keras
     import keras_hub
+
     encoder = keras_hub.models.XLNetBackbone(
-        vocabulary_size=config["n_token"], num_layers=config["n_layer"],
-        num_heads=config["n_head"], hidden_dim=config["d_model"],
-        intermediate_dim=config["d_inner"], dropout=dropout)
+        vocabulary_size=config["n_token"],
+        num_layers=config["n_layer"],
+        num_heads=config["n_head"],
+        hidden_dim=config["d_model"],
+        intermediate_dim=config["d_inner"],
+        dropout=dropout,
+    )
     summary = keras.layers.Dense(config["d_model"], activation="tanh")(encoder.output[:, -1])
     summary = keras.layers.Dropout(dropout)(summary)
     logits = keras.layers.Dense(2, dtype="float32")(summary)
@@ -54,11 +64,16 @@ def classifier(config, dropout=0.1):
 
 def main():
     options = works.arguments()
-    os.environ["KERAS_BACKEND"] = options["backend"]        # read when Keras is imported
+    os.environ["KERAS_BACKEND"] = options["backend"]  # read when Keras is imported
     step = Step(works.Work(**options["work"]), options["config"], options["precision"])
-    works.measure(step, options, version=", ".join(
-        "%s %s" % (name, importlib.import_module(name).__version__)
-        for name in ("keras_hub", options["backend"])))
+    works.measure(
+        step,
+        options,
+        version=", ".join(
+            f"{name} {importlib.import_module(name).__version__}"
+            for name in ("keras_hub", options["backend"])
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ PORT = 18785
 
 
 def make_text(pattern, size, path):
-    documents = "\n\n".join(pathlib.Path(found).read_text(encoding="utf-8") for found in sorted(
-        glob.glob(pattern))).split("\n\n")
+    documents = "\n\n".join(
+        pathlib.Path(found).read_text(encoding="utf-8") for found in sorted(glob.glob(pattern))
+    ).split("\n\n")
     rng, written = random.Random(0), 0
     with open(path, "w", encoding="utf-8") as f:
         while written < size:
@@ -34,8 +35,12 @@ def make_text(pattern, size, path):
 
 
 def start(*words, **how):
-    return subprocess.Popen([sys.executable, *map(str, words)], cwd=ROOT, **how,
-                            env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    return subprocess.Popen(
+        [sys.executable, *map(str, words)],
+        cwd=ROOT,
+        **how,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
 
 
 def timed(*words):
@@ -44,37 +49,61 @@ def timed(*words):
     process = start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        sys.exit("%s failed" % " ".join(map(str, words)))
+        sys.exit("{} failed".format(" ".join(map(str, words))))
     return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def peak(process):
     """The peak memory of a process [MB]."""
-    text = pathlib.Path("/proc/%d/status" % process.pid).read_text()
+    text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) / 1024
 
 
 def processor_seconds(process):
     """What a process has used of processors so far."""
-    fields = pathlib.Path("/proc/%d/stat" % process.pid).read_text().rsplit(")", 1)[1].split()
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def on_dask(workers, *words):
-    address = "tcp://127.0.0.1:%d" % PORT
+    address = f"tcp://127.0.0.1:{PORT}"
     quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    cluster = [start("-m", "distributed.cli.dask_scheduler", "--host=127.0.0.1",
-                     "--port=%d" % PORT, "--no-dashboard", **quiet)]
+    cluster = [
+        start(
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--host=127.0.0.1",
+            f"--port={PORT}",
+            "--no-dashboard",
+            **quiet,
+        )
+    ]
     try:
         time.sleep(5)
-        cluster += [start("-m", "distributed.cli.dask_worker", address, "--nthreads=1",
-                          "--no-nanny", "--no-dashboard", "--memory-limit=0", **quiet)
-                    for _ in range(workers)]
+        cluster += [
+            start(
+                "-m",
+                "distributed.cli.dask_worker",
+                address,
+                "--nthreads=1",
+                "--no-nanny",
+                "--no-dashboard",
+                "--memory-limit=0",
+                **quiet,
+            )
+            for _ in range(workers)
+        ]
         time.sleep(10)
         idle = sum(map(processor_seconds, cluster))
         seconds, processor, _ = timed(
-            "-m", "xlnet", "data", "beam", *words, "--beam_options=--runner=apache_beam.runners."
-            "dask.dask_runner.DaskRunner --dask_client_address=" + address)
+            "-m",
+            "xlnet",
+            "data",
+            "beam",
+            *words,
+            "--beam_options=--runner=apache_beam.runners."
+            "dask.dask_runner.DaskRunner --dask_client_address=" + address,
+        )
         processor += sum(map(processor_seconds, cluster)) - idle
         return seconds, processor, max(map(peak, cluster[1:]))
     finally:
@@ -91,22 +120,31 @@ def main():
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "text.txt")
-        make_text(given.text, given.megabytes * 10 ** 6, text)
+        make_text(given.text, given.megabytes * 10**6, text)
         made = []
         for workers in (1, 2):
             for name, run in (("data_utils.py", timed), ("xlnet data beam", on_dask)):
-                directory = os.path.join(folder, "%s-%d" % (name.split()[-1], workers))
-                words = ["--input_glob=" + text, "--sp_path=" + given.sp_path,
-                         "--save_dir=" + directory, "--num_streams=32"]
+                directory = os.path.join(folder, f"{name.split()[-1]}-{workers}")
+                words = [
+                    "--input_glob=" + text,
+                    "--sp_path=" + given.sp_path,
+                    "--save_dir=" + directory,
+                    "--num_streams=32",
+                ]
                 seconds, processor, memory = (
-                    on_dask(workers, *words) if run is on_dask else
-                    timed("data_utils.py", "--num_workers=%d" % workers, *words))
+                    on_dask(workers, *words)
+                    if run is on_dask
+                    else timed("data_utils.py", f"--num_workers={workers}", *words)
+                )
                 manifest = pathlib.Path(directory, "manifest.json").read_bytes()
                 made.append(manifest)
                 tokens = int(re.search(rb'"tokens": (\d+)', manifest)[1])
-                print("| %s | %d | %d MB | %.0f s | %d | %d | %.0f MB |" % (
-                    name, workers, given.megabytes, seconds, tokens / seconds, tokens / processor,
-                    memory), flush=True)
+                print(
+                    f"| {name} | {workers} | {given.megabytes} MB | {seconds:.0f} s | "
+                    f"{tokens / seconds:.0f} | {tokens / processor:.0f} | {memory:.0f} MB "
+                    "|",
+                    flush=True,
+                )
                 subprocess.run(["rm", "-r", directory], check=True)
         if len(set(made)) > 1:
             sys.exit("the records differ")

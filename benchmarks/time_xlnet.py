@@ -22,28 +22,48 @@ from xlnet.settings.training import OptimizationSettings
 def run_config(work, options):
     is_training = work.kind != "infer"
     return RunConfig(
-        is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
-        recompute=options["recompute"], built_once=is_training,
-        device="xla" if options.get("xla") and is_training else None, dropout=0.1, dropatt=0.1,
-        mem_len=work.memory or None, reuse_len=work.length // 2 if work.memory else None)
+        is_training=is_training,
+        use_tpu=False,
+        use_bfloat16=False,
+        precision=options["precision"],
+        recompute=options["recompute"],
+        built_once=is_training,
+        device="xla" if options.get("xla") and is_training else None,
+        dropout=0.1,
+        dropatt=0.1,
+        mem_len=work.memory or None,
+        reuse_len=work.length // 2 if work.memory else None,
+    )
 
 
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
     found = objectives.predict(
-        "permutation", config, run, inputs, tf.unstack(inputs["memory"], axis=1),
+        "permutation",
+        config,
+        run,
+        inputs,
+        tf.unstack(inputs["memory"], axis=1),
         ids=tf.gather(inputs["input_ids"], inputs["positions"], batch_dims=1),
-        bits=objectives.RandomBits(seed, None), mask_id=None)
+        bits=objectives.RandomBits(seed, None),
+        mask_id=None,
+    )
     return tf.reduce_mean(found.losses), tf.stack(found.new_mems, axis=1)
 
 
 def classifier(config, run, inputs, seed):
     outputs = modeling.transformer_xl(
-        config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"], seed=seed,
-        mask=(inputs["input_ids"] < 0)[:, None])      # none is, but TensorFlow cannot know
+        config,
+        run,
+        input_ids=inputs["input_ids"],
+        seg_ids=inputs["seg_ids"],
+        seed=seed,
+        mask=(inputs["input_ids"] < 0)[:, None],
+    )  # none is, but TensorFlow cannot know
     summary = heads.summarize(config, run, outputs.sequence, seed=seed)
-    return heads.classification(run, summary, inputs["labels"], num_classes=2,
-                                scope="classification_benchmark")
+    return heads.classification(
+        run, summary, inputs["labels"], num_classes=2, scope="classification_benchmark"
+    )
 
 
 def build(work, config, options):
@@ -55,14 +75,21 @@ def build(work, config, options):
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         device: "cpu" or "gpu" (what there is).
     """
-    devices = connect(DeviceSettings(device=options.get("device", "auto"),
-                                     xla=bool(options.get("xla"))))      # with XLA's flags
+    devices = connect(
+        DeviceSettings(device=options.get("device", "auto"), xla=bool(options.get("xla")))
+    )  # with XLA's flags
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    fetches = (training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
-               if run.is_training else answers(config, run, train_step.on_device(inputs)))
-    return (fetches, {inputs[name]: value for name, value in batch.items()},
-            devices.session_config(run.is_training))
+    fetches = (
+        training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
+        if run.is_training
+        else answers(config, run, train_step.on_device(inputs))
+    )
+    return (
+        fetches,
+        {inputs[name]: value for name, value in batch.items()},
+        devices.session_config(run.is_training),
+    )
 
 
 def answers(config, run, inputs):
@@ -84,13 +111,17 @@ def training_step(work, config, run, inputs, xla):
 
     if work.kind == "pretrain":
         shape = [work.batch, config.n_layer, work.memory, config.d_model]
-        memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
-                                 trainable=False, use_resource=True)
+        memory = tf.get_variable(
+            "memory", shape, initializer=tf.initializers.zeros(), trainable=False, use_resource=True
+        )
         inputs = dict(inputs, memory=memory.read_value())
     loss, gradients, kept = train_step.loss_and_gradients(compute, inputs, 1, xla=xla)
     train, _ = optimizer.minimize(
-        loss, OptimizationSettings(weight_decay=0.01), step,
-        list(zip(gradients, tf.trainable_variables())))
+        loss,
+        OptimizationSettings(weight_decay=0.01),
+        step,
+        list(zip(gradients, tf.trainable_variables())),
+    )
     return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
 
 
@@ -102,7 +133,7 @@ def matrix_rates(dtype, rows, columns, repeats=8):
         session.run(tf.global_variables_initializer())
         product = tf.matmul(a, b).op
         wall, processor = works.seconds(lambda: session.run(product), repeats, warm_up=2)
-    operations = 2 * rows ** 2 * columns
+    operations = 2 * rows**2 * columns
     return operations / min(wall), operations / float(np.median(processor))
 
 
@@ -112,14 +143,22 @@ def main():
     share_one_heap()
     work = works.Work(**options["work"])
     config = XLNetConfig(**options["config"])
-    fetches, feed, session_config = build(work, config, options)    # sets up the devices
-    rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
-             else matrix_rates(tf.float32, 2048, 3072))
+    fetches, feed, session_config = build(work, config, options)  # sets up the devices
+    rates = (
+        matrix_rates(DTYPES[options["precision"]], 8192, 8192)
+        if options["device"] == "gpu"
+        else matrix_rates(tf.float32, 2048, 3072)
+    )
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
-        works.measure(lambda: session.run(fetches, feed), options, progress.memory_gib,
-                      matrix_rate=rates[0], matrix_rate_processor=rates[1],
-                      version="TensorFlow " + tf.__version__)
+        works.measure(
+            lambda: session.run(fetches, feed),
+            options,
+            progress.memory_gib,
+            matrix_rate=rates[0],
+            matrix_rate_processor=rates[1],
+            version="TensorFlow " + tf.__version__,
+        )
 
 
 if __name__ == "__main__":

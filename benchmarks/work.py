@@ -17,6 +17,7 @@ class Work:
     kind: "pretrain" (two streams, memory, `targets` predicted tokens a row), "finetune" (two
     classes), both with dropout, clipping and AdamW; or "infer" (the fine-tuned classifier).
     """
+
     kind: str
     batch: int
     length: int
@@ -48,13 +49,16 @@ def batch(work, vocabulary, seed=0):
     """
     random = np.random.RandomState(seed)
     shape = [work.batch, work.length]
-    arrays = {"input_ids": random.randint(10, vocabulary, shape).astype(np.int32),
-              "seg_ids": np.repeat(np.arange(work.length)[None] >= work.length // 2, work.batch,
-                                   axis=0).astype(np.int32),
-              "labels": random.randint(0, 2, work.batch).astype(np.int32)}
+    arrays = {
+        "input_ids": random.randint(10, vocabulary, shape).astype(np.int32),
+        "seg_ids": np.repeat(
+            np.arange(work.length)[None] >= work.length // 2, work.batch, axis=0
+        ).astype(np.int32),
+        "labels": random.randint(0, 2, work.batch).astype(np.int32),
+    }
     if work.kind == "pretrain":
         order = np.stack([random.permutation(work.length) for _ in range(work.batch)])
-        arrays["positions"] = np.sort(order[:, :work.targets], axis=1).astype(np.int32)
+        arrays["positions"] = np.sort(order[:, : work.targets], axis=1).astype(np.int32)
         arrays["rank"] = np.full(shape, -1, np.int32)
         ranks = np.stack([random.permutation(work.targets) for _ in range(work.batch)])
         np.put_along_axis(arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1)
@@ -71,6 +75,7 @@ def side_by_side(step, number):
     def steps():
         for running in [pool.submit(step) for _ in range(number)]:
             running.result()
+
     return steps
 
 
@@ -95,10 +100,10 @@ def measure(step, options, peak_gib=None, **more):
 
     peak_gib: function that returns the peak memory of a GPU; None: that of this process.
     """
-    wall, processor = seconds(side_by_side(step, options["at_once"]), options["repeats"],
-                              options["warm_up"])
-    peak = peak_gib() if peak_gib else resource.getrusage(
-        resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
+    wall, processor = seconds(
+        side_by_side(step, options["at_once"]), options["repeats"], options["warm_up"]
+    )
+    peak = peak_gib() if peak_gib else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps(dict(more, wall=wall, processor=processor, peak_gib=peak)), flush=True)
 
 

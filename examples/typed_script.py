@@ -1,6 +1,6 @@
 """What a type checker knows about a loaded model: `mypy --strict examples/typed_script.py`.
 
-    python examples/typed_script.py sample_run/classifier_pretrained sample_run/pretrained
+python examples/typed_script.py sample_run/classifier_pretrained sample_run/pretrained
 """
 
 import sys
@@ -12,8 +12,8 @@ import xlnet
 
 def labels_of(folder: str, texts: list[str]) -> dict[str, str]:
     with xlnet.load(folder, batch_size=16) as model:
-        answers = model.classify(texts)                     # one for each text
-        first = model.classify(texts[0])                    # one
+        answers = model.classify(texts)  # one for each text
+        first = model.classify(texts[0])  # one
         assert first.label == answers[0].label
         probabilities: np.ndarray = model.probabilities(texts)
         assert probabilities.shape == (len(texts), len(model.labels or ()))
@@ -31,7 +31,11 @@ def filled(folder: str, text: str) -> tuple[str, float]:
 if __name__ == "__main__":
     try:
         for sentence, label in labels_of(sys.argv[1], ["Pack a button.", "Log a level."]).items():
-            print("%s: %s" % (sentence, label))
-        print("%s (%.3f)" % filled(sys.argv[2], "An exception is ___ if the file is missing."))
+            print(f"{sentence}: {label}")
+        print(
+            "{} ({:.3f})".format(
+                *filled(sys.argv[2], "An exception is ___ if the file is missing.")
+            )
+        )
     except xlnet.UserError as error:
         sys.exit(str(error))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[1])
-sys.path.insert(0, ROOT)        # finds the library
+sys.path.insert(0, ROOT)  # finds the library
 
 
 def main(*paths):
@@ -24,8 +24,7 @@ def main(*paths):
         notebook = read(path)
         for number, (cell, outputs) in enumerate(zip(code_cells(notebook), run(notebook))):
             cell.update(execution_count=number + 1, outputs=outputs)
-        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n",
-                        encoding="utf-8")
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read(path):
@@ -40,6 +39,7 @@ def run(notebook):
     """Runs the cells in one namespace, one after the other: yields the outputs of each, as a
     notebook has them."""
     import matplotlib
+
     matplotlib.use("Agg")
     names = {"__name__": "__main__"}
     for number, cell in enumerate(code_cells(notebook)):
@@ -48,30 +48,42 @@ def run(notebook):
             if source.startswith("%%bash\n"):
                 _run_bash(source.partition("\n")[2])
             else:
-                exec(compile(source, "cell %d" % (number + 1), "exec"), names)
+                exec(compile(source, "cell %s" % (number + 1), "exec"), names)
         text = printed.getvalue()
-        yield [{"output_type": "stream", "name": "stdout",
-                "text": text.splitlines(keepends=True)}] * bool(text) + list(_pictures())
+        yield [
+            {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
+        ] * bool(text) + list(_pictures())
 
 
 def _run_bash(script):
     """A cell of commands: what they print on standard output, with this Python and library."""
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
-    done = subprocess.run(["bash", "-c", script], check=True, stdout=subprocess.PIPE, text=True,
-                          env=dict(os.environ, PATH=path, PYTHONPATH=ROOT))
+    done = subprocess.run(
+        ["bash", "-c", script],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PATH=path, PYTHONPATH=ROOT),
+    )
     print(done.stdout, end="")
 
 
 def _pictures():
     """The figures that are open, as outputs; closes them."""
     import matplotlib.pyplot as plt
+
     for number in plt.get_fignums():
         figure, content = plt.figure(number), io.BytesIO()
         figure.savefig(content, format="png", bbox_inches="tight", metadata={"Software": None})
         plt.close(figure)
-        yield {"output_type": "display_data", "metadata": {}, "data": {
-            "image/png": base64.b64encode(content.getvalue()).decode() + "\n",
-            "text/plain": ["a picture"]}}
+        yield {
+            "output_type": "display_data",
+            "metadata": {},
+            "data": {
+                "image/png": base64.b64encode(content.getvalue()).decode() + "\n",
+                "text/plain": ["a picture"],
+            },
+        }
 
 
 def as_markdown(notebook):
@@ -79,13 +91,16 @@ def as_markdown(notebook):
     parts = []
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        parts.append(text if cell["cell_type"] == "markdown" else "```python\n%s\n```" % text)
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
         for output in cell.get("outputs", ()):
             if "text" in output:
-                parts.append("```text\n%s```" % "".join(output["text"]))
+                parts.append("```text\n{}```".format("".join(output["text"])))
             else:
-                parts.append('<img alt="" src="data:image/png;base64,%s">'
-                             % output["data"]["image/png"].strip())
+                parts.append(
+                    '<img alt="" src="data:image/png;base64,{}">'.format(
+                        output["data"]["image/png"].strip()
+                    )
+                )
     return "\n\n".join(parts) + "\n"
 
 

@@ -15,12 +15,14 @@ ROOT = sys.path[0]
 def stage(title, program, *arguments, **flags):
     """Shows a command and runs it; stops everything if it fails."""
     words = ["-m", *program.split()] if program.startswith("xlnet ") else [program]
-    command = words + list(arguments) + ["--%s=%s" % item for item in flags.items()]
-    print("\n== %s\n$ python %s" % (title, " ".join(shlex.quote(word) for word in command)),
-          flush=True)
+    command = words + list(arguments) + ["--{}={}".format(*item) for item in flags.items()]
+    print(
+        "\n== {}\n$ python {}".format(title, " ".join(shlex.quote(word) for word in command)),
+        flush=True,
+    )
     status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode
     if status:
-        raise UserError("%s failed with status %d; its own message is above" % (program, status))
+        raise UserError(f"{program} failed with status {status}; its own message is above")
 
 
 def chosen(flag, value, what, known):
@@ -32,11 +34,13 @@ def chosen(flag, value, what, known):
     names = value.split(",")
     for name in names:
         if name not in known:
-            raise UserError("%s: no %s '%s' (there are %s)" % (flag, what, name, ", ".join(known)))
+            raise UserError(
+                "{}: no {} '{}' (there are {})".format(flag, what, name, ", ".join(known))
+            )
     return names
 
 
 def print_table(header, rows):
     """Prints words as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
-    print("\n" + "\n".join("| %s |" % " | ".join(line) for line in lines), flush=True)
+    print("\n" + "\n".join("| {} |".format(" | ".join(line)) for line in lines), flush=True)

@@ -15,15 +15,26 @@ from xlnet import cli, files
 from xlnet.settings.fields import setting
 from xlnet.tokenization.tokenizer import Tokenizer
 
-VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
+VOCAB_SIZE = 1000  # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
 # 1/sqrt(d_model). With the 0.02 of large networks a narrow one forgets, while it learns to predict,
 # which words it has read (benchmarks/HISTORY.md).
 INIT_STD = "--init_std=0.08"
-CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--label_column=label",
-            "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
-            "--warmup_ratio=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
-            "--log_steps=50", INIT_STD)
+CLASSIFY = (
+    "--task_name=custom",
+    "--id_column=id",
+    "--text_a_column=text",
+    "--label_column=label",
+    "--max_seq_length=96",
+    "--train_batch_size=16",
+    "--learning_rate=2e-3",
+    "--warmup_ratio=0.1",
+    "--summary_type=mean",
+    "--save_steps=1000",
+    "--eval_steps=0",
+    "--log_steps=50",
+    INIT_STD,
+)
 
 # Of the default steps, with any seed and processor: the text is the same everywhere. Accuracy on
 # 800 rows has a standard error of 0.018.
@@ -42,6 +53,7 @@ EXPECTED = {
 @dataclasses.dataclass(frozen=True)
 class SampleSettings:
     """run_sample.py: where to, and how long."""
+
     out_dir: str = setting("sample_run", "directory for everything that is made")
     pretrain_steps: int = setting(2000, "pretraining steps")
     finetune_steps: int = setting(150, "fine-tuning steps, each time")
@@ -53,17 +65,30 @@ def main(settings):
     out = os.path.relpath(settings.out_dir, ROOT)
     os.chdir(ROOT)
     path = lambda *parts: os.path.join(out, *parts)
-    stage("1/6 a corpus and a classification set: documentation of Python 3.11.7",
-          "xlnet sample", output=path("text"))
+    stage(
+        "1/6 a corpus and a classification set: documentation of Python 3.11.7",
+        "xlnet sample",
+        output=path("text"),
+    )
     if not os.path.exists(path("spiece.model")):
-        stage("2/6 a SentencePiece vocabulary", "xlnet data vocabulary",
-              input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
-              vocab_size=VOCAB_SIZE)
+        stage(
+            "2/6 a SentencePiece vocabulary",
+            "xlnet data vocabulary",
+            input_glob=path("text", "pretrain", "train.txt"),
+            sp_path=path("spiece.model"),
+            vocab_size=VOCAB_SIZE,
+        )
     for split, streams in (("train", 32), ("heldout", 8)):
-        stage("3/6 records of the %s text" % split, "data_utils.py",
-              input_glob=path("text", "pretrain", split + ".txt"), save_dir=path("records", split),
-              sp_path=path("spiece.model"), seq_len=SEQ_LEN, reuse_len=REUSE_LEN,
-              num_streams=streams)
+        stage(
+            f"3/6 records of the {split} text",
+            "data_utils.py",
+            input_glob=path("text", "pretrain", split + ".txt"),
+            save_dir=path("records", split),
+            sp_path=path("spiece.model"),
+            seq_len=SEQ_LEN,
+            reuse_len=REUSE_LEN,
+            num_streams=streams,
+        )
     stage("4/6 pretraining", "train_gpu.py", INIT_STD, **pretraining_flags(settings, path))
     rows = {}
     for name, start in (("pretrained", path("pretrained", "latest")), ("scratch", None)):
@@ -72,30 +97,54 @@ def main(settings):
 
 
 def pretraining_flags(settings, path):
-    return dict(record_info_dir=path("records", "train"),
-                eval_record_info_dir=path("records", "heldout"), model_dir=path("pretrained"),
-                model_config_path=os.path.join("configs", "model", "tiny.json"),
-                train_batch_size=8, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
-                mask_beta=3, dropout=0, dropatt=0, learning_rate=1e-3,
-                warmup_steps=min(100, settings.pretrain_steps), weight_decay=0.01,
-                train_steps=settings.pretrain_steps, save_steps=1000, log_steps=200,
-                seed=settings.seed)
+    return dict(
+        record_info_dir=path("records", "train"),
+        eval_record_info_dir=path("records", "heldout"),
+        model_dir=path("pretrained"),
+        model_config_path=os.path.join("configs", "model", "tiny.json"),
+        train_batch_size=8,
+        mem_len=64,
+        perm_size=64,
+        num_predict=64,
+        mask_alpha=5,
+        mask_beta=3,
+        dropout=0,
+        dropatt=0,
+        learning_rate=1e-3,
+        warmup_steps=min(100, settings.pretrain_steps),
+        weight_decay=0.01,
+        train_steps=settings.pretrain_steps,
+        save_steps=1000,
+        log_steps=200,
+        seed=settings.seed,
+    )
 
 
 def fine_tune(settings, path, name, start):
     """Trains, evaluates and predicts; returns the dev results and the test accuracy."""
     folder = path("classifier_" + name)
     start_flag = {"init_checkpoint": start} if start else {}
-    stage("%s fine-tuning %s" % (("5/6", "from the pretrained model") if start else
-                                 ("6/6", "from scratch")), "run_classifier.py", *CLASSIFY,
-          do_train=True, do_eval=True, do_predict=True, data_dir=path("text", "classify"),
-          output_dir=path("classify_records"), model_dir=folder,
-          spiece_model_file=path("spiece.model"), train_steps=settings.finetune_steps,
-          seed=settings.seed,
-          model_config_path=path("pretrained", "xlnet_config.json"), **start_flag)
+    stage(
+        "5/6 fine-tuning from the pretrained model" if start else "6/6 fine-tuning from scratch",
+        "run_classifier.py",
+        *CLASSIFY,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+        data_dir=path("text", "classify"),
+        output_dir=path("classify_records"),
+        model_dir=folder,
+        spiece_model_file=path("spiece.model"),
+        train_steps=settings.finetune_steps,
+        seed=settings.seed,
+        model_config_path=path("pretrained", "xlnet_config.json"),
+        **start_flag,
+    )
     dev = files.read_json(os.path.join(folder, "eval_results_dev.json"), "evaluation")
-    return dev, test_accuracy(os.path.join(folder, "predictions_custom_test.tsv"),
-                              path("text", "classify", "test_labels.tsv"))
+    return dev, test_accuracy(
+        os.path.join(folder, "predictions_custom_test.tsv"),
+        path("text", "classify", "test_labels.tsv"),
+    )
 
 
 def unigram_perplexity(spiece, train, heldout):
@@ -106,16 +155,18 @@ def unigram_perplexity(spiece, train, heldout):
         with open(path, encoding="utf-8") as f:
             ids = tokenizer.encode_lines([line for line in f.read().split("\n") if line])
         return np.bincount(np.concatenate(ids), minlength=tokenizer.vocab_size)
-    frequency = counts(train) + 1.
+
+    frequency = counts(train) + 1.0
     seen = counts(heldout)
     return math.exp(-(seen * np.log(frequency / frequency.sum())).sum() / seen.sum())
 
 
 def test_accuracy(predictions, labels):
     """Accuracy of a prediction file (id, label, ...), given the file `labels`."""
-    predicted, right = (dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
-                        for text in (open(p, encoding="utf-8").read()
-                                     for p in (predictions, labels)))
+    predicted, right = (
+        dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
+        for text in (open(p, encoding="utf-8").read() for p in (predictions, labels))
+    )
     return sum(predicted[row] == label for row, label in right.items()) / len(right)
 
 
@@ -124,29 +175,50 @@ def report(path, rows, seconds):
     with open(path("pretrained", "held_out.csv"), encoding="utf-8") as f:
         evaluations = dict(line.rstrip("\n").split(",") for line in f)
     text = path("text", "pretrain", "%s.txt")
-    table = [("held-out perplexity, unigram frequencies", "%.1f" % unigram_perplexity(
-        path("spiece.model"), text % "train", text % "heldout"))]
-    table += [("held-out perplexity, step %s" % step, "%.1f" % math.exp(float(loss)))
-              for step, loss in evaluations.items() if step != "step"]
+    table = [
+        (
+            "held-out perplexity, unigram frequencies",
+            "{:.1f}".format(
+                unigram_perplexity(path("spiece.model"), text % "train", text % "heldout")
+            ),
+        )
+    ]
+    table += [
+        (f"held-out perplexity, step {step}", f"{math.exp(float(loss)):.1f}")
+        for step, loss in evaluations.items()
+        if step != "step"
+    ]
     baseline = rows["scratch"][0]["baseline"]["accuracy"]
-    table.append(("dev accuracy, majority class", "%.3f" % baseline))
-    for name, (dev, test) in (("from scratch", rows["scratch"]),
-                              ("from the pretrained model", rows["pretrained"])):
+    table.append(("dev accuracy, majority class", f"{baseline:.3f}"))
+    for name, (dev, test) in (
+        ("from scratch", rows["scratch"]),
+        ("from the pretrained model", rows["pretrained"]),
+    ):
         newest = dev["checkpoints"][-1]
-        table.append(("dev accuracy, fine-tuned " + name, "%.3f" % newest["accuracy"]))
-        table.append(("test accuracy, fine-tuned " + name, "%.3f" % test))
-    table.append(("minutes in all", "%.1f" % (seconds / 60)))
-    table += [("records", path("records")), ("pretrained model", path("pretrained")),
-              ("fine-tuned model", path("classifier_pretrained")),
-              ("predictions", path("classifier_pretrained", "predictions_custom_test.tsv"))]
+        table.append(("dev accuracy, fine-tuned " + name, "{:.3f}".format(newest["accuracy"])))
+        table.append(("test accuracy, fine-tuned " + name, f"{test:.3f}"))
+    table.append(("minutes in all", f"{seconds / 60:.1f}"))
+    table += [
+        ("records", path("records")),
+        ("pretrained model", path("pretrained")),
+        ("fine-tuned model", path("classifier_pretrained")),
+        ("predictions", path("classifier_pretrained", "predictions_custom_test.tsv")),
+    ]
     width = max(len(name) for name, _ in table)
-    print("\n%-*s  %-8s  expected" % (width, "result", "value"))
+    print("\n{:<{}}  {:<8}  expected".format("result", width, "value"))
     for name, value in table:
-        print(("%-*s  %-8s  %s" % (width, name, value, EXPECTED.get(name, ""))).rstrip())
+        print(("{:<{}}  {:<8}  {}".format(name, width, value, EXPECTED.get(name, ""))).rstrip())
     print("what each line means: docs/tutorials/first_run.md#what-the-results-mean")
     files.write_json(path("results.json"), dict(table))
 
 
 if __name__ == "__main__":
-    cli.run(main, SampleSettings, about="everything on a sample: documentation of Python 3.11.7",
-            examples=("--seed=1", "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",))
+    cli.run(
+        main,
+        SampleSettings,
+        about="everything on a sample: documentation of Python 3.11.7",
+        examples=(
+            "--seed=1",
+            "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",
+        ),
+    )

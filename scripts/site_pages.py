@@ -19,24 +19,41 @@ NOTEBOOKS = ("docs/explanation/paper", "examples/pretrain_tiny", "examples/sprea
 # Objects whose docstrings the page of the API has, by heading.
 API = {
     "load: a trained model": (
-        "xlnet.serving.load.load", "xlnet.model_directory.model_files.LoadedModel",
-        "xlnet.serving.model.Model"),
+        "xlnet.serving.load.load",
+        "xlnet.model_directory.model_files.LoadedModel",
+        "xlnet.serving.model.Model",
+    ),
     "The network": (
-        "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",
-        "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel"),
+        "xlnet.settings.network.XLNetConfig",
+        "xlnet.settings.network.RunConfig",
+        "xlnet.settings.network.create_run_config",
+        "xlnet.api.XLNetModel",
+    ),
     "Tokenizer and errors": ("xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError"),
-    "Task types": tuple("xlnet.tasks.types.contract." + name for name in (
-        "TaskType", "Reader", "Head", "Scorer")),
+    "Task types": tuple(
+        "xlnet.tasks.types.contract." + name for name in ("TaskType", "Reader", "Head", "Scorer")
+    ),
 }
 
 
 def main():
-    write("docs/reference/programs.md", "# Programs and their flags", *(
-        "## xlnet %s\n\n```text\n%s```" % (command.name, help_of(command.name))
-        for command in commands.COMMANDS.values() if not command.flags))
-    write("docs/reference/api.md", "# Python API", *(
-        "\n".join(["## " + title, *("::: " + name for name in names)])
-        for title, names in API.items()))
+    write(
+        "docs/reference/programs.md",
+        "# Programs and their flags",
+        *(
+            f"## xlnet {command.name}\n\n```text\n{help_of(command.name)}```"
+            for command in commands.COMMANDS.values()
+            if not command.flags
+        ),
+    )
+    write(
+        "docs/reference/api.md",
+        "# Python API",
+        *(
+            "\n".join(["## " + title, *("::: " + name for name in names)])
+            for title, names in API.items()
+        ),
+    )
     for path in NOTEBOOKS:
         write(path + ".md", notebooks.as_markdown(notebooks.read(pathlib.Path(path + ".ipynb"))))
 
@@ -56,7 +73,7 @@ def help_of(name):
     finally:
         sys.argv = before
         for flag in list(flags.FLAGS.flags_by_module_dict().get("xlnet.cli", ())):
-            delattr(flags.FLAGS, flag.name)     # the next program defines its own
+            delattr(flags.FLAGS, flag.name)  # the next program defines its own
     return printed.getvalue()
 
 

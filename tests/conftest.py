@@ -7,7 +7,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
-if ON_GPU:      # shared by the processes of a test run, and no TF32: golden values have 1e-5
+if ON_GPU:  # shared by the processes of a test run, and no TF32: golden values have 1e-5
     os.environ.update(TF_FORCE_GPU_ALLOW_GROWTH="true", NVIDIA_TF32_OVERRIDE="0")
 else:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -36,8 +36,9 @@ def pytest_sessionstart():
         import tensorflow as tf2
 
         from xlnet.engine import devices
+
         if not tf2.config.list_physical_devices("GPU"):
-            pytest.exit("XLNET_TEST_GPU=1: no GPU: %s" % devices.why_no_gpu(), returncode=1)
+            pytest.exit(f"XLNET_TEST_GPU=1: no GPU: {devices.why_no_gpu()}", returncode=1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,6 +46,7 @@ def threads():
     """TensorFlow makes its threads once in a process: all tests of one have those of all cores,
     whichever comes first, also where a program would divide them."""
     from xlnet.engine import devices
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(devices, "divide_cores", lambda config, parts: None)
         yield
@@ -54,6 +56,7 @@ def threads():
 def no_matmul_broadcasts(threads):
     """In the graphs of all programs, task types and exports that the tests build."""
     from helpers import matmuls
+
     with pytest.MonkeyPatch.context() as patched:
         matmuls.refuse_broadcast(patched)
         yield
@@ -62,6 +65,7 @@ def no_matmul_broadcasts(threads):
 @pytest.fixture
 def golden():
     from helpers.golden import Golden
+
     return Golden
 
 
@@ -71,6 +75,7 @@ def graph():
     has a gradient that cancels to so little that rounding shows.
     """
     import tensorflow.compat.v1 as tf
+
     with tf.Graph().as_default() as g:
         tf.set_random_seed(0)
         yield g
@@ -80,6 +85,7 @@ def graph():
 def place(tmp_path_factory):
     """A folder with pretraining records and a tiny model config, for `helpers.pretraining`."""
     from helpers import pretraining
+
     folder = tmp_path_factory.mktemp("pretraining")
     pretraining.make_place(folder)
     return folder
@@ -90,8 +96,10 @@ def model_of(tmp_path_factory):
     """Function from the name of a kind of task to a model directory of it, made once, with random
     weights: not to be changed."""
     from helpers.models import make_model
+
     return functools.lru_cache(maxsize=None)(
-        lambda kind: make_model(tmp_path_factory.mktemp("models") / kind, kind))
+        lambda kind: make_model(tmp_path_factory.mktemp("models") / kind, kind)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +108,14 @@ def quick_start():
     rewrites a graph before it is first used, which takes as long as building it. For tests of what
     runs read, write, say and refuse; tests of numbers have the graphs that users have."""
     from xlnet.engine.devices import Devices
+
     make = Devices.session_config
 
     def as_built(*given, **named):
         config = make(*given, **named)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         return config
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Devices, "session_config", as_built)
         yield
@@ -116,6 +126,7 @@ def permuted(tmp_path_factory):
     """A pretrained model with random weights, `helpers.language_model.Pretrained`: never changed,
     as all tests share it."""
     from helpers.language_model import Pretrained
+
     return Pretrained(tmp_path_factory.mktemp("permuted"), is_causal=False)
 
 
@@ -123,4 +134,5 @@ def permuted(tmp_path_factory):
 def causal(tmp_path_factory):
     """The same, of the causal objective."""
     from helpers.language_model import Pretrained
+
     return Pretrained(tmp_path_factory.mktemp("causal"), is_causal=True)

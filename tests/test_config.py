@@ -20,20 +20,37 @@ from xlnet.settings.network import ARCHITECTURE_KEYS, ArchitectureSettings, Netw
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
-ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
-                    untie_r=True, n_token=9)
-GROUPS = (CorpusSettings, ArchitectureSettings, NetworkSettings,
-          OptimizationSettings, DeviceSettings, PretrainingSettings,
-          ClassifierSettings, TaggerSettings)
+ARCHITECTURE = dict(
+    n_layer=1,
+    d_model=4,
+    n_head=1,
+    d_head=4,
+    d_inner=4,
+    ff_activation="gelu",
+    untie_r=True,
+    n_token=9,
+)
+GROUPS = (
+    CorpusSettings,
+    ArchitectureSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    DeviceSettings,
+    PretrainingSettings,
+    ClassifierSettings,
+    TaggerSettings,
+)
 
 
 def make(group, **values):
-    needed = {field.name: "x" for field in dataclasses.fields(group)
-              if default_of(field) is REQUIRED}
+    needed = {
+        field.name: "x" for field in dataclasses.fields(group) if default_of(field) is REQUIRED
+    }
     return group(**dict(needed, **values))
 
 
 # ---- one definition ----
+
 
 def test_shared_settings_have_one_type_and_one_range():
     for one, other in itertools.combinations(GROUPS, 2):
@@ -57,6 +74,7 @@ def test_a_missing_setting_is_named():
 
 # ---- frozen ----
 
+
 def test_a_network_config_is_frozen_and_equal_by_value(tmp_path):
     one = xlnet.XLNetConfig(**ARCHITECTURE)
     one.to_json(str(tmp_path / "a.json"))
@@ -73,20 +91,38 @@ def test_a_network_config_is_frozen_and_equal_by_value(tmp_path):
 
 def test_a_run_config_is_frozen_and_has_the_documented_order():
     names = list(inspect.signature(xlnet.RunConfig).parameters)
-    assert names == ["is_training", "use_tpu", "use_bfloat16", "dropout", "dropatt", "init",
-                     "init_range", "init_std", "mem_len", "reuse_len", "bi_data", "clamp_len",
-                     "same_length", "precision", "recompute", "position_dropout",
-                     "device", "built_once"]
+    assert names == [
+        "is_training",
+        "use_tpu",
+        "use_bfloat16",
+        "dropout",
+        "dropatt",
+        "init",
+        "init_range",
+        "init_std",
+        "mem_len",
+        "reuse_len",
+        "bi_data",
+        "clamp_len",
+        "same_length",
+        "precision",
+        "recompute",
+        "position_dropout",
+        "device",
+        "built_once",
+    ]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
     assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)
     assert run == xlnet.RunConfig(True, False, False, 0.1, 0.2, precision="fp32")
     with pytest.raises(dataclasses.FrozenInstanceError):
         run.dropout = 0.3
-    for values, message in ((dict(dropout=1.), "dropout is 1.0, expected 0 <= dropout < 1"),
-                            (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
-                            (dict(position_dropout="x"), "position_dropout is 'x'"),
-                            (dict(clamp_len=0), "clamp_len is 0"),
-                            (dict(clamp_len=-2), "clamp_len is -2")):
+    for values, message in (
+        (dict(dropout=1.0), "dropout is 1.0, expected 0 <= dropout < 1"),
+        (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
+        (dict(position_dropout="x"), "position_dropout is 'x'"),
+        (dict(clamp_len=0), "clamp_len is 0"),
+        (dict(clamp_len=-2), "clamp_len is -2"),
+    ):
         with pytest.raises(UserError, match=message):
             dataclasses.replace(run, **values)
 
@@ -94,7 +130,8 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
 def test_a_run_config_from_flags():
     class Flags:
         use_tpu, use_bfloat16, dropout, mem_len, reuse_len = False, True, 0.3, 7, 5
-        device = "auto"         # of the program, not of ours
+        device = "auto"  # of the program, not of ours
+
     run = xlnet.create_run_config(False, False, Flags)
     assert (run.precision, run.dropout, run.dropatt, run.mem_len) == ("bf16", 0.3, 0.1, 7)
     assert xlnet.create_run_config(False, True, Flags).mem_len is None
@@ -102,29 +139,39 @@ def test_a_run_config_from_flags():
 
 # ---- checks ----
 
-@pytest.mark.parametrize("group, values, message", [
-    (CorpusSettings, dict(seq_len=5), "seq_len is 5"),
-    (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
-    (CorpusSettings, dict(task=1), "task is 1"),
-    (CorpusSettings, dict(num_streams=3), r"is 3, expected an even number: with bi_data"),
-    (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
-    (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
-    (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
-    (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),
-    (OptimizationSettings, dict(warmup_ratio=0.5, warmup_steps=1), "give one of them"),
-    (OptimizationSettings, dict(warmup_steps=11, train_steps=10),
-     "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached"),
-    (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
-    (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
-    (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
-    (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
-    (ClassifierSettings, {}, "nothing to do"),
-    (ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
-     "patience needs --eval_steps"),
-    (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
-    (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
-    (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
-])
+
+@pytest.mark.parametrize(
+    "group, values, message",
+    [
+        (CorpusSettings, dict(seq_len=5), "seq_len is 5"),
+        (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
+        (CorpusSettings, dict(task=1), "task is 1"),
+        (CorpusSettings, dict(num_streams=3), r"is 3, expected an even number: with bi_data"),
+        (CorpusSettings, dict(text_format="pages"), "text_format is 'pages'"),
+        (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0"),
+        (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
+        (OptimizationSettings, dict(warmup_ratio=1.5), "expected 0 <= warmup_ratio <= 1"),
+        (OptimizationSettings, dict(warmup_ratio=0.5, warmup_steps=1), "give one of them"),
+        (
+            OptimizationSettings,
+            dict(warmup_steps=11, train_steps=10),
+            "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached",
+        ),
+        (OptimizationSettings, dict(ema_decay=1.5), "expected 0 <= ema_decay < 1"),
+        (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
+        (OptimizationSettings, dict(train_steps=0), "train_steps is 0"),
+        (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
+        (ClassifierSettings, {}, "nothing to do"),
+        (
+            ClassifierSettings,
+            dict(do_train=True, patience=1, eval_steps=0),
+            "patience needs --eval_steps",
+        ),
+        (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
+        (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
+        (DeviceSettings, dict(num_hosts=0), "num_hosts is 0"),
+    ],
+)
 def test_a_group_checks_itself(group, values, message):
     with pytest.raises(UserError, match=message):
         make(group, **values).check()
@@ -137,10 +184,16 @@ def test_defaults_pass(group):
 
 # ---- on the command line ----
 
+
 def data_utils(tmp_path, *flags):
     """Ends at the text, which is not there."""
-    done = command.run("data_utils.py", "--input_glob=%s" % (tmp_path / "no.txt"), "--save_dir=out",
-                       "--sp_path=no.model", *flags)
+    done = command.run(
+        "data_utils.py",
+        "--input_glob=%s" % (tmp_path / "no.txt"),
+        "--save_dir=out",
+        "--sp_path=no.model",
+        *flags,
+    )
     assert done.returncode == 1
     return done.stderr.splitlines()
 
@@ -148,22 +201,40 @@ def data_utils(tmp_path, *flags):
 def classifier(tmp_path, preset, *flags):
     """The one line of an error; ends at the data, which is not there."""
     path = tmp_path / "preset.json"
-    path.write_text(json.dumps(dict(dict.fromkeys(
-        ("task_name", "model_dir", "data_dir", "output_dir", "spiece_model_file",
-         "model_config_path"), "missing"), do_train=True, **preset)))
-    done = command.run("run_classifier.py", "--config=%s" % path, *flags)
+    path.write_text(
+        json.dumps(
+            dict(
+                dict.fromkeys(
+                    (
+                        "task_name",
+                        "model_dir",
+                        "data_dir",
+                        "output_dir",
+                        "spiece_model_file",
+                        "model_config_path",
+                    ),
+                    "missing",
+                ),
+                do_train=True,
+                **preset,
+            )
+        )
+    )
+    done = command.run("run_classifier.py", f"--config={path}", *flags)
     assert done.returncode == 1
     return done.stderr
 
 
 def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
-    share = dict(warmup_share=0.1)      # the former name of warmup_ratio
+    share = dict(warmup_share=0.1)  # the former name of warmup_ratio
     assert "no such directory" in classifier(tmp_path, share, "--warmup_steps=5")
     assert "no such directory" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_share=0.1")
     assert "warmup_ratio is 0.1 and warmup_steps is 5; give one of them" in classifier(
-        tmp_path, dict(share, warmup_steps=5))
+        tmp_path, dict(share, warmup_steps=5)
+    )
     assert "warmup_ratio and warmup_steps are both given" in classifier(
-        tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1")
+        tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1"
+    )
     assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
 
 

@@ -29,8 +29,15 @@ def workspace(tmp_path_factory):
 def made(workspace):
     """The manifest, and the windows of each stream and pass: `{(stream, pass): [W, ...]}`."""
     import tensorflow as tf
-    done = workspace.run(*SHAPE, "--bsz_per_host=%d" % STREAMS, "--num_passes=%d" % PASSES,
-                         "--num_core_per_host=1", "--mask_alpha=6", "--num_predict=85")
+
+    done = workspace.run(
+        *SHAPE,
+        f"--bsz_per_host={STREAMS}",
+        f"--num_passes={PASSES}",
+        "--num_core_per_host=1",
+        "--mask_alpha=6",
+        "--num_predict=85",
+    )
     assert done.returncode == 0, done.stderr
     assert "note: --mask_alpha is not used" in done.stderr
     assert "documents 12," in done.stdout and "tokens/s" in done.stdout
@@ -40,8 +47,9 @@ def made(workspace):
         batch = tf.data.TFRecordDataset(path).batch(100000).get_single_element()
         parsed = feature_spec.parse(feature_spec.pretraining_features(SEQ_LEN), batch)
         for number in range(PASSES):
-            windows[stream, number] = {name: np.split(value.numpy(), PASSES)[number]
-                                       for name, value in parsed.items()}
+            windows[stream, number] = {
+                name: np.split(value.numpy(), PASSES)[number] for name, value in parsed.items()
+            }
     return manifest, windows
 
 
@@ -49,11 +57,12 @@ def made(workspace):
 def text_ids(workspace):
     """The corpus as ids and the documents' parts, encoded here by SentencePiece alone."""
     import sentencepiece
+
     model = sentencepiece.SentencePieceProcessor(model_file=workspace.path("sp.model"))
     parts = []
     for document in workspace.documents:
         ids = [i for s in document for i in model.encode(s.replace("é", "e"))]
-        parts.append(ids + [8, 7])                        # <eop> <eod>
+        parts.append(ids + [8, 7])  # <eop> <eod>
     return model, parts
 
 
@@ -68,7 +77,7 @@ def test_manifest_describes_the_files(workspace, made, text_ids):
     assert (manifest.documents, manifest.vocab_size, manifest.bi_data) == (12, 80, True)
     assert manifest.tokens == sum(map(len, text_ids[1]))
     for i, stream in enumerate(manifest.streams):
-        assert stream["file"] == "stream-%05d-of-00004.tfrecord" % i
+        assert stream["file"] == f"stream-{i:05}-of-00004.tfrecord"
         with open(workspace.path("out", stream["file"]), "rb") as f:
             content = f.read()
         assert stream["bytes"] == len(content)
@@ -84,11 +93,12 @@ def test_streams_spell_the_text_in_both_directions(made, text_ids):
     _, windows = made
     ids = [i for part in text_ids[1] for i in part]
     half = len(ids) // 2
-    for stream, expected in enumerate([ids[:half], ids[:half][::-1],
-                                       ids[half:2 * half], ids[half:2 * half][::-1]]):
+    for stream, expected in enumerate(
+        [ids[:half], ids[:half][::-1], ids[half : 2 * half], ids[half : 2 * half][::-1]]
+    ):
         text = stream_text(windows[stream, 0])
-        assert text == expected[:len(text)]
-        assert len(expected) - len(text) < SEQ_LEN        # no more windows would fit
+        assert text == expected[: len(text)]
+        assert len(expected) - len(text) < SEQ_LEN  # no more windows would fit
 
 
 def read_manifest(workspace, directory):
@@ -97,10 +107,11 @@ def read_manifest(workspace, directory):
 
 
 def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made):
-    done = workspace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3",
-                         save_dir="again")
+    done = workspace.run(
+        *SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3", save_dir="again"
+    )
     assert done.returncode == 0, done.stderr
-    assert read_manifest(workspace, "again") == read_manifest(workspace, "out")   # with checksums
+    assert read_manifest(workspace, "again") == read_manifest(workspace, "out")  # with checksums
     assert sorted(os.listdir(workspace.path("again"))) == sorted(os.listdir(workspace.path("out")))
 
 
@@ -115,8 +126,13 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     assert "other settings or input: seed 0 there, 5 now; give another directory" in done.stderr
     assert read_manifest(workspace, "out") == before
     shutil.copytree(workspace.path("out"), workspace.path("replaced"))
-    older = dict(before, format_version=2, made_from={
-        name: value for name, value in before["made_from"].items() if name != "format_version"})
+    older = dict(
+        before,
+        format_version=2,
+        made_from={
+            name: value for name, value in before["made_from"].items() if name != "format_version"
+        },
+    )
     with open(workspace.path("replaced", "manifest.json"), "w", encoding="utf-8") as f:
         json.dump(older, f)
     done = workspace.run(*same, save_dir="replaced")
@@ -124,31 +140,44 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     done = workspace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(workspace.path("replaced"))) == [
-        "manifest.json", "spiece.model", "spiece.model.json", "stream-00000-of-00002.tfrecord",
-        "stream-00001-of-00002.tfrecord"]
+        "manifest.json",
+        "spiece.model",
+        "spiece.model.json",
+        "stream-00000-of-00002.tfrecord",
+        "stream-00001-of-00002.tfrecord",
+    ]
 
 
-@pytest.mark.parametrize("arguments, places, message", [
-    ([], {"input_glob": "none*.txt"}, "input_glob: no file"),
-    ([], {"input_glob": "latin.txt"}, "latin.txt, line 1: not UTF-8: byte 0xe8 at column 6"),
-    ([], {"input_glob": "blank.txt"}, "input_glob: no text in"),
-    ([], {"sp_path": "none.model"}, "no such file"),
-    ([], {"save_dir": "text.txt"}, "save_dir:"),
-    (["--num_streams=4", "--bsz_per_host=8"], {},
-     "num_streams and bsz_per_host are the same setting"),
-    (["--num_streams=400"], {}, "at least 12200 are needed"),
-    (["--split=heldout", "--heldout_share=1e-9"], {},
-     "text.txt; left out, documents of the other part (split): 12"),
-    (["--reuse_len=60"], {}, "reuse_len is 60"),
-    (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),
-    (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),
-    (["--num_task=4", "--task=4"], {}, "task is 4"),
-])
+@pytest.mark.parametrize(
+    "arguments, places, message",
+    [
+        ([], {"input_glob": "none*.txt"}, "input_glob: no file"),
+        ([], {"input_glob": "latin.txt"}, "latin.txt, line 1: not UTF-8: byte 0xe8 at column 6"),
+        ([], {"input_glob": "blank.txt"}, "input_glob: no text in"),
+        ([], {"sp_path": "none.model"}, "no such file"),
+        ([], {"save_dir": "text.txt"}, "save_dir:"),
+        (
+            ["--num_streams=4", "--bsz_per_host=8"],
+            {},
+            "num_streams and bsz_per_host are the same setting",
+        ),
+        (["--num_streams=400"], {}, "at least 12200 are needed"),
+        (
+            ["--split=heldout", "--heldout_share=1e-9"],
+            {},
+            "text.txt; left out, documents of the other part (split): 12",
+        ),
+        (["--reuse_len=60"], {}, "reuse_len is 60"),
+        (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),
+        (["--from_raw_text=False", "--text_format=paragraphs"], {}, "text_format is paragraphs"),
+        (["--num_task=4", "--task=4"], {}, "task is 4"),
+    ],
+)
 def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):
     done = workspace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
-    line, = done.errors
+    (line,) = done.errors
     assert done.returncode == 1 and line.startswith("data_utils.py: ") and message in line
-    if os.path.exists(workspace.path("refused")):        # tokens, if there were any
+    if os.path.exists(workspace.path("refused")):  # tokens, if there were any
         assert os.listdir(workspace.path("refused")) == ["unfinished"]
         shutil.rmtree(workspace.path("refused"))
 
@@ -156,8 +185,18 @@ def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message)
 @pytest.fixture
 def preset(tmp_path):
     path = tmp_path / "preset.json"
-    path.write_text(json.dumps(dict(seq_len=32, reuse_len=16, train_batch_size=6, mem_len=24,
-                                    learning_rate=1e-3, model_config_path="tiny.json")))
+    path.write_text(
+        json.dumps(
+            dict(
+                seq_len=32,
+                reuse_len=16,
+                train_batch_size=6,
+                mem_len=24,
+                learning_rate=1e-3,
+                model_config_path="tiny.json",
+            )
+        )
+    )
     return str(path)
 
 
@@ -165,54 +204,71 @@ def preset(tmp_path):
 def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
     done = workspace.run("--for_config=" + preset, save_dir=tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "for %s: seq_len=32 reuse_len=16 num_streams=6" % preset in done.stdout
+    assert f"for {preset}: seq_len=32 reuse_len=16 num_streams=6" in done.stdout
     manifest = Manifest.read(str(tmp_path / "out"))
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
-    same = workspace.run("--seq_len=32", "--reuse_len=16", "--num_streams=6",
-                         save_dir=tmp_path / "out")
+    same = workspace.run(
+        "--seq_len=32", "--reuse_len=16", "--num_streams=6", save_dir=tmp_path / "out"
+    )
     assert "nothing to do" in same.stdout
     refused = workspace.run("--for_config=" + preset, "--seq_len=64", save_dir=tmp_path / "refused")
     assert refused.returncode == 1 and refused.stderr == (
-        "data_utils.py: seq_len is 64, but %s trains on records of 32\n" % preset)
-    held_out = workspace.run("--for_config=" + preset, "--num_streams=4", "--seq_len=32",
-                             save_dir=tmp_path / "held_out")
+        f"data_utils.py: seq_len is 64, but {preset} trains on records of 32\n"
+    )
+    held_out = workspace.run(
+        "--for_config=" + preset, "--num_streams=4", "--seq_len=32", save_dir=tmp_path / "held_out"
+    )
     assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
     assert "note: num_streams is 4, not a multiple of train_batch_size of" in held_out.stderr
 
 
-@pytest.mark.parametrize("values, message", [
-    ({"train_batch_size": "16"}, "train_batch_size is '16', expected int"),
-    ({"train_batch_size": 0}, "train_batch_size is 0, expected at least 1"),
-    ({"seq_len": None}, "seq_len is None, expected int")])
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"train_batch_size": "16"}, "train_batch_size is '16', expected int"),
+        ({"train_batch_size": 0}, "train_batch_size is 0, expected at least 1"),
+        ({"seq_len": None}, "seq_len is None, expected int"),
+    ],
+)
 def test_a_preset_of_other_types_is_refused(preset, values, message):
     with open(preset, encoding="utf-8") as f:
         wrong = dict(json.load(f), **values)
     with open(preset, "w", encoding="utf-8") as f:
         json.dump(wrong, f)
-    with pytest.raises(UserError, match="for_config %s: %s" % (preset, message)):
-        data_utils.fit_to_preset(CorpusSettings(input_glob="-", save_dir="-", sp_path="-",
-                                                for_config=preset))
+    with pytest.raises(UserError, match=f"for_config {preset}: {message}"):
+        data_utils.fit_to_preset(
+            CorpusSettings(input_glob="-", save_dir="-", sp_path="-", for_config=preset)
+        )
 
 
 def test_settings_of_a_file_that_contradict_a_preset_are_refused(workspace, preset, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps({"seq_len": 64, "for_config": preset}))
-    done = workspace.run("--config=%s" % (tmp_path / "mine.json"), save_dir=tmp_path / "refused")
-    assert done.returncode == 1 and "seq_len is 64, but %s trains" % preset in done.stderr
+    done = workspace.run(
+        "--config={}".format(tmp_path / "mine.json"), save_dir=tmp_path / "refused"
+    )
+    assert done.returncode == 1 and f"seq_len is 64, but {preset} trains" in done.stderr
 
 
 @pytest.mark.slow
 def test_records_of_beam_are_for_a_preset_too(workspace, preset, tmp_path):
     pytest.importorskip("apache_beam")
-    command.succeed("xlnet data beam", for_config=preset, save_dir=tmp_path,
-                    input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"))
+    command.succeed(
+        "xlnet data beam",
+        for_config=preset,
+        save_dir=tmp_path,
+        input_glob=workspace.path("text.txt"),
+        sp_path=workspace.path("sp.model"),
+    )
     manifest = Manifest.read(str(tmp_path))
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
 
 
 def test_records_for_eight_gpus_serve_one_gpu_too():
     """As the README shows it."""
-    presets = {path.stem: json.loads(path.read_text(encoding="utf-8"))
-               for path in (ROOT / "configs" / "pretrain").glob("base_*.json")}
+    presets = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "configs" / "pretrain").glob("base_*.json")
+    }
     streams = presets["base_8gpus"]["train_batch_size"]
     assert len(presets) > 3
     for name, preset in presets.items():
@@ -224,18 +280,31 @@ def test_records_for_eight_gpus_serve_one_gpu_too():
 def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch):
     """The preparation in their README, on a vocabulary trained with the flags that it shows."""
     import sentencepiece
+
     text = "\n\n".join("\n".join(d) + "<eop>" for d in make_documents(2, 150))
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     sentencepiece.SentencePieceTrainer.train(
         "--input=a.txt --model_prefix=spiece --vocab_size=90 --character_coverage=0.99995 "
         "--model_type=unigram --control_symbols=<cls>,<sep>,<pad>,<mask>,<eod> "
-        "--user_defined_symbols=<eop>,.,(,),\",-,–,£,€ --shuffle_input_sentence "
-        "--input_sentence_size=10000000 --hard_vocab_limit=false --minloglevel=2")
-    done = command.succeed("data_utils.py", bsz_per_host=32, num_core_per_host=16, seq_len=512,
-                           reuse_len=256, input_glob="*.txt", save_dir="out", num_passes=20,
-                           bi_data="True", sp_path="spiece.model", mask_alpha=6, mask_beta=1,
-                           num_predict=85)
+        '--user_defined_symbols=<eop>,.,(,),",-,–,£,€ --shuffle_input_sentence '
+        "--input_sentence_size=10000000 --hard_vocab_limit=false --minloglevel=2"
+    )
+    done = command.succeed(
+        "data_utils.py",
+        bsz_per_host=32,
+        num_core_per_host=16,
+        seq_len=512,
+        reuse_len=256,
+        input_glob="*.txt",
+        save_dir="out",
+        num_passes=20,
+        bi_data="True",
+        sp_path="spiece.model",
+        mask_alpha=6,
+        mask_beta=1,
+        num_predict=85,
+    )
     noted = [line.split()[1] for line in done.stderr.splitlines()]
     assert sorted(noted) == ["--mask_alpha", "--mask_beta", "--num_core_per_host", "--num_predict"]
     manifest = Manifest.read("out")
@@ -246,10 +315,15 @@ def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch)
 def test_a_part_says_how_many_documents_it_leaves_out(workspace, tmp_path):
     left = {}
     for split in ("train", "heldout"):
-        done = workspace.run(*SHAPE, "--num_streams=2", "--split=" + split, "--heldout_share=0.4",
-                             save_dir=tmp_path / split)
+        done = workspace.run(
+            *SHAPE,
+            "--num_streams=2",
+            "--split=" + split,
+            "--heldout_share=0.4",
+            save_dir=tmp_path / split,
+        )
         assert done.returncode == 0, done.stderr
         kept = Manifest.read(str(tmp_path / split)).documents
         left[split] = 12 - kept
-        assert "left out, documents of the other part (split): %d\n" % left[split] in done.stdout
+        assert f"left out, documents of the other part (split): {left[split]}\n" in done.stdout
     assert left["train"] + left["heldout"] == 12 and min(left.values()) > 0

@@ -17,12 +17,13 @@ def done(monkeypatch):
     sync, replace = os.fsync, os.replace
 
     def synced(descriptor):
-        happened.append(("sync", os.path.basename(os.readlink("/proc/self/fd/%d" % descriptor))))
+        happened.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
         sync(descriptor)
 
     def replaced(source, target):
         happened.append(("replace", os.path.basename(target)))
         replace(source, target)
+
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
     return happened
@@ -30,7 +31,7 @@ def done(monkeypatch):
 
 def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
     files.write_text(str(tmp_path / "x"), "text")
-    partial = "x.partial-%d" % os.getpid()
+    partial = f"x.partial-{os.getpid()}"
     assert done == [("sync", partial), ("replace", "x"), ("sync", tmp_path.name)]
 
 
@@ -46,8 +47,7 @@ def test_and_all_files_of_a_directory(tmp_path, done):
             with open(os.path.join(directory, name), "w", encoding="utf-8") as f:
                 f.write(name)
     place = [action for action, _ in done].index("replace")
-    assert {name for _, name in done[:place]} == {"a", "b", "part",
-                                                  "new.partial-%d" % os.getpid()}
+    assert {name for _, name in done[:place]} == {"a", "b", "part", f"new.partial-{os.getpid()}"}
     assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
 
 
@@ -61,7 +61,7 @@ def test_a_new_directory_may_be_a_link_to_an_empty_one(tmp_path):
 
 def test_what_a_killed_run_of_the_same_number_left_is_no_hindrance(tmp_path):
     """In a container all runs are process 1, say."""
-    left = tmp_path / ("new.partial-%d" % os.getpid())
+    left = tmp_path / (f"new.partial-{os.getpid()}")
     left.mkdir()
     (left / "old").write_text("half")
     with files.new_directory(str(tmp_path / "new")) as directory:
@@ -75,6 +75,7 @@ def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch)
 
     def fails(descriptor):
         raise OSError(28, "No space left on device")
+
     monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space left on device: .*x.partial"):
         files.write_text(str(path), "after")
@@ -83,10 +84,12 @@ def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch)
 
 def test_a_directory_that_goes_away_while_it_is_looked_at(tmp_path, monkeypatch):
     """`os.makedirs` finds it there, then finds no directory."""
+
     def is_gone(path):
         monkeypatch.undo()
         os.rmdir(path)
         return False
+
     (tmp_path / "a").mkdir()
     monkeypatch.setattr(os.path, "isdir", is_gone)
     files.make_directory(str(tmp_path / "a"))
@@ -103,7 +106,7 @@ def test_what_leads_out_of_a_directory(tmp_path):
         (tmp_path / name).write_text(name)
     os.symlink("file", inside / "link")
     os.symlink("../file", inside / "away")
-    os.symlink(inside, tmp_path / "other")         # the directory itself may be one
+    os.symlink(inside, tmp_path / "other")  # the directory itself may be one
     for name in ("file", "link"):
         files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
     with pytest.raises(UserError, match="away leads to .*, outside of the data's"):
@@ -118,8 +121,12 @@ def test_the_public_api_takes_path_objects(permuted, tmp_path):
     with pytest.raises(UserError, match="none.json"):
         xlnet.XLNetConfig(json_path=tmp_path / "none.json")
     for place in (path, next(path.glob("model.ckpt*.index")).with_suffix("")):
-        with xlnet.load(place, device="cpu", model_config_path=path / "xlnet_config.json",
-                        spiece_model_file=path / "spiece.model") as model:
+        with xlnet.load(
+            place,
+            device="cpu",
+            model_config_path=path / "xlnet_config.json",
+            spiece_model_file=path / "spiece.model",
+        ) as model:
             assert len(model.vectors(["the cat"])) == 1
     with pytest.raises(UserError, match="none"):
         xlnet.load(tmp_path / "none")

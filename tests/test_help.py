@@ -23,18 +23,21 @@ WITH_NEEDS = [program for program in PROGRAMS if program.first]
 
 def shown(program, flag, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [program.path, flag])
-    cli._show_help(program.path.split("/")[-1], program.about, program.groups, program.first,
-                   program.examples)
+    cli._show_help(
+        program.path.split("/")[-1], program.about, program.groups, program.first, program.examples
+    )
     return capsys.readouterr().out
 
 
 def test_programs_with_many_flags_say_which_matter_first():
     assert {program.path for program in PROGRAMS if len(program.settings) > 26} <= {
-        program.path for program in WITH_NEEDS}
+        program.path for program in WITH_NEEDS
+    }
     for program in WITH_NEEDS:
         assert len(set(program.first)) == 10 and set(program.first) <= set(program.settings)
-        required = {name for name, field in program.settings.items()
-                    if default_of(field) is REQUIRED}
+        required = {
+            name for name, field in program.settings.items() if default_of(field) is REQUIRED
+        }
         assert required <= set(program.first), program.path
 
 
@@ -48,20 +51,23 @@ def test_help_and_helpfull(program, monkeypatch, capsys):
     short = shown(program, "--help", monkeypatch, capsys)
     flags = [line.split("=")[0][2:] for line in short.splitlines() if line.startswith("  --")]
     assert flags == ["--" + name for name in program.first] + ["--config"]
-    assert all(" %s " % name in short.replace("\n", " ") for name in program.settings)
+    assert all(f" {name} " in short.replace("\n", " ") for name in program.settings)
     full = shown(program, "--helpfull", monkeypatch, capsys)
     flags = [line.split("=")[0][4:] for line in full.splitlines() if line.startswith("  --")]
     rare = help.by_need(program.settings).get(Need.ORIGINAL.value, [])
     assert sorted(flags + rare) == sorted([*program.settings, "config"])
-    assert all(" %s " % name in full.replace("\n", " ") for name in rare)
+    assert all(f" {name} " in full.replace("\n", " ") for name in rare)
     for text in (short, full):
         assert max(map(len, text.splitlines())) <= 100
-        assert "\nExamples:\n  %s " % program.command in text and text.count("--config=") >= 1
+        assert f"\nExamples:\n  {program.command} " in text and text.count("--config=") >= 1
         assert text.index("Examples:") > text.index("--config=")
 
 
-@pytest.mark.parametrize("program", [program for program in PROGRAMS if program.examples],
-                         ids=lambda program: program.path)
+@pytest.mark.parametrize(
+    "program",
+    [program for program in PROGRAMS if program.examples],
+    ids=lambda program: program.path,
+)
 def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     """By everything before the program itself: flags, presets, the checks of all settings."""
     text = shown(program, "--help", monkeypatch, capsys).split("Examples:\n")[1]
@@ -69,17 +75,28 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     assert commands.count(program.command.split()[0]) == len(program.examples)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "pretraining.json").write_text(json.dumps({
-        field.name: default_of(field) for group in (PretrainingSettings, NetworkSettings)
-        for field in dataclasses.fields(group)
-        if default_of(field) is not REQUIRED} | {"record_info_dir": "records", "about": {}}))
+    (tmp_path / "model" / "pretraining.json").write_text(
+        json.dumps(
+            {
+                field.name: default_of(field)
+                for group in (PretrainingSettings, NetworkSettings)
+                for field in dataclasses.fields(group)
+                if default_of(field) is not REQUIRED
+            }
+            | {"record_info_dir": "records", "about": {}}
+        )
+    )
     (tmp_path / "pretrained").mkdir()
     monkeypatch.chdir(tmp_path)
     for example in program.examples:
         started = []
         monkeypatch.setattr(sys, "argv", [program.path, *shlex.split(example)])
-        cli.run(lambda *settings: started.append(settings), *program.groups,
-                no_longer_needed=program.no_longer_needed, **program.how)
+        cli.run(
+            lambda *settings: started.append(settings),
+            *program.groups,
+            no_longer_needed=program.no_longer_needed,
+            **program.how,
+        )
         (settings,), error = started, capsys.readouterr().err
         assert "note" not in error, error
         if isinstance(settings[0], TaskSettings) and settings[0].do_train:
@@ -97,7 +114,7 @@ def made_for(settings):
 
 
 def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
-    fill, = [program for program in PROGRAMS if program.path == "xlnet fill"]
+    (fill,) = [program for program in PROGRAMS if program.path == "xlnet fill"]
     text = shown(fill, "--help", monkeypatch, capsys)
     assert text == shown(fill, "--helpfull", monkeypatch, capsys)
     assert text.index("Which model, and where it runs.") < text.index("--model_dir=required")
@@ -110,14 +127,19 @@ def test_settings_are_grouped_by_need_in_its_order():
         seed: int = setting(0, "", need=Need.STEPS)
         unheard_of: int = setting(0, "")
         task_name: str = setting("", "", need=Need.TASK)
+
     assert help.by_need(cli.settings_of([Group])) == {
-        "What to do": ["task_name"], "Steps and batches": ["seed"], "Others": ["unheard_of"]}
+        "What to do": ["task_name"],
+        "Steps and batches": ["seed"],
+        "Others": ["unheard_of"],
+    }
 
 
 def test_subcommands_of_one_program_have_help_of_their_own():
     for name, about, example in (
-            ("data verify", "compares pretraining records with", " --input=records\n"),
-            ("plot masks", "plots the attention masks of both", " --output=masks.png\n"),
-            ("data inspect", "shows pretraining records as", " --num_windows=2\n")):
+        ("data verify", "compares pretraining records with", " --input=records\n"),
+        ("plot masks", "plots the attention masks of both", " --output=masks.png\n"),
+        ("data inspect", "shows pretraining records as", " --num_windows=2\n"),
+    ):
         shown = command.succeed("xlnet " + name, "--help").stdout
-        assert shown.startswith("xlnet %s: %s" % (name, about)) and example in shown
+        assert shown.startswith(f"xlnet {name}: {about}") and example in shown

@@ -32,14 +32,19 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "glue" / "SST-2").mkdir(parents=True)
     for split in ("train", "dev", "test"):
         labels = [rng.randrange(2) for _ in range(12)]
-        rows = ["%s ka\t%d" % (WORDS[label], label) for label in labels]
+        rows = [f"{WORDS[label]} ka\t{label}" for label in labels]
         (tmp_path / "glue" / "SST-2" / (split + ".tsv")).write_text(
-            "\n".join(["sentence\tlabel", *rows]) + "\n")
+            "\n".join(["sentence\tlabel", *rows]) + "\n"
+        )
     for name, count in (("news.csv", 40), ("new.csv", 4)):
         topics = [rng.randrange(2) for _ in range(count)]
-        (tmp_path / name).write_text("title,text,topic\n" + "".join(
-            "%s,%s ka,%s\n" % (WORDS[topic], WORDS[topic + 2], ("art", "law")[topic])
-            for topic in topics))
+        (tmp_path / name).write_text(
+            "title,text,topic\n"
+            + "".join(
+                "{},{} ka,{}\n".format(WORDS[topic], WORDS[topic + 2], ("art", "law")[topic])
+                for topic in topics
+            )
+        )
     for name in ("xlnet", "pretrained"):
         shutil.copytree(RELEASED, tmp_path / name)
         make_vocabulary(tmp_path / name / "spiece.model", 37)
@@ -49,10 +54,16 @@ def folder(tmp_path, monkeypatch):
 
 def test_each_example_of_run_classifier_runs(folder, monkeypatch):
     known, own, predicts = examples_of(run_classifier, monkeypatch)
-    done = command.succeed("run_classifier.py", *known, "--train_steps=2", "--warmup_steps=0",
-                           "--train_batch_size=4", "--max_seq_length=16")
+    done = command.succeed(
+        "run_classifier.py",
+        *known,
+        "--train_steps=2",
+        "--warmup_steps=0",
+        "--train_batch_size=4",
+        "--max_seq_length=16",
+    )
     assert "eval sst-2 dev  step 2" in done.stdout
-    assert list((folder / "model" / "records").glob("*.tfrecord"))      # the default of output_dir
+    assert list((folder / "model" / "records").glob("*.tfrecord"))  # the default of output_dir
     shutil.rmtree(folder / "model")
     command.succeed("run_classifier.py", *own, "--max_seq_length=16")
     assert list((folder / "model" / "records").glob("*.tfrecord"))

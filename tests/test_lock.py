@@ -16,10 +16,12 @@ from xlnet.errors import UserError
 
 pytestmark = pytest.mark.slow
 
-HOLD = ("import sys, time; from xlnet import lock; from xlnet.errors import UserError\n"
-        "try:\n"
-        "    with lock.held(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
-        "except UserError: print('refused')")
+HOLD = (
+    "import sys, time; from xlnet import lock; from xlnet.errors import UserError\n"
+    "try:\n"
+    "    with lock.held(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
+    "except UserError: print('refused')"
+)
 
 
 @pytest.fixture
@@ -33,16 +35,22 @@ def held(path):
 
 
 def hold(path, seconds=60, before=""):
-    process = subprocess.Popen([sys.executable, "-c", before + HOLD % seconds, str(path)],
-                               stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", before + HOLD % seconds, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
     return process
 
 
 def test_a_second_run_is_refused(path):
     with held(path):
-        with pytest.raises(UserError, match=r"^model_dir: a run trains in X already, on host %s as "
-                           r"process %d since \d.*; stop it" % (
-                               socket.gethostname(), os.getpid())):
+        with pytest.raises(
+            UserError,
+            match=rf"^model_dir: a run trains in X already, on host {socket.gethostname()} as "
+            rf"process {os.getpid()} since \d.*; stop it",
+        ):
             with held(path):
                 pass
     assert not list(path.parent.iterdir())
@@ -66,13 +74,13 @@ def test_containers_that_share_a_host_name_and_numbers_of_processes(path):
 def test_the_lock_of_a_killed_process_is_taken_over(path):
     process = hold(path)
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(UserError, match="as process %d since" % process.pid):
+    with pytest.raises(UserError, match=f"as process {process.pid} since"):
         with held(path):
             pass
     killer = threading.Timer(0.05, process.send_signal, [signal.SIGKILL])
-    killer.start()                  # while the other one waits
+    killer.start()  # while the other one waits
     with held(path):
-        assert "process %d " % os.getpid() in path.read_text()
+        assert f"process {os.getpid()} " in path.read_text()
     process.communicate()
 
 
@@ -85,6 +93,7 @@ def test_of_several_that_start_at_once_one_holds_it(path):
 def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
     def lacking(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
+
     monkeypatch.setattr(lock.fcntl, "flock", lacking)
     with held(path):
         assert "has no locks" in caplog.text

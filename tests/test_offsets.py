@@ -19,18 +19,21 @@ def models(tmp_path_factory):
 
 def is_kept(tokenizer, character):
     """Whether cleaning and normalization leave anything of a character by itself."""
-    return bool(tokenizer.normalize_with_offsets(
-        tokenizer.clean(character))[0].replace(WORD_START, ""))
+    return bool(
+        tokenizer.normalize_with_offsets(tokenizer.clean(character))[0].replace(WORD_START, "")
+    )
 
 
-@pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (False, True),
-                                                   (True, True)))
+@pytest.mark.parametrize(
+    "uncased, keep_accents", ((False, False), (True, False), (False, True), (True, True))
+)
 @pytest.mark.parametrize("name", ODD_MODELS)
 def test_laws_of_offsets(models, name, uncased, keep_accents):
     tokenizer = Tokenizer(models[name], uncased, keep_accents)
     texts = [*ODD_TEXTS, *odd_mixtures(30)]
-    for text, aligned, ids in zip(texts, Aligner(tokenizer).encode(texts),
-                                  tokenizer.encode_lines(texts)):
+    for text, aligned, ids in zip(
+        texts, Aligner(tokenizer).encode(texts), tokenizer.encode_lines(texts)
+    ):
         assert aligned.ids.tolist() == ids
         starts, ends = aligned.starts, aligned.ends
         assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all(), text
@@ -47,9 +50,10 @@ def check_pieces(tokenizer, text, aligned):
     before = np.append(0, aligned.ends[:-1])
     after = np.append(aligned.starts[1:], len(text))
     for piece, id, start, end, low, high in zip(
-            pieces, aligned.ids.tolist(), aligned.starts, aligned.ends, before, after):
+        pieces, aligned.ids.tolist(), aligned.starts, aligned.ends, before, after
+    ):
         if start < low or end > high or id in tokenizer.byte_ids:
-            continue                        # shares a character with a neighbour
+            continue  # shares a character with a neighbour
         again = tokenizer.normalize_with_offsets(tokenizer.clean(text[start:end]))[0]
         # Alone, a sigma is no last letter of a word, and a quotation mark no half of two.
         if "Σ" not in text and "'" not in text and "`" not in text:
@@ -63,8 +67,8 @@ def test_worked_cases(models):
     for wanted in ("cost", "3,000", "Cafe\u0301"):
         start = text.index(wanted)
         first, last = piece_span(aligned, start, start + len(wanted))
-        assert text[aligned.starts[first]:aligned.ends[last]].startswith(wanted)
-    assert piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1    # two spaces
+        assert text[aligned.starts[first] : aligned.ends[last]].startswith(wanted)
+    assert piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1  # two spaces
 
 
 def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models):
@@ -75,20 +79,46 @@ def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models)
     assert (aligned.starts[comma], aligned.ends[comma]) == (3, 4)
 
 
-FILES = [*sorted((DATA / "squad").glob("*.json")),
-         *sorted((DATA / "cmrc2018").glob("*.json"))] if SPIECE.exists() else []
+FILES = (
+    [*sorted((DATA / "squad").glob("*.json")), *sorted((DATA / "cmrc2018").glob("*.json"))]
+    if SPIECE.exists()
+    else []
+)
 # Rows of their form: a text and its answers.
-ROWS = (('The ship "Aurora" left Bergen with 3,400 tons of coal; captain (Ole) Dahl was 52.',
-         ("Aurora", "3,400 tons", "(Ole) Dahl", "52")),
-        ("Zoë  Müller’s café in Kraków\u00a0opened on 1 May 1999, as “Café Ü”.",
-         ("Zoë  Müller", "Kraków\u00a0opened", "1 May 1999", "“Café Ü”")),
-        ("长江全长6,397公里，流经11个省市，最后在上海注入东海。", ("6,397公里", "11个", "上海")))
+ROWS = (
+    (
+        'The ship "Aurora" left Bergen with 3,400 tons of coal; captain (Ole) Dahl was 52.',
+        ("Aurora", "3,400 tons", "(Ole) Dahl", "52"),
+    ),
+    (
+        "Zoë  Müller’s café in Kraków\u00a0opened on 1 May 1999, as “Café Ü”.",
+        ("Zoë  Müller", "Kraków\u00a0opened", "1 May 1999", "“Café Ü”"),
+    ),
+    ("长江全长6,397公里，流经11个省市，最后在上海注入东海。", ("6,397公里", "11个", "上海")),
+)
 
 
 def rows():
-    return {"data": [{"paragraphs": [{"context": context, "qas": [{"answers": [
-        {"text": text, "answer_start": context.index(text)} for text in answers]}]}
-        for context, answers in ROWS]}]}
+    return {
+        "data": [
+            {
+                "paragraphs": [
+                    {
+                        "context": context,
+                        "qas": [
+                            {
+                                "answers": [
+                                    {"text": text, "answer_start": context.index(text)}
+                                    for text in answers
+                                ]
+                            }
+                        ],
+                    }
+                    for context, answers in ROWS
+                ]
+            }
+        ]
+    }
 
 
 @pytest.mark.parametrize("path", [None, *FILES], ids=lambda path: path and path.stem)
@@ -105,7 +135,7 @@ def test_every_answer_comes_back_from_its_pieces(path, models):
         for answer in (answer for qa in paragraph["qas"] for answer in qa["answers"]):
             count += 1
             text, start = answer["text"], answer["answer_start"]
-            if context[start:start + len(text)] != text:
+            if context[start : start + len(text)] != text:
                 wrong += 1
                 continue
             start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())

@@ -25,14 +25,19 @@ from xlnet.errors import UserError
 pytestmark = pytest.mark.slow
 
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
-NOT_BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist",
-                                   "sample_run", "golden")
+NOT_BUILT = shutil.ignore_patterns(
+    ".*", "__pycache__", "*.egg-info", "build", "dist", "sample_run", "golden"
+)
 
 
 def build(folder, form, target):
     """Builds as pip does, without an environment of its own for it."""
-    done = subprocess.run([sys.executable, "-c", BUILD % (form, str(target))], cwd=folder,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD % (form, str(target))],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "would be ignored" not in done.stderr, done.stderr
     return target / done.stdout.split()[-1]
@@ -48,7 +53,7 @@ def built(tmp_path_factory):
     sources = build(folder / "copy", "sdist", folder)
     with tarfile.open(sources) as archive:
         archive.extractall(folder)
-    build(folder / sources.name[:-len(".tar.gz")], "wheel", folder)
+    build(folder / sources.name[: -len(".tar.gz")], "wheel", folder)
     return folder
 
 
@@ -58,16 +63,35 @@ class Environment:
     def __init__(self, folder, wheel):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         self.bin, self.site = folder / "bin", next(folder.glob("lib/python*/site-packages"))
-        subprocess.run([sys.executable, "-m", "pip", "--python", self.bin / "python", "install",
-                        "--no-deps", "--no-index", "--no-compile", "--quiet",
-                        "--disable-pip-version-check", wheel], check=True)
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                self.bin / "python",
+                "install",
+                "--no-deps",
+                "--no-index",
+                "--no-compile",
+                "--quiet",
+                "--disable-pip-version-check",
+                wheel,
+            ],
+            check=True,
+        )
         (self.site / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
 
     def run(self, command, *arguments, cwd):
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         program, *words = command.split()
-        return subprocess.run([self.bin / program, *words, *arguments], cwd=cwd, env=clean,
-                              capture_output=True, text=True)
+        return subprocess.run(
+            [self.bin / program, *words, *arguments],
+            cwd=cwd,
+            env=clean,
+            capture_output=True,
+            text=True,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +101,18 @@ def installed(built, tmp_path_factory):
 
 def test_the_sources_are_whole(built):
     sources = next(path for path in built.iterdir() if path.is_dir() and path.name != "copy")
-    for name in ("README.md", "LICENSE", "CONTRIBUTING.md", "requirements.txt", "train_gpu.py",
-                 "scripts/setup.sh", "configs/model/base.json", "tests/test_packaging.py",
-                 "benchmarks/run.py", "docs/how_to/install.md"):
+    for name in (
+        "README.md",
+        "LICENSE",
+        "CONTRIBUTING.md",
+        "requirements.txt",
+        "train_gpu.py",
+        "scripts/setup.sh",
+        "configs/model/base.json",
+        "tests/test_packaging.py",
+        "benchmarks/run.py",
+        "docs/how_to/install.md",
+    ):
         assert (sources / name).is_file(), name
 
 
@@ -99,15 +132,23 @@ def test_what_is_installed(installed):
 
 def test_extras(installed):
     described = email.message_from_string(
-        next(installed.site.glob("xlnet-*.dist-info/METADATA")).read_text(encoding="utf-8"))
+        next(installed.site.glob("xlnet-*.dist-info/METADATA")).read_text(encoding="utf-8")
+    )
     assert {"serve", "convert", "beam", "gpu"} <= set(described.get_all("Provides-Extra"))
     wanted = described.get_all("Requires-Dist")
-    ranges = {each.name: each.specifier for each in map(
-        Requirement, (ROOT / "requirements.txt").read_text().splitlines())}
-    assert {each.name: each.specifier for each in map(Requirement, wanted)
-            if not each.marker} == ranges
-    gpu, *serve = (Requirement(line) for extra in ("gpu", "serve") for line in wanted
-                   if re.search("extra == .%s" % extra, line))
+    ranges = {
+        each.name: each.specifier
+        for each in map(Requirement, (ROOT / "requirements.txt").read_text().splitlines())
+    }
+    assert {
+        each.name: each.specifier for each in map(Requirement, wanted) if not each.marker
+    } == ranges
+    gpu, *serve = (
+        Requirement(line)
+        for extra in ("gpu", "serve")
+        for line in wanted
+        if re.search(f"extra == .{extra}", line)
+    )
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
     serves = {each.name: each.specifier for each in serve}
     assert set(serves) == {"uvicorn", "prometheus-client", "tensorflow-text"}
@@ -122,29 +163,50 @@ def plain(line):
 LOCKED = ROOT / "scripts" / "locked"
 
 
-LISTS = [("2.15", "3.9"), ("2.15", "3.10"), ("2.15", "3.11"),
-         ("2.21", "3.10"), ("2.21", "3.11"), ("2.21", "3.12"), ("2.21", "3.13")]
+LISTS = [
+    ("2.15", "3.9"),
+    ("2.15", "3.10"),
+    ("2.15", "3.11"),
+    ("2.21", "3.10"),
+    ("2.21", "3.11"),
+    ("2.21", "3.12"),
+    ("2.21", "3.13"),
+]
 
 
 def locked(name, tensorflow, version):
     """What a list of packages has for a Python on Linux: name to version."""
-    text = (LOCKED / ("%s-%s.txt" % (name, tensorflow))).read_text(encoding="utf-8")
-    lines = [line.split(" --hash=") for line in text.replace("\\\n", "").splitlines()
-             if line[:1] not in ("#", "")]
-    assert all(len(parts) > 1 and all(part.strip().startswith("sha256:") for part in parts[1:])
-               for parts in lines)
+    text = (LOCKED / (f"{name}-{tensorflow}.txt")).read_text(encoding="utf-8")
+    lines = [
+        line.split(" --hash=")
+        for line in text.replace("\\\n", "").splitlines()
+        if line[:1] not in ("#", "")
+    ]
+    assert all(
+        len(parts) > 1 and all(part.strip().startswith("sha256:") for part in parts[1:])
+        for parts in lines
+    )
     wanted = [Requirement(parts[0]) for parts in lines]
-    where = {"python_version": version, "python_full_version": version + ".9",
-             "sys_platform": "linux", "platform_machine": "x86_64", "extra": ""}
+    where = {
+        "python_version": version,
+        "python_full_version": version + ".9",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+        "extra": "",
+    }
     found = [each for each in wanted if not each.marker or each.marker.evaluate(where)]
     assert len({each.name for each in found}) == len(found)
     return {each.name: str(each.specifier).lstrip("=") for each in found}, where
 
 
 @pytest.mark.parametrize("tensorflow, version", LISTS)
-@pytest.mark.parametrize("name, inputs", (
-    ("programs", ("requirements.txt", "scripts/locked/programs.in")),
-    ("dev", ("requirements.txt", "requirements-dev.txt"))))
+@pytest.mark.parametrize(
+    "name, inputs",
+    (
+        ("programs", ("requirements.txt", "scripts/locked/programs.in")),
+        ("dev", ("requirements.txt", "requirements-dev.txt")),
+    ),
+)
 def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, version):
     found, where = locked(name, tensorflow, version)
     assert found["tensorflow"].startswith(tensorflow)
@@ -164,22 +226,25 @@ def test_checks_change_no_package_of_the_programs():
 
 
 def test_each_program_is_a_subcommand():
-    programs = {path.stem for path in (ROOT / "xlnet" / "programs").glob("*.py")
-                if re.search(r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"),
-                             re.MULTILINE)}
+    programs = {
+        path.stem
+        for path in (ROOT / "xlnet" / "programs").glob("*.py")
+        if re.search(r"^def run\(\) -> None:$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert programs == {command.program for command in COMMANDS.values()}
 
 
 def test_help_speaks_of_subcommands(installed, tmp_path):
     done = installed.run("xlnet", "--help", cwd=tmp_path)
     assert done.returncode == 0 and not done.stderr
-    assert all("  %s  " % name in done.stdout for name in COMMANDS)
+    assert all(f"  {name}  " in done.stdout for name in COMMANDS)
     assert len(done.stdout.splitlines()) < 48 and max(map(len, done.stdout.splitlines())) <= 100
     for name in ("pretrain", "data make", "export"):
         done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
         assert done.returncode == 0 and not done.stderr, (name, done.stderr)
-        assert done.stdout.startswith("xlnet %s: " % name) and not re.search(
-            r"(?<!FILE)\.py", done.stdout), name
+        assert done.stdout.startswith(f"xlnet {name}: ") and not re.search(
+            r"(?<!FILE)\.py", done.stdout
+        ), name
 
 
 def test_texts_name_other_programs_by_their_subcommands():
@@ -187,13 +252,19 @@ def test_texts_name_other_programs_by_their_subcommands():
     for path in sorted((ROOT / "xlnet").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (
-                    path, node.value)
+                assert not re.search(r"\b(train_gpu|run_\w+)\.py\b", node.value), (path, node.value)
 
 
-@pytest.mark.parametrize("words, status, said", (
-    ("--help", 0, "data make"), ("data", 0, "data make"), ("--version", 0, "xlnet "),
-    ("exprot", 2, "did you mean 'export'"), ("data mkae", 2, "did you mean 'data make'")))
+@pytest.mark.parametrize(
+    "words, status, said",
+    (
+        ("--help", 0, "data make"),
+        ("data", 0, "data make"),
+        ("--version", 0, "xlnet "),
+        ("exprot", 2, "did you mean 'export'"),
+        ("data mkae", 2, "did you mean 'data make'"),
+    ),
+)
 def test_the_words_after_xlnet(words, status, said):
     done = command.run("xlnet " + words)
     assert done.returncode == status and said in done.stdout + done.stderr
@@ -201,17 +272,31 @@ def test_the_words_after_xlnet(words, status, said):
 
 def test_presets_by_name_and_a_run(installed, place, tmp_path):
     """Records made by two processes, for a preset; a network that is given by name, trained."""
-    done = installed.run("xlnet data make", "--for_config=tiny", "--num_workers=2",
-                         "--input_glob=%s" % (place / "train.txt"), "--save_dir=records",
-                         "--sp_path=%s" % (place / "sp.model"), cwd=tmp_path)
+    done = installed.run(
+        "xlnet data make",
+        "--for_config=tiny",
+        "--num_workers=2",
+        "--input_glob=%s" % (place / "train.txt"),
+        "--save_dir=records",
+        "--sp_path=%s" % (place / "sp.model"),
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "for tiny: seq_len=128 reuse_len=64 num_streams=8" in done.stdout
     vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())["vocab_size"]
     done = installed.run(
-        "xlnet pretrain", "--config=tiny", "--record_info_dir=records", "--train_steps=1",
-        "--warmup_steps=0", "--n_token=%d" % vocab_size, "--n_layer=1", "--d_inner=8",
-        "--num_predict=8", "--device=cpu",
-        cwd=tmp_path)
+        "xlnet pretrain",
+        "--config=tiny",
+        "--record_info_dir=records",
+        "--train_steps=1",
+        "--warmup_steps=0",
+        f"--n_token={vocab_size}",
+        "--n_layer=1",
+        "--d_inner=8",
+        "--num_predict=8",
+        "--device=cpu",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "model" / "model.ckpt-1.index").is_file()
 
@@ -230,6 +315,7 @@ def test_from_python(installed, tmp_path):
 
 # Names of what comes along.
 
+
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     read, runs = presets.read, presets.OF_RUNS
@@ -242,9 +328,9 @@ def test_names(tmp_path, monkeypatch):
     k7 = ROOT / "configs" / "pretrain" / "ablation" / "k7.json"
     for name in ("ablation/k7", "configs/pretrain/ablation/k7.json"):
         assert read(name, "config", runs) == (json.loads(k7.read_text()), str(k7))
-    pathlib.Path("base").mkdir()        # a directory is not a file of settings
+    pathlib.Path("base").mkdir()  # a directory is not a file of settings
     assert read("base", "model_config_path", presets.MODEL)[1].endswith("model/base.json")
-    pathlib.Path("large").write_text("{}")      # a file is
+    pathlib.Path("large").write_text("{}")  # a file is
     assert read("large", "model_config_path", presets.MODEL) == ({}, "large")
     with pytest.raises(UserError, match="no such file: ../x.json"):
         read("../x.json", "config", runs)

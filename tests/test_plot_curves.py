@@ -17,23 +17,37 @@ def make_run(directory, steps=(4, 8, 12), metric="loss", evaluated=(0, 8)):
         writer = csv.writer(f)
         writer.writerow(["step", "loss", "learning_rate"])
         writer.writerows([step, 5 / step, 1e-3] for step in steps)
-    (directory / "evaluations.json").write_text(json.dumps({"metric": metric, "evaluations": [
-        {"step": step, "loss": 4 - step / 10, metric: 4 - step / 10} for step in evaluated]}))
+    (directory / "evaluations.json").write_text(
+        json.dumps(
+            {
+                "metric": metric,
+                "evaluations": [
+                    {"step": step, "loss": 4 - step / 10, metric: 4 - step / 10}
+                    for step in evaluated
+                ],
+            }
+        )
+    )
     return directory
 
 
 def test_runs_are_plotted_together(tmp_path):
     """A pretraining run, a fine-tuning run, one without evaluations; names in any script."""
-    runs = [make_run(tmp_path / "预训练"), make_run(tmp_path / "tuned", metric="accuracy"),
-            make_run(tmp_path / "short", evaluated=())]
+    runs = [
+        make_run(tmp_path / "预训练"),
+        make_run(tmp_path / "tuned", metric="accuracy"),
+        make_run(tmp_path / "short", evaluated=()),
+    ]
     output = tmp_path / "curves.png"
     done = command.succeed("xlnet plot curves", *map(str, runs), output=output)
     width, height = struct.unpack(">II", output.read_bytes()[16:24])
     assert 700 < width < 1200 and 600 < height < 1500
-    assert "预训练: training loss 0.4167 at step 12\n预训练: evaluated loss 3.2000 at step 8\n" \
+    assert (
+        "预训练: training loss 0.4167 at step 12\n预训练: evaluated loss 3.2000 at step 8\n"
         in done.stdout
+    )
     assert "tuned: evaluated accuracy 3.2000 at step 8\n" in done.stdout
-    assert "short: evaluated" not in done.stdout and "written: %s\n" % output in done.stdout
+    assert "short: evaluated" not in done.stdout and f"written: {output}\n" in done.stdout
     found = curves.read(str(runs[1]), "model_dir")
     assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
@@ -44,16 +58,27 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
     runs = [make_run(tmp_path / name) for name in ("a/1/model", "a/2/model", "b/1/model")]
     done = command.succeed("xlnet plot curves", *map(str, runs), output=tmp_path / "c.png")
     assert [line.partition(":")[0] for line in done.stdout.splitlines()][:6:2] == [
-        "a/1/model", "a/2/model", "b/1/model"]
+        "a/1/model",
+        "a/2/model",
+        "b/1/model",
+    ]
     command.succeed("xlnet plot curves", *2 * [str(runs[0])], output=tmp_path / "c.png")
 
 
 def test_an_undefined_metric_is_a_gap(tmp_path):
     """`null` in the file, with the keys that an evaluation may have."""
     run = make_run(tmp_path / "run", metric="auc")
-    (run / "evaluations.json").write_text(json.dumps({"metric": "auc", "evaluations": [
-        {"step": 4, "auc": None, "loss": 0.7, "collapsed": "every row is '0'"},
-        {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]}]}))
+    (run / "evaluations.json").write_text(
+        json.dumps(
+            {
+                "metric": "auc",
+                "evaluations": [
+                    {"step": 4, "auc": None, "loss": 0.7, "collapsed": "every row is '0'"},
+                    {"step": 8, "auc": 0.75, "loss": 0.6, "interval": [0.5, 0.9]},
+                ],
+            }
+        )
+    )
     found = curves.read(str(run), "model_dir")
     assert [step for step, value in found.evaluated if math.isnan(value)] == [4]
     assert found.evaluated[1:] == [(8, 0.75)] and found.held_out == [(4, 0.7), (8, 0.6)]
@@ -63,22 +88,29 @@ def test_an_undefined_metric_is_a_gap(tmp_path):
 
 def test_directories_are_given_with_commas_too(tmp_path):
     runs = [make_run(tmp_path / name) for name in "ab"]
-    command.succeed("xlnet plot curves", model_dir=",".join(map(str, runs)),
-                    output=tmp_path / "c.png")
-    assert command.refused("xlnet plot curves", str(runs[0]), "--model_dir=%s" % runs[1],
-                           status=2).startswith("xlnet plot curves: unexpected argument")
+    command.succeed(
+        "xlnet plot curves", model_dir=",".join(map(str, runs)), output=tmp_path / "c.png"
+    )
+    assert command.refused(
+        "xlnet plot curves", str(runs[0]), f"--model_dir={runs[1]}", status=2
+    ).startswith("xlnet plot curves: unexpected argument")
 
 
 def test_what_is_not_a_run_is_refused(tmp_path):
     make_run(tmp_path / "model")
-    assert "model_dir: no such directory: %s/modle; did you mean '%s/model'?" % (
-        tmp_path, tmp_path) in command.refused("xlnet plot curves", str(tmp_path / "modle"))
+    assert (
+        f"model_dir: no such directory: {tmp_path}/modle; did you mean '{tmp_path}/model'?"
+        in command.refused("xlnet plot curves", str(tmp_path / "modle"))
+    )
     (tmp_path / "empty").mkdir()
     assert "has neither training.csv nor evaluations.json" in command.refused(
-        "xlnet plot curves", str(tmp_path / "empty"))
-    for name, text in (("evaluations.json", '{"metric": "loss", "evalua'),
-                       ("evaluations.json", '{"evaluations": 3}'),
-                       ("training.csv", "step,loss\nx,1\n")):
+        "xlnet plot curves", str(tmp_path / "empty")
+    )
+    for name, text in (
+        ("evaluations.json", '{"metric": "loss", "evalua'),
+        ("evaluations.json", '{"evaluations": 3}'),
+        ("training.csv", "step,loss\nx,1\n"),
+    ):
         directory = make_run(tmp_path / "bad")
         (directory / name).write_text(text)
         assert "is damaged" in command.refused("xlnet plot curves", str(directory))
@@ -86,7 +118,8 @@ def test_what_is_not_a_run_is_refused(tmp_path):
             path.unlink()
         directory.rmdir()
     assert "expected a name that ends in .png" in command.refused(
-        "xlnet plot curves", str(tmp_path / "model"), output="x.jpg")
+        "xlnet plot curves", str(tmp_path / "model"), output="x.jpg"
+    )
 
 
 @pytest.mark.parametrize("count", (1, 9))

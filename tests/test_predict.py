@@ -34,8 +34,12 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
     for path in ("-", str(tmp_path / "texts.txt")):
         (tmp_path / "texts.txt").write_text(text)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        done = command.succeed("xlnet predict", "--model_dir=" + model, "--input=" + path,
-                               *(["--input_format=" + form] if form else []))
+        done = command.succeed(
+            "xlnet predict",
+            "--model_dir=" + model,
+            "--input=" + path,
+            *(["--input_format=" + form] if form else []),
+        )
         written.append(done.stdout)
     lines = written[0].splitlines()
     assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)
@@ -43,17 +47,26 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
 
 
 def test_a_form_of_another_task_type_is_refused(tmp_path):
-    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "model", "spans"),
-                       input="-", predict_form="conll")
+    done = command.run(
+        "xlnet predict",
+        model_dir=make_model(tmp_path / "model", "spans"),
+        input="-",
+        predict_form="conll",
+    )
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
 
 
-@pytest.mark.parametrize("kind, output, expected", (
-    ("spans", "answers.csv", ".json: the answers are a JSON object"),
-    ("classification", "labels.json", ".tsv or .csv: the predictions are a table")))
+@pytest.mark.parametrize(
+    "kind, output, expected",
+    (
+        ("spans", "answers.csv", ".json: the answers are a JSON object"),
+        ("classification", "labels.json", ".tsv or .csv: the predictions are a table"),
+    ),
+)
 def test_an_output_of_another_form_is_refused(tmp_path, kind, output, expected):
-    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "model", kind), input="-",
-                       output=output)
+    done = command.run(
+        "xlnet predict", model_dir=make_model(tmp_path / "model", kind), input="-", output=output
+    )
     assert done.returncode == 1 and "expected a name that ends in " + expected in done.stderr
 
 
@@ -63,17 +76,23 @@ def test_a_table_without_the_names_of_rows(tmp_path):
     (tmp_path / "new.csv").write_text("first\nkamat\nka\n")
     done = command.run("xlnet predict", model_dir=model, input=tmp_path / "new.csv")
     assert done.returncode == 1 and "--id_column= takes the number of the row" in done.stderr
-    done = command.succeed("xlnet predict", model_dir=model, input=tmp_path / "new.csv",
-                           id_column="")
+    done = command.succeed(
+        "xlnet predict", model_dir=model, input=tmp_path / "new.csv", id_column=""
+    )
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["id", "0", "1"]
-    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "tags", "tagging"),
-                       input=tmp_path / "new.csv", id_column="id")
+    done = command.run(
+        "xlnet predict",
+        model_dir=make_model(tmp_path / "tags", "tagging"),
+        input=tmp_path / "new.csv",
+        id_column="id",
+    )
     assert done.returncode == 1 and "tagging has no tables with such a column" in done.stderr
 
 
 def test_a_table_is_not_written_as_json(model_of):
-    done = command.run("xlnet predict", model_dir=model_of("regression"), input="-",
-                       output="p.jsonl")
+    done = command.run(
+        "xlnet predict", model_dir=model_of("regression"), input="-", output="p.jsonl"
+    )
     assert done.returncode == 1
     assert "output: 'p.jsonl', expected a name that ends in .tsv or .csv" in done.stderr
 
@@ -85,20 +104,23 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
 
     def predict(*flags):
         return command.run("xlnet predict", "--model_dir=" + model_of("regression"), *flags)
+
     for name, text in (("a.txt", "kamat\nka\n"), ("b.txt", "rokmi\n"), ("c.csv", "text_a\nka\n")):
         (tmp_path / name).write_text(text)
     assert predict("--input=~/*.txt,~/c.csv", "--output=out/").returncode == 0
     assert predict("--input=b.txt", "--output=out").returncode == 0
     for path in ("a.txt", "b.txt", "c.csv"):
         alone = predict("--input=" + path)
-        assert (tmp_path / "out" / ("predictions_custom_%s.tsv" % path[0])).read_text() == \
-            alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.txt")
+        assert (
+            tmp_path / "out" / (f"predictions_custom_{path[0]}.tsv")
+        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (path == "a.txt")
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
 def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
     """As the test set of IMDb and RACE is."""
     from xlnet.finetuning import start
+
     asked = []
     monkeypatch.setattr(start, "run", lambda settings, *more: asked.append(settings.predict_file))
     command.succeed("xlnet predict", model_dir=model_of("regression"), input=str(tmp_path))
@@ -107,31 +129,43 @@ def test_a_directory_is_one_input(tmp_path, monkeypatch, model_of):
 
 def test_a_bad_file_does_not_end_the_run(tmp_path, monkeypatch, model_of):
     monkeypatch.chdir(tmp_path)
-    for name, content in (("a.txt", b""), ("b.txt", b"rokmi\n"), ("c.csv", b"other\nka,mi,\xff\n"),
-                          ("d.txt", b"kamat\n")):
+    for name, content in (
+        ("a.txt", b""),
+        ("b.txt", b"rokmi\n"),
+        ("c.csv", b"other\nka,mi,\xff\n"),
+        ("d.txt", b"kamat\n"),
+    ):
         (tmp_path / name).write_bytes(content)
-    done = command.run("xlnet predict", model_dir=model_of("regression"), input="?.*",
-                       output="out/")
+    done = command.run(
+        "xlnet predict", model_dir=model_of("regression"), input="?.*", output="out/"
+    )
     first, second, last = done.errors
     assert done.returncode == 1 and "a.txt" in first and "c.csv" in second
     assert last == "xlnet predict: input: 2 of 4 files are bad and have no predictions"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "predictions_custom_b.tsv", "predictions_custom_d.tsv"]
+        "predictions_custom_b.tsv",
+        "predictions_custom_d.tsv",
+    ]
 
 
-@pytest.mark.parametrize("given, output, said", [
-    ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
-    ("?.txt", "-", "output: '-', expected a directory"),
-    ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
-    ("a.txt", "./a.txt", "output: ./a.txt is an input, too"),
-    ("none.*", "out/", "input: no such file: none.*"),
-    ("a.txt,none", "out/", "input: no such file: none")])
+@pytest.mark.parametrize(
+    "given, output, said",
+    [
+        ("a.txt,b.txt", "all.tsv", "output: 'all.tsv', expected a directory"),
+        ("?.txt", "-", "output: '-', expected a directory"),
+        ("a.txt,a.csv", "out/", "input: a.txt and a.csv have the same name"),
+        ("a.txt", "./a.txt", "output: ./a.txt is an input, too"),
+        ("none.*", "out/", "input: no such file: none.*"),
+        ("a.txt,none", "out/", "input: no such file: none"),
+    ],
+)
 def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkeypatch, model_of):
     monkeypatch.chdir(tmp_path)
     for name in ("a.txt", "b.txt", "a.csv"):
         (tmp_path / name).touch()
-    done = command.run("xlnet predict", model_dir=model_of("regression"), input=given,
-                       output=output)
+    done = command.run(
+        "xlnet predict", model_dir=model_of("regression"), input=given, output=output
+    )
     assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()
 
@@ -143,11 +177,18 @@ def test_the_model_says_how_distances_are_clipped(tmp_path):
 
     def predict():
         return command.succeed("xlnet predict", model_dir=model, input=new).stdout
+
     without = predict()
-    given = command.succeed("run_classifier.py", "--do_predict", model_dir=model, clamp_len=1,
-                            predict_file=new, predict_output="-").stdout
+    given = command.succeed(
+        "run_classifier.py",
+        "--do_predict",
+        model_dir=model,
+        clamp_len=1,
+        predict_file=new,
+        predict_output="-",
+    ).stdout
     path = tmp_path / "model" / "task.json"
     path.write_text(json.dumps(dict(json.loads(path.read_text()), clamp_len=1)))
     assert predict() == given != without
     with xlnet.load(model) as loaded:
-        assert "%.6f" % loaded.score("kamat rokmi ka mi kamat ro") in given
+        assert "{:.6f}".format(loaded.score("kamat rokmi ka mi kamat ro")) in given

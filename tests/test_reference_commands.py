@@ -28,9 +28,12 @@ python train.py --record_info_dir=$DATA/tfrecords --train_batch_size=2048 --seq_
     --reuse_len=256 --mem_len=384 --perm_size=256 --n_layer=24 --d_model=1024 --d_embed=1024
     --n_head=16 --d_head=64 --d_inner=4096 --untie_r=True --mask_alpha=6 --mask_beta=1
     --num_predict=85"""
-TPU = PRETRAIN + """ --use_tpu=False --tpu=name --tpu_zone=zone --gcp_project=project --master=grpc
+TPU = (
+    PRETRAIN
+    + """ --use_tpu=False --tpu=name --tpu_zone=zone --gcp_project=project --master=grpc
     --num_hosts=1 --track_mean=True --num_passes=1 --iterations=500 --summary_type=last
     --uncased=False --clamp_len=-1 --ff_activation=gelu --max_save=3 --dropout=0.1 --dropatt=0.1"""
+)
 STS_B = """
 python run_classifier.py --do_train=True --do_eval=False --task_name=sts-b
     --data_dir=${GLUE_DIR}/STS-B --output_dir=proc_data/sts-b --model_dir=exp/sts-b --uncased=False
@@ -76,7 +79,7 @@ def place(tmp_path_factory):
     """A directory with texts, a vocabulary, a small model of the released layout, and data."""
     folder = tmp_path_factory.mktemp("reference")
     make_text(folder / "text.txt", seed=0, sentences=400)
-    make_workspace(folder)                                  # sts/, sp.model
+    make_workspace(folder)  # sts/, sp.model
     (folder / "large").mkdir()
     for path in RELEASED.iterdir():
         (folder / "large" / path.name).write_bytes(path.read_bytes())
@@ -85,18 +88,49 @@ def place(tmp_path_factory):
         for kind in ("pos", "neg"):
             (folder / "imdb" / split / kind).mkdir(parents=True)
             for i in range(4):
-                (folder / "imdb" / split / kind / ("%d_7.txt" % i)).write_text("kamat telok")
+                (folder / "imdb" / split / kind / (f"{i}_7.txt")).write_text("kamat telok")
     for split in ("train", "dev", "test"):
         (folder / "race" / split / "middle").mkdir(parents=True)
-        (folder / "race" / split / "middle" / "1.txt").write_text(json.dumps({
-            "answers": ["A", "C"], "options": [["kamat", "telok", "rokmi", "mitel"]] * 2,
-            "questions": ["solkat _ ?", "dakar"], "article": "Kamat telok. Rokmi.", "id": "1.txt"}))
+        (folder / "race" / split / "middle" / "1.txt").write_text(
+            json.dumps(
+                {
+                    "answers": ["A", "C"],
+                    "options": [["kamat", "telok", "rokmi", "mitel"]] * 2,
+                    "questions": ["solkat _ ?", "dakar"],
+                    "article": "Kamat telok. Rokmi.",
+                    "id": "1.txt",
+                }
+            )
+        )
     for split in ("train", "dev"):
-        (folder / (split + "-v2.0.json")).write_text(json.dumps({"version": "v2.0", "data": [{
-            "title": "rokmi", "paragraphs": [{"context": "Kamat telok %d." % i, "qas": [
-                {"id": "%s%d" % (split, i), "question": "solkat?", "is_impossible": i % 2 == 1,
-                 "answers": [] if i % 2 else [{"text": "telok", "answer_start": 6}]}]}
-                for i in range(8)]}]}))
+        (folder / (split + "-v2.0.json")).write_text(
+            json.dumps(
+                {
+                    "version": "v2.0",
+                    "data": [
+                        {
+                            "title": "rokmi",
+                            "paragraphs": [
+                                {
+                                    "context": f"Kamat telok {i}.",
+                                    "qas": [
+                                        {
+                                            "id": f"{split}{i}",
+                                            "question": "solkat?",
+                                            "is_impossible": i % 2 == 1,
+                                            "answers": []
+                                            if i % 2
+                                            else [{"text": "telok", "answer_start": 6}],
+                                        }
+                                    ],
+                                }
+                                for i in range(8)
+                            ],
+                        }
+                    ],
+                }
+            )
+        )
     return folder
 
 
@@ -105,10 +139,11 @@ def run(place, monkeypatch, line, **machine):
     monkeypatch.chdir(place)
     words = shlex.split(line)[1:]
     program = {"train.py": "train_gpu.py", "run_race.py": "run_classifier.py"}.get(
-        words[0], words[0])
+        words[0], words[0]
+    )
     flags = dict(word[2:].split("=", 1) for word in words[1:])
     flags.update(machine)
-    done = command.succeed(program, *["--%s=%s" % item for item in flags.items()])
+    done = command.succeed(program, *["--{}={}".format(*item) for item in flags.items()])
     return done
 
 
@@ -122,24 +157,47 @@ SMALL = dict(seq_len=32, reuse_len=16, num_predict=5)
 @pytest.fixture(scope="module")
 def records(place):
     with pytest.MonkeyPatch.context() as patched:
-        done = run(place, patched, DATA, sp_path="large/spiece.model", save_dir="data",
-                   bsz_per_host=4, num_passes=2, **SMALL)
+        done = run(
+            place,
+            patched,
+            DATA,
+            sp_path="large/spiece.model",
+            save_dir="data",
+            bsz_per_host=4,
+            num_passes=2,
+            **SMALL,
+        )
     assert noted(done) == {"num_core_per_host", "num_predict", "mask_alpha", "mask_beta"}
     return done
 
 
-TINY = dict(SMALL, n_layer=2, d_model=8, d_embed=8, n_head=2, d_head=4, d_inner=16, mem_len=8,
-            perm_size=16, train_batch_size=4, train_steps=2, device="cpu",
-            record_info_dir="data/tfrecords")
+TINY = dict(
+    SMALL,
+    n_layer=2,
+    d_model=8,
+    d_embed=8,
+    n_head=2,
+    d_head=4,
+    d_inner=16,
+    mem_len=8,
+    perm_size=16,
+    train_batch_size=4,
+    train_steps=2,
+    device="cpu",
+    record_info_dir="data/tfrecords",
+)
 
 
 def test_pretraining(place, records, monkeypatch):
     """No model_dir and no activation is given, and the records are looked for in tfrecords/."""
     done = run(place, monkeypatch, PRETRAIN, **TINY)
     assert noted(done) == {"d_embed"}
-    for note in ("record_info_dir: the records are in data", "model_dir is not given: %s/model"
-                 % place, "ff_activation is not given: relu, as in the original implementation"):
-        assert "note: %s\n" % note in done.stdout
+    for note in (
+        "record_info_dir: the records are in data",
+        f"model_dir is not given: {place}/model",
+        "ff_activation is not given: relu, as in the original implementation",
+    ):
+        assert f"note: {note}\n" in done.stdout
     config = json.loads((place / "model" / "xlnet_config.json").read_text())
     assert config["ff_activation"] == "relu" and config["untie_r"] is True
     assert (place / "model" / "model.ckpt-2.index").exists()
@@ -153,8 +211,16 @@ def prepared(monkeypatch):
 
 def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
     done = run(place, monkeypatch, TPU, **dict(TINY, model_dir="tpu"))
-    assert noted(done) == {"d_embed", "tpu_zone", "gcp_project", "master", "track_mean",
-                           "num_passes", "iterations", "summary_type"}
+    assert noted(done) == {
+        "d_embed",
+        "tpu_zone",
+        "gcp_project",
+        "master",
+        "track_mean",
+        "num_passes",
+        "iterations",
+        "summary_type",
+    }
 
 
 def test_the_folder_above_tfrecords_is_meant_too(place, records, monkeypatch, prepared):
@@ -162,23 +228,31 @@ def test_the_folder_above_tfrecords_is_meant_too(place, records, monkeypatch, pr
     (place / "theirs").mkdir()
     (place / "data").rename(place / "theirs" / "tfrecords")
     try:
-        done = run(place, monkeypatch, PRETRAIN, **dict(
-            TINY, record_info_dir="theirs"))
+        done = run(place, monkeypatch, PRETRAIN, **dict(TINY, record_info_dir="theirs"))
     finally:
         (place / "theirs" / "tfrecords").rename(place / "data")
     assert "note: record_info_dir: the records are in theirs/tfrecords\n" in done.stdout
-    assert "note: model_dir is not given: %s/theirs/model" % place in done.stdout
+    assert f"note: model_dir is not given: {place}/theirs/model" in done.stdout
 
 
-FINETUNE = dict(spiece_model_file="large/spiece.model", model_dir="finetuned", device="cpu",
-                model_config_path="large/xlnet_config.json", max_seq_length=16)
+FINETUNE = dict(
+    spiece_model_file="large/spiece.model",
+    model_dir="finetuned",
+    device="cpu",
+    model_config_path="large/xlnet_config.json",
+    max_seq_length=16,
+)
 
 
-@pytest.mark.parametrize("line, data, more, also_noted", (
-    (STS_B, "sts", {}, set()),
-    (IMDB, "imdb", {}, {"iterations"}),
-    (RACE, "race", {"task_name": "race"}, {"iterations", "max_qa_length"})),
-    ids=("sts-b", "imdb", "race"))
+@pytest.mark.parametrize(
+    "line, data, more, also_noted",
+    (
+        (STS_B, "sts", {}, set()),
+        (IMDB, "imdb", {}, {"iterations"}),
+        (RACE, "race", {"task_name": "race"}, {"iterations", "max_qa_length"}),
+    ),
+    ids=("sts-b", "imdb", "race"),
+)
 def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     """On a TPU's command line: it runs on what there is, and says so."""
     monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
@@ -186,21 +260,37 @@ def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
     assert noted(done) == also_noted and ("evaluated" in done.stdout) == (line is not STS_B)
     assert ("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, " in done.stderr) == (
-        line in (IMDB, RACE))
+        line in (IMDB, RACE)
+    )
 
 
 def test_questions(place, monkeypatch):
     """Records, of which a tenth is held out where no other file is named; a training and its
     predictions."""
-    data = dict(spiece_model_file="large/spiece.model", train_file="train-v2.0.json",
-                output_dir="squad", max_seq_length=512)
+    data = dict(
+        spiece_model_file="large/spiece.model",
+        train_file="train-v2.0.json",
+        output_dir="squad",
+        max_seq_length=512,
+    )
     done = run(place, monkeypatch, SQUAD_RECORDS, **data)
     assert noted(done) == {"num_proc", "proc_id"} and "train: 7 questions" in done.stdout
-    done = run(place, monkeypatch, SQUAD, **dict(
-        {**FINETUNE, **data}, predict_file="dev-v2.0.json", model_dir="answers",
-        num_core_per_host=1, init_checkpoint="large/xlnet_model.ckpt", train_batch_size=8,
-        train_steps=2, warmup_steps=1))
+    done = run(
+        place,
+        monkeypatch,
+        SQUAD,
+        **dict(
+            {**FINETUNE, **data},
+            predict_file="dev-v2.0.json",
+            model_dir="answers",
+            num_core_per_host=1,
+            init_checkpoint="large/xlnet_model.ckpt",
+            train_batch_size=8,
+            train_steps=2,
+            warmup_steps=1,
+        ),
+    )
     assert noted(done) == {"iterations", "predict_batch_size"}
     assert "task        custom: 8 questions" in done.stdout
     predicted = json.loads((place / "answers" / "predictions_custom_dev-v2.0.json").read_text())
-    assert set(predicted) == {"dev%d" % i for i in range(8)}
+    assert set(predicted) == {f"dev{i}" for i in range(8)}

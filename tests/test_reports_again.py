@@ -30,24 +30,39 @@ ELSEWHERE = {"65", "67", "68", "73", "115"}
 CASES = {
     "52": [(12, None), "full.json: item 1: Label Studio's complete JSON.*JSON-MIN"],
     "53": ["doc.tsv: WebAnno TSV"] * 2,
-    "54": ["kaggle.csv:.*--delimiter=,.*empty line between sentences",
-           "kaggle.csv: no column 'Word'.*--delimiter=,", "simple.csv: .*--delimiter=,",
-           "words.csv: .*--delimiter=,"],
+    "54": [
+        "kaggle.csv:.*--delimiter=,.*empty line between sentences",
+        "kaggle.csv: no column 'Word'.*--delimiter=,",
+        "simple.csv: .*--delimiter=,",
+        "words.csv: .*--delimiter=,",
+    ],
     "57": [({"bad": 6, "good": 12}, "6 examples were rejected by their annotator")],
     "59": [({"contradiction": 6, "entailment": 6, "neutral": 6}, None)],
     "79": ["train.tsv: the last column is empty, .*--tag_column=2"],
     "81": [(0, "documents")],
-    "82": ["train.csv.zip: a zip file; unpack it", "train.zip: a zip file",
-           "named.csv: a zip file"],
-    "83": ["default.json: JSON of a table by columns.*orient='records'",
-           "split.json: JSON of a table by columns", ({"neg": 6, "pos": 6}, None)],
+    "82": [
+        "train.csv.zip: a zip file; unpack it",
+        "train.zip: a zip file",
+        "named.csv: a zip file",
+    ],
+    "83": [
+        "default.json: JSON of a table by columns.*orient='records'",
+        "split.json: JSON of a table by columns",
+        ({"neg": 6, "pos": 6}, None),
+    ],
     "85": ["text.jsonl:1: column 'text' is empty", "label.jsonl:1: column 'label' is empty"],
-    "87": ["tweets.csv: no column 'text' .*give their numbers, from 1 on",
-           ({"ham": 13, "spam": 7}, "its first line is an example")],
-    "103": [({("A",): 8, ("A#B",): 8, ("B",): 8},
-             "has 'A#B' and its parts.*--label_separator='#'")],
-    "105": [({"0": 6, "1": 6}, None), "train.csv.*a Git LFS pointer.*git lfs pull",
-            "corpus.txt.*a Git LFS pointer.*git lfs pull"],
+    "87": [
+        "tweets.csv: no column 'text' .*give their numbers, from 1 on",
+        ({"ham": 13, "spam": 7}, "its first line is an example"),
+    ],
+    "103": [
+        ({("A",): 8, ("A#B",): 8, ("B",): 8}, "has 'A#B' and its parts.*--label_separator='#'")
+    ],
+    "105": [
+        ({"0": 6, "1": 6}, None),
+        "train.csv.*a Git LFS pointer.*git lfs pull",
+        "corpus.txt.*a Git LFS pointer.*git lfs pull",
+    ],
     "107": [({"0": 6, "1": 6}, None)] * 2,
     "113": [({"0": 9, "1": 9, "#N/A": 2}, "8 cells have an error of a spreadsheet")],
 }
@@ -60,27 +75,50 @@ def commands_of(number):
     text = json.loads((REPORTS / number / "case.json").read_text())["command"]
     for part in text.split("; "):
         words = shlex.split(part)
-        words = words[words.index("xlnet") + 1:]
-        yield " ".join(word for word in words if not word.startswith("--")), dict(
-            word[2:].split("=", 1) if "=" in word else (word[2:], True)
-            for word in words if word.startswith("--"))
+        words = words[words.index("xlnet") + 1 :]
+        yield (
+            " ".join(word for word in words if not word.startswith("--")),
+            dict(
+                word[2:].split("=", 1) if "=" in word else (word[2:], True)
+                for word in words
+                if word.startswith("--")
+            ),
+        )
 
 
 def read(verb, flags):
     """The rows of the train file of a command."""
-    names = {"data_dir", "task_name", "text_a_column", "label_column", "multi_label",
-             "word_column", "tag_column"}
+    names = {
+        "data_dir",
+        "task_name",
+        "text_a_column",
+        "label_column",
+        "multi_label",
+        "word_column",
+        "tag_column",
+    }
     if "config" in flags:
         assert files.read_json(flags["config"], "config") == {"train_batch_size": 2}
-    task = custom.known_or_own(tasks.settings(**{
-        **{name: value == "True" if name == "multi_label" else value
-           for name, value in flags.items() if name in names}, "group": GROUPS[verb],
-        "dev_share": 0.0}))
+    task = custom.known_or_own(
+        tasks.settings(
+            **{
+                **{
+                    name: value == "True" if name == "multi_label" else value
+                    for name, value in flags.items()
+                    if name in names
+                },
+                "group": GROUPS[verb],
+                "dev_share": 0.0,
+            }
+        )
+    )
     return parsing.read_rows(task, flags["data_dir"], "train")
 
 
-@pytest.mark.parametrize("number, index", [
-    (number, index) for number, cases in CASES.items() for index in range(len(cases))])
+@pytest.mark.parametrize(
+    "number, index",
+    [(number, index) for number, cases in CASES.items() for index in range(len(cases))],
+)
 def test_a_report(number, index, monkeypatch, caplog, tmp_path):
     caplog.set_level(logging.INFO, "xlnet")
     monkeypatch.chdir(REPORTS / number)
@@ -100,8 +138,11 @@ def test_a_report(number, index, monkeypatch, caplog, tmp_path):
         return
     else:
         rows = read(verb, flags)
-        found = dict(collections.Counter(row.label for row in rows)) if verb == "classify" \
+        found = (
+            dict(collections.Counter(row.label for row in rows))
+            if verb == "classify"
             else len(rows)
+        )
         log = caplog.text
     assert found == expected[0]
     assert expected[1] is None or re.search(expected[1], log)
@@ -115,10 +156,11 @@ def test_every_report_is_tried():
 
 # ---- 70: a locale that is not UTF-8
 
+
 def test_arguments_are_utf8_in_any_locale(monkeypatch, tmp_path):
     """Python then has half surrogates for them, and cannot write these into settings."""
     monkeypatch.chdir(REPORTS / "70")
-    (_, flags), = commands_of("70")
+    ((_, flags),) = commands_of("70")
     flags["label_column"] = flags["label_column"].encode().decode("ascii", "surrogateescape") + "x"
     flags.update(model_dir=tmp_path / "m", output_dir=tmp_path / "r")
     done = command.run("xlnet classify", **flags)
@@ -128,19 +170,28 @@ def test_arguments_are_utf8_in_any_locale(monkeypatch, tmp_path):
 
 # ---- 109: a machine without semaphores; 111: fewer cores than the machine has
 
+
 def test_without_semaphores_one_process_does_the_work(monkeypatch, caplog):
     def fail(*_):
         raise OSError(30, "Read-only file system")
+
     monkeypatch.setattr(cores.concurrent.futures, "ProcessPoolExecutor", fail)
     assert dict(processes.in_processes(str, range(3), 2)) == {0: "0", 1: "1", 2: "2"}
     assert "one process does the work" in caplog.text and "Read-only" in caplog.text
 
 
-@pytest.mark.parametrize("content, expected", [
-    ({"cpu.max": "max 100000"}, 64), ({"cpu.max": "150000 100000"}, 2), ({}, 64),
-    ({"cpu.max": "1000 100000"}, 1), ({"cpu.max": "9900000 100000"}, 64),
-    ({"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4),
-    ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64)])
+@pytest.mark.parametrize(
+    "content, expected",
+    [
+        ({"cpu.max": "max 100000"}, 64),
+        ({"cpu.max": "150000 100000"}, 2),
+        ({}, 64),
+        ({"cpu.max": "1000 100000"}, 1),
+        ({"cpu.max": "9900000 100000"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+    ],
+)
 def test_cores_of_a_job_and_of_a_container(tmp_path, monkeypatch, content, expected):
     (tmp_path / "cpu").mkdir()
     for name, text in content.items():

@@ -35,14 +35,17 @@ def rows_of(path, **flags):
 
 
 def tagged(row):
-    """"word/tag" of each word that is part of an entity."""
-    return " ".join("%s/%s" % pair for pair in zip(row.source.words, row.label) if pair[1] != "O")
+    """ "word/tag" of each word that is part of an entity."""
+    return " ".join(
+        "{}/{}".format(*pair) for pair in zip(row.source.words, row.label) if pair[1] != "O"
+    )
 
 
 def outside(rows, tag=0):
     """Answers that every word has this tag."""
-    return [Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words)))
-            for row in rows]
+    return [
+        Tags(np.full(len(row.source.words), tag), np.ones(len(row.source.words))) for row in rows
+    ]
 
 
 # --- Entities
@@ -52,8 +55,8 @@ SPAIN = ["Coruña/B-LOC España/B-LOC"] * 6
 FILES = (
     # file, flags, the entities of each sentence or the error
     ("02/train.tsv", dict(word_column="2", tag_column="3"), GERMEVAL),
-    ("02/dev.tsv", dict(tag_column="3"), GERMEVAL),             # column 1 counts the words
-    ("02naive/train.tsv", {}, ["", "Altdorf/B-LOC"]),           # the last column is a second layer
+    ("02/dev.tsv", dict(tag_column="3"), GERMEVAL),  # column 1 counts the words
+    ("02naive/train.tsv", {}, ["", "Altdorf/B-LOC"]),  # the last column is a second layer
     ("02naive/dev.tsv", dict(tag_column="2"), "column 1 counts the words (1, 2, 3), expected"),
     ("05/train.conll", {}, ": a CoNLL-2012 file (#begin document), whose brackets are not read"),
     ("05/dev.conll", dict(word_column="4", tag_column="11"), ": a CoNLL-2012 file (#begin"),
@@ -63,30 +66,45 @@ FILES = (
 )
 TEXTS = (
     # content, flags, the entities of each sentence or the error
-    ("a B-X\nb\tI-X\nc O\n", {}, ["a/B-X b/I-X"]),                                  # a stray tab
+    ("a B-X\nb\tI-X\nc O\n", {}, ["a/B-X b/I-X"]),  # a stray tab
     ("1\tIm\tO\n2\tFC\tB-X\n3\tZug\tI-X\n", {}, ["FC/B-X Zug/I-X"]),
     ("# text = Im Zug\n1-2\tIm\t_\n1\tin\tO\n2\tdem\tO\n3\tZug\tB-X\n3.1\tx\t_\n", {}, ["Zug/B-X"]),
     ("0\ta\tB-X\n1\tb\tO\n\n0\tc\tB-X\n", {}, ["a/B-X", "c/B-X"]),
     ("1 O\n2 B-X\n3 O\n", {}, "column 1 counts the words"),
-    ("1 O\n5 B-X\n", {}, ["5/B-X"]),                                            # numbers are words
+    ("1 O\n5 B-X\n", {}, ["5/B-X"]),  # numbers are words
     ("a U-X\nb B-Y\nc I-Y\nd L-Y\n", {}, ["a/U-X b/B-Y c/I-Y d/L-Y"]),
     ('{"tokens": ["In", "Bonn"], "ner_tags": ["O", "B-X"]}\n', {}, ["Bonn/B-X"]),
     ('[{"tokens": ["In", "Bonn"],\n "ner_tags": ["O", "B-X"]}]', {}, ["Bonn/B-X"]),
-    ('{"words": ["In", "Bonn"], "pos": ["P", "B-Y"], "ner": ["O", "B-X"]}\n',
-     dict(tag_column="ner"), ["Bonn/B-X"]),
+    (
+        '{"words": ["In", "Bonn"], "pos": ["P", "B-Y"], "ner": ["O", "B-X"]}\n',
+        dict(tag_column="ner"),
+        ["Bonn/B-X"],
+    ),
     ('{"tokens": ["Bonn"], "ner_tags": [3]}\n', {}, "'ner_tags' has 3, expected tags such"),
     ('{"tokens": ["Bonn"], "ner_tags": ["O", "O"]}\n', {}, "has 2, expected a tag for each of 1"),
     ('{"tokens": ["Bonn", ""], "ner_tags": ["O", "O"]}\n', {}, "'tokens' has [\"\"], expected one"),
     ('{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n', {}, ["Bonn/B-X"]),
     ('[{"text": "In Bonn", "entities": [{"start": 3, "end": 7, "label": "X"}]}]', {}, ["Bonn/B-X"]),
-    ('{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_start": 1}], '
-     '"tokens": [{"text": "In", "start": 0}], "answer": "accept"}\n{"text": "Bonn", "spans": [],'
-     ' "answer": "reject"}\n', {}, ["Bonn/B-X"]),                                    # Prodigy
-    ('{"id": 1, "text": "In Bonn", "label": [[3, 7, "X"]]}\n', {}, ["Bonn/B-X"]),     # doccano
-    ('{"text": "In Bonn", "entities": [{"id": 1, "label": "X", "start_offset": 3, "end_offset": 7}]'
-     ', "relations": []}\n', {}, ["Bonn/B-X"]),
-    ('["In Bonn", {"entities": [[3, 7, "X"]]}]\n["Bonn", {"entities": [[0, 4, "X"]]}]\n', {},
-     ["Bonn/B-X", "Bonn/B-X"]),                                                       # spaCy
+    (
+        '{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_start": 1}], '
+        '"tokens": [{"text": "In", "start": 0}], "answer": "accept"}\n{"text": "Bonn", "spans": [],'
+        ' "answer": "reject"}\n',
+        {},
+        ["Bonn/B-X"],
+    ),  # Prodigy
+    ('{"id": 1, "text": "In Bonn", "label": [[3, 7, "X"]]}\n', {}, ["Bonn/B-X"]),  # doccano
+    (
+        '{"text": "In Bonn", "entities": [{"id": 1, "label": "X", "start_offset": 3, '
+        '"end_offset": 7}]'
+        ', "relations": []}\n',
+        {},
+        ["Bonn/B-X"],
+    ),
+    (
+        '["In Bonn", {"entities": [[3, 7, "X"]]}]\n["Bonn", {"entities": [[0, 4, "X"]]}]\n',
+        {},
+        ["Bonn/B-X", "Bonn/B-X"],
+    ),  # spaCy
     ('{"text": "서울에서 왔다", "entities": [[0, 2, "X"]]}\n', {}, ["서/B-X 울/I-X"]),
 )
 
@@ -118,32 +136,54 @@ def test_tagged_texts(tmp_path, content, flags, expected):
 def test_predictions_are_the_file_with_a_column_more(name, flags):
     """Comments, numbers and what is between sentences stay; the model knows the columns."""
     task, rows = rows_of(REPORTS / name, **flags)
-    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options),
-                  columns=dict(text_a=task.text_a, label=task.label))
+    stored = dict(
+        labels=list(task.labels),
+        kind_options=dataclasses.asdict(task.options),
+        columns=dict(text_a=task.text_a, label=task.label),
+    )
     task = custom.known_or_own(settings(REPORTS / name, **flags), stored)
     rows = parsing.read_to_predict(task, str(REPORTS / name))
-    file, = task.scorer.prediction_files(rows, outside(rows))
+    (file,) = task.scorer.prediction_files(rows, outside(rows))
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
     for line, source in zip("".join(file.lines).split("\n"), content.split("\n")):
         assert line == source or re.fullmatch(re.escape(source) + "[\t ]O", line)
 
 
-@pytest.mark.parametrize("content, words, predicted", [
-    ("Eva Koch lives in Berlin.\n", ["Eva Koch lives in Berlin ."], [0, 3, "X"]),
-    ("Eva lives here.\nTom works there.\n", ["Eva lives here .", "Tom works there ."], [0, 3, "X"]),
-    ("One is short.\n\nAnother one has more words.\n",
-     ["One is short .", "Another one has more words ."], [0, 3, "X"]),
-    ("Eva Koch lives.\n\nTom Hall sings.\n", ["Eva Koch lives .", "Tom Hall sings ."],
-     [0, 3, "X"]),
-    ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
-    ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
-    ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),
-    ("EU\nsays\n", ["EU says"], "EU B-X"), ("Berlin\n", ["Berlin"], "Berlin B-X"),
-    ("北\n京\n", ["北 京"], "北 B-X"), ("EU B-X\nsays O\n", ["EU says"], "EU B-X B-X"),
-    ("EU NNP\nsays VBZ\n\nEva NNP\n", ["EU says", "Eva"], "EU NNP B-X"),
-    ("EU\tx y\nsays\tz\n", ["EU says"], "EU\tx y\tB-X"),
-    ("New York\nLos Angeles\n", "2 lines of 2 words each may be sentences or a word a line", None),
-])
+@pytest.mark.parametrize(
+    "content, words, predicted",
+    [
+        ("Eva Koch lives in Berlin.\n", ["Eva Koch lives in Berlin ."], [0, 3, "X"]),
+        (
+            "Eva lives here.\nTom works there.\n",
+            ["Eva lives here .", "Tom works there ."],
+            [0, 3, "X"],
+        ),
+        (
+            "One is short.\n\nAnother one has more words.\n",
+            ["One is short .", "Another one has more words ."],
+            [0, 3, "X"],
+        ),
+        (
+            "Eva Koch lives.\n\nTom Hall sings.\n",
+            ["Eva Koch lives .", "Tom Hall sings ."],
+            [0, 3, "X"],
+        ),
+        ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
+        ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
+        ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),
+        ("EU\nsays\n", ["EU says"], "EU B-X"),
+        ("Berlin\n", ["Berlin"], "Berlin B-X"),
+        ("北\n京\n", ["北 京"], "北 B-X"),
+        ("EU B-X\nsays O\n", ["EU says"], "EU B-X B-X"),
+        ("EU NNP\nsays VBZ\n\nEva NNP\n", ["EU says", "Eva"], "EU NNP B-X"),
+        ("EU\tx y\nsays\tz\n", ["EU says"], "EU\tx y\tB-X"),
+        (
+            "New York\nLos Angeles\n",
+            "2 lines of 2 words each may be sentences or a word a line",
+            None,
+        ),
+    ],
+)
 def test_what_is_predicted(tmp_path, content, words, predicted):
     """Raw sentences are not taken for a word's columns."""
     train, path = tmp_path / "train.txt", tmp_path / "new.txt"
@@ -156,7 +196,7 @@ def test_what_is_predicted(tmp_path, content, words, predicted):
         return
     rows = parsing.read_to_predict(task, str(path))
     assert [" ".join(row.source.words) for row in rows] == words
-    file, = task.scorer.prediction_files(rows, outside(rows, task.labels.index("B-X")))
+    (file,) = task.scorer.prediction_files(rows, outside(rows, task.labels.index("B-X")))
     first = next(iter(file.lines))
     assert file.extension == ("jsonl" if first.startswith("{") else "conll")
     assert predicted == (json.loads(first)["predicted"][0] if first.startswith("{") else first[:-1])
@@ -169,8 +209,10 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     task, rows = rows_of(path)
     assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
     assert "an entity begins or ends inside of a word" in caplog.text
-    values = [Tags(np.array([task.labels.index(tag) for tag in row.label]), np.ones(len(row.label)))
-              for row in rows]
+    values = [
+        Tags(np.array([task.labels.index(tag) for tag in row.label]), np.ones(len(row.label)))
+        for row in rows
+    ]
     result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
     table = task.scorer.table(values, rows, 0.5).splitlines()
@@ -179,20 +221,38 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
 
 def conlleval(true, found):
     """(right, found, true) chunks of two sequences of tags."""
+
     def parts(tag):
         prefix, _, label = tag.partition("-")
         return prefix, label
 
     def ends(before, now):
         (b, x), (n, y) = before, now
-        return (b, n) in (("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("E", "E"), ("E", "I"),
-                          ("E", "O"), ("S", "S"), ("B", "S"), ("I", "S")) or b in "ES" or (
-            b != "O" and x != y)
+        return (
+            (b, n)
+            in (
+                ("B", "B"),
+                ("B", "O"),
+                ("I", "B"),
+                ("I", "O"),
+                ("E", "E"),
+                ("E", "I"),
+                ("E", "O"),
+                ("S", "S"),
+                ("B", "S"),
+                ("I", "S"),
+            )
+            or b in "ES"
+            or (b != "O" and x != y)
+        )
 
     def begins(before, now):
         (b, x), (n, y) = before, now
-        return n in "BS" or (b, n) in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"),
-                                       ("S", "I")) or (n != "O" and x != y)
+        return (
+            n in "BS"
+            or (b, n) in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"))
+            or (n != "O" and x != y)
+        )
 
     counts, open_chunk, outside = [0, 0, 0], False, ("O", "")
     before = [outside, outside]
@@ -213,15 +273,16 @@ def conlleval(true, found):
 @pytest.mark.parametrize("prefixes", ("BI", "BIES"))
 def test_entities_are_counted_as_conlleval_counts_them(prefixes):
     rng = random.Random(0)
-    tags = ["O", "O", *("%s-%s" % (prefix, label) for prefix in prefixes for label in "XY")]
+    tags = ["O", "O", *(f"{prefix}-{label}" for prefix in prefixes for label in "XY")]
     for _ in range(3000):
         true = rng.choices(tags, k=rng.randint(1, 9))
-        found = [tag if rng.random() < .7 else rng.choice(tags) for tag in true]
+        found = [tag if rng.random() < 0.7 else rng.choice(tags) for tag in true]
         counts = entity_metrics.by_label([schemes.spans(found)], [schemes.spans(true)])
         assert entity_metrics.total(counts) == conlleval(true, found), (true, found)
 
 
 # --- Questions
+
 
 def read_questions(path):
     task = custom.known_or_own(tasks.settings("", SpanSettings, train_file=str(path)))
@@ -230,31 +291,45 @@ def read_questions(path):
 
 def test_answers_in_another_unicode_form_are_found(caplog):
     rows = read_questions(REPORTS / "08" / "train.json")
-    assert [row.id for row in rows] == ["a0", "a1", "a2", *("v%d" % i for i in range(6))]
+    assert [row.id for row in rows] == ["a0", "a1", "a2", *(f"v{i}" for i in range(6))]
     for row in rows:
         (context, _), (text, _) = row.pairs[0], row.label[0]
         place = squad_files.position_of(row)
-        found = context[place.start:place.end]
+        found = context[place.start : place.end]
         assert place.is_known and unicodedata.normalize("NFC", found) == unicodedata.normalize(
-            "NFC", text), row.id
+            "NFC", text
+        ), row.id
         # What is in the context is scored as right.
         assert squad_files.as_in_context(row) == [found]
     # No mark of a letter is left behind, none is taken alone.
-    cases = (("cafe\u0301s", "café", 0, (0, 5)), ("cafe\u0301s", "cafe", 0, (0, 4)),
-             ("é e\u0301", "e\u0301", 2, (2, 4)), ("é e\u0301", "é", 2, (0, 1)),
-             ("각 " + "\u1100\u1161\u11a8", "\u1100\u1161\u11a8", 0, (2, 5)),
-             ("a\u0323\u0307", "a\u0307\u0323", 0, (0, 3)), ("a\u0323\u0307", "ạ", 0, (-1, -1)))
+    cases = (
+        ("cafe\u0301s", "café", 0, (0, 5)),
+        ("cafe\u0301s", "cafe", 0, (0, 4)),
+        ("é e\u0301", "e\u0301", 2, (2, 4)),
+        ("é e\u0301", "é", 2, (0, 1)),
+        ("각 " + "\u1100\u1161\u11a8", "\u1100\u1161\u11a8", 0, (2, 5)),
+        ("a\u0323\u0307", "a\u0307\u0323", 0, (0, 3)),
+        ("a\u0323\u0307", "ạ", 0, (-1, -1)),
+    )
     for context, text, start, expected in cases:
-        row = rows[0]._replace(pairs=((context, "?"),), label=(
-            squad_files.GoldAnswer(text, start),))
+        row = rows[0]._replace(
+            pairs=((context, "?"),), label=(squad_files.GoldAnswer(text, start),)
+        )
         assert squad_files.position_of(row)[:2] == expected, (context, text)
 
 
-@pytest.mark.parametrize("cells, expected", [
-    (["b", "2.0"], ((squad_files.GoldAnswer("b", 2),), None)),
-    (["b", 2.0], ((squad_files.GoldAnswer("b", 2),), None)),
-    (["b", "2.5"], (None, 'answer_start "2.5", expected an integer')),
-    (["{'text': ['b'], 'answer_start': [2]}"], (None, "an object as text, '{'text': ['b'], 'ans"))])
+@pytest.mark.parametrize(
+    "cells, expected",
+    [
+        (["b", "2.0"], ((squad_files.GoldAnswer("b", 2),), None)),
+        (["b", 2.0], ((squad_files.GoldAnswer("b", 2),), None)),
+        (["b", "2.5"], (None, 'answer_start "2.5", expected an integer')),
+        (
+            ["{'text': ['b'], 'answer_start': [2]}"],
+            (None, "an object as text, '{'text': ['b'], 'ans"),
+        ),
+    ],
+)
 def test_answers_as_pandas_writes_them(cells, expected):
     found, fault = squad_files.parse_answers(cells)
     assert found == expected[0] and (fault or "").startswith(expected[1] or "")
@@ -265,17 +340,28 @@ def test_hugging_faces_flat_squad(tmp_path, form):
     content = (REPORTS / "18" / "flat.jsonl").read_text()
     values = list(map(json.loads, content.splitlines()))
     if form == "objects":
-        values = [dict(value, answers=[
-            dict(text=text, answer_start=start) for text, start in zip(*map(
-                value["answers"].get, ("text", "answer_start")))]) for value in values]
+        values = [
+            dict(
+                value,
+                answers=[
+                    dict(text=text, answer_start=start)
+                    for text, start in zip(*map(value["answers"].get, ("text", "answer_start")))
+                ],
+            )
+            for value in values
+        ]
     path = tmp_path / ("q.json" if form in ("list", "data") else "q.jsonl")
-    path.write_text(content if form == "lines" else json.dumps(
-        {"data": values} if form == "data" else values))
+    path.write_text(
+        content if form == "lines" else json.dumps({"data": values} if form == "data" else values)
+    )
     rows = read_questions(path)
     assert [row.id for row in rows] == ["q0", "q1", "q2"]
     assert [row.label for row in rows] == [
-        (("1902", 36), ("in 1902", 33)), (("212 metres", 48),), ()]
+        (("1902", 36), ("in 1902", 33)),
+        (("212 metres", 48),),
+        (),
+    ]
     assert rows[0].pairs[0] == (values[0]["context"], "When was it opened?")
     for row in rows[:2]:
         place = squad_files.position_of(row)
-        assert row.pairs[0][0][place.start:place.end] == row.label[0].text and not place.error
+        assert row.pairs[0][0][place.start : place.end] == row.label[0].text and not place.error

@@ -48,21 +48,49 @@ def read(path, **changes):
 GERMAN = dict(text_a_column="Text", label_column="Urteil")
 # file: (settings, labels, number of examples, the first ones)
 READ = {
-    "09/middle_end.txt": (dict(multi_label=True), ("price", "speed", "wiring"), 18, [
-        ("the board costs little", ("price",)), ("two cables in the box", ("wiring",)),
-        ("very quick", ("speed",)), ("fast and cheap", ("price", "speed"))]),
-    "10/pandas_lists.csv": (dict(multi_label=True), ("MM", "PR", "TE"), 24, [
-        ("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",)),
-        ("price goes up", ("PR",)), ("nothing here", ())]),
-    "10/newlines.csv": (dict(multi_label=True), ("MM", "PR", "TE"), 24, [
-        ("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))]),
-    "14/cp.csv": (dict(GERMAN, encoding="cp1252"), ("gut", "schlecht"), 12, [
-        ("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")]),
+    "09/middle_end.txt": (
+        dict(multi_label=True),
+        ("price", "speed", "wiring"),
+        18,
+        [
+            ("the board costs little", ("price",)),
+            ("two cables in the box", ("wiring",)),
+            ("very quick", ("speed",)),
+            ("fast and cheap", ("price", "speed")),
+        ],
+    ),
+    "10/pandas_lists.csv": (
+        dict(multi_label=True),
+        ("MM", "PR", "TE"),
+        24,
+        [
+            ("a new clause was added", ("MM", "PR")),
+            ("the parties agree", ("MM",)),
+            ("price goes up", ("PR",)),
+            ("nothing here", ()),
+        ],
+    ),
+    "10/newlines.csv": (
+        dict(multi_label=True),
+        ("MM", "PR", "TE"),
+        24,
+        [("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))],
+    ),
+    "14/cp.csv": (
+        dict(GERMAN, encoding="cp1252"),
+        ("gut", "schlecht"),
+        12,
+        [("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")],
+    ),
     "14/sep.csv": (GERMAN, ("gut", "schlecht"), 12, [("Guter Tag; schön", "gut")]),
     "16/t.csv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
     "16/t.tsv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
-    "32/quoted_labels.tsv": ({}, ("Art", "Law", 'Law, "hard" cases'), 16, [
-        ('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")]),
+    "32/quoted_labels.tsv": (
+        {},
+        ("Art", "Law", 'Law, "hard" cases'),
+        16,
+        [('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")],
+    ),
     "41/bs.csv": ({}, ("a", "b"), 20, [('He said "no 0", then left', "a")]),
     "41/trail.csv": ({}, ("a", "b"), 20, [("two 0", "a"), ("two 1", "b")]),
 }
@@ -72,97 +100,223 @@ READ = {
 def test_a_report_is_read(name):
     changes, labels, count, first = READ[name]
     found, rows = read(REPORTS / name, **changes)
-    assert (found, len(rows), rows[:len(first)]) == (labels, count, first)
+    assert (found, len(rows), rows[: len(first)]) == (labels, count, first)
 
 
 MANY = dict(multi_label=True)
 # What is in the file, the settings, and the examples: the kinds of the reports in other spellings.
 FORMS = {
     "line break in a quoted cell": (
-        "t.tsv", 'text\tlabel\n"a\nb ""c"""\tx\nd\ty\n', {}, [('a\nb "c"', "x"), ("d", "y")]),
-    "all cells quoted": ("t.tsv", '"text"\t"label"\n"a"\t"x"\n"b"\t"y"\n', {},
-                         [("a", "x"), ("b", "y")]),
+        "t.tsv",
+        'text\tlabel\n"a\nb ""c"""\tx\nd\ty\n',
+        {},
+        [('a\nb "c"', "x"), ("d", "y")],
+    ),
+    "all cells quoted": (
+        "t.tsv",
+        '"text"\t"label"\n"a"\t"x"\n"b"\t"y"\n',
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
     "quotation marks that are text": (
-        "t.tsv", 'text\tlabel\n"a" b\tx\n"c"\ty\n"d "" e\ty\n', {},
-        [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
+        "t.tsv",
+        'text\tlabel\n"a" b\tx\n"c"\ty\n"d "" e\ty\n',
+        {},
+        [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")],
+    ),
     "quotation marks around a text that needs none": (
-        "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+        "t.tsv",
+        'text\tlabel\n"a"\tx\nb\ty\n',
+        {},
+        [('"a"', "x"), ("b", "y")],
+    ),
     "quotation marks at the beginning and at the end of other lines": (
-        "t.tsv", 'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n', {},
-        [('"a', "x"), ("b", "y"), ('c"', "y")]),
+        "t.tsv",
+        'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n',
+        {},
+        [('"a', "x"), ("b", "y"), ('c"', "y")],
+    ),
     "lines that end in CR, with line feeds in cells": (
-        "t.csv", 'text,label\r"a\nb",x\rc,y\r', {}, [("a\nb", "x"), ("c", "y")]),
-    "a byte order mark, and the encoding": ("t.csv", "\ufefftext,label\na,x\nb,y\n",
-                                            dict(encoding="UTF8"), [("a", "x"), ("b", "y")]),
-    "codes with zeros before them": ("t.csv", "text,label\na,01\nb,1\nc,2\n", {},
-                                     [("a", "01"), ("b", "1"), ("c", "2")]),
-    "apostrophes as quotation marks": ("t.csv", "'text','label'\n'a, b','x'\n'c','y'\n", {},
-                                       [("a, b", "x"), ("c", "y")]),
-    "a space after the delimiter": ("t.csv", 'text, label\n"a, b", "x"\n"c", "y"\n', {},
-                                    [("a, b", "x"), ("c", "y")]),
-    "a space that belongs to a text": ("t.csv", 'text,label\na,x\n"b, ""c""",y\n', {},
-                                       [("a", "x"), ('b, "c"', "y")]),
-    "Excel's line with a delimiter of its own": ("t.csv", "sep=:\ntext:label\na, b:x\nc:y\n", {},
-                                                 [("a, b", "x"), ("c", "y")]),
-    "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {},
-                   [("a", "x"), ("b", "y")]),
-    "empty lines of JSON": ("t.jsonl", '{"text": "a", "label": "x"}\n\n'
-                            '{"text": "b", "label": "y"}\n', {}, [("a", "x"), ("b", "y")]),
-    "NDJSON": ("t.ndjson", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n', {},
-               [("a", "x"), ("b", "y")]),
+        "t.csv",
+        'text,label\r"a\nb",x\rc,y\r',
+        {},
+        [("a\nb", "x"), ("c", "y")],
+    ),
+    "a byte order mark, and the encoding": (
+        "t.csv",
+        "\ufefftext,label\na,x\nb,y\n",
+        dict(encoding="UTF8"),
+        [("a", "x"), ("b", "y")],
+    ),
+    "codes with zeros before them": (
+        "t.csv",
+        "text,label\na,01\nb,1\nc,2\n",
+        {},
+        [("a", "01"), ("b", "1"), ("c", "2")],
+    ),
+    "apostrophes as quotation marks": (
+        "t.csv",
+        "'text','label'\n'a, b','x'\n'c','y'\n",
+        {},
+        [("a, b", "x"), ("c", "y")],
+    ),
+    "a space after the delimiter": (
+        "t.csv",
+        'text, label\n"a, b", "x"\n"c", "y"\n',
+        {},
+        [("a, b", "x"), ("c", "y")],
+    ),
+    "a space that belongs to a text": (
+        "t.csv",
+        'text,label\na,x\n"b, ""c""",y\n',
+        {},
+        [("a", "x"), ('b, "c"', "y")],
+    ),
+    "Excel's line with a delimiter of its own": (
+        "t.csv",
+        "sep=:\ntext:label\na, b:x\nc:y\n",
+        {},
+        [("a, b", "x"), ("c", "y")],
+    ),
+    "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {}, [("a", "x"), ("b", "y")]),
+    "empty lines of JSON": (
+        "t.jsonl",
+        '{"text": "a", "label": "x"}\n\n{"text": "b", "label": "y"}\n',
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
+    "NDJSON": (
+        "t.ndjson",
+        '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n',
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
     "integers as pandas writes them with gaps": (
-        "t.csv", "text,label\na,1\nb,1.0\nc,2\n", {}, [("a", "1"), ("b", "1"), ("c", "2")]),
+        "t.csv",
+        "text,label\na,1\nb,1.0\nc,2\n",
+        {},
+        [("a", "1"), ("b", "1"), ("c", "2")],
+    ),
     "a list with an integer of more than 64 bits, and NaN": (
-        "t.json", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %d}]'
-        % 10 ** 30, {}, [("a", "x"), ("b", "y")]),
+        "t.json",
+        '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y", "n": NaN, "id": %s}]' % 10**30,
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
     "labels called label_0, and none": (
-        "t.jsonl", '{"text": "a", "label": ["label_0"]}\n{"text": "b", "label": []}\n', MANY,
-        [("a", ("label_0",)), ("b", ())]),
-    "truth in several spellings": ("t.csv", "text,label\na,True\nb,true\nc,FALSE\n", {},
-                                   [("a", "True"), ("b", "True"), ("c", "FALSE")]),
-    "NumPy's lists": ("t.csv", "text,label\na,\"['x y' 'z']\"\nb,[]\n", MANY,
-                      [("a", ("x y", "z")), ("b", ())]),
-    "a set": ("t.csv", "text,label\na,\"{'x', 'y'}\"\nb,set()\n", MANY,
-              [("a", ("x", "y")), ("b", ())]),
-    "a list without quotation marks": ("t.csv", 'text,label\na,"[x y, z]"\nb,[z]\n', MANY,
-                                       [("a", ("x y", "z")), ("b", ("z",))]),
+        "t.jsonl",
+        '{"text": "a", "label": ["label_0"]}\n{"text": "b", "label": []}\n',
+        MANY,
+        [("a", ("label_0",)), ("b", ())],
+    ),
+    "truth in several spellings": (
+        "t.csv",
+        "text,label\na,True\nb,true\nc,FALSE\n",
+        {},
+        [("a", "True"), ("b", "True"), ("c", "FALSE")],
+    ),
+    "NumPy's lists": (
+        "t.csv",
+        "text,label\na,\"['x y' 'z']\"\nb,[]\n",
+        MANY,
+        [("a", ("x y", "z")), ("b", ())],
+    ),
+    "a set": (
+        "t.csv",
+        "text,label\na,\"{'x', 'y'}\"\nb,set()\n",
+        MANY,
+        [("a", ("x", "y")), ("b", ())],
+    ),
+    "a list without quotation marks": (
+        "t.csv",
+        'text,label\na,"[x y, z]"\nb,[z]\n',
+        MANY,
+        [("a", ("x y", "z")), ("b", ("z",))],
+    ),
     "0 and 1 of each label": (
-        "t.csv", 'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n', MANY,
-        [("a", ("label_0", "label_2")), ("b", ())]),
-    "NumPy's 0 and 1": ("t.csv", "text,label\na,[1. 0.]\nb,[0. 1.]\n", MANY,
-                        [("a", ("label_0",)), ("b", ("label_1",))]),
-    "labels called 0 and 1": ("t.csv", 'text,label\na,"[0, 1]"\nb,[1]\n', MANY,
-                              [("a", ("0", "1")), ("b", ("1",))]),
-    "labels in brackets": ("t.csv", 'text,label\na,"[x],[y]"\nb,[x] z\n', MANY,
-                           [("a", ("[x]", "[y]")), ("b", ("[x] z",))]),
-    "fastText's labels with tabs": ("t.txt", "__label__x\ta\n__label__y\tb\n", {},
-                                    [("a", "x"), ("b", "y")]),
+        "t.csv",
+        'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n',
+        MANY,
+        [("a", ("label_0", "label_2")), ("b", ())],
+    ),
+    "NumPy's 0 and 1": (
+        "t.csv",
+        "text,label\na,[1. 0.]\nb,[0. 1.]\n",
+        MANY,
+        [("a", ("label_0",)), ("b", ("label_1",))],
+    ),
+    "labels called 0 and 1": (
+        "t.csv",
+        'text,label\na,"[0, 1]"\nb,[1]\n',
+        MANY,
+        [("a", ("0", "1")), ("b", ("1",))],
+    ),
+    "labels in brackets": (
+        "t.csv",
+        'text,label\na,"[x],[y]"\nb,[x] z\n',
+        MANY,
+        [("a", ("[x]", "[y]")), ("b", ("[x] z",))],
+    ),
+    "fastText's labels with tabs": (
+        "t.txt",
+        "__label__x\ta\n__label__y\tb\n",
+        {},
+        [("a", "x"), ("b", "y")],
+    ),
     "numbers of answers as pandas writes them with gaps": (
-        "t.csv", "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n", dict(choice_columns="x,y"),
-        [("a", "1"), ("b", "2")]),
+        "t.csv",
+        "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n",
+        dict(choice_columns="x,y"),
+        [("a", "1"), ("b", "2")],
+    ),
     "columns of 0 and 1 with gaps": (
-        "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
-        [("a", ("x",)), ("b", ("x", "y"))]),
+        "t.csv",
+        "text,x,y\na,1.0,0.0\nb,True,1\n",
+        dict(MANY, label_column="x,y"),
+        [("a", ("x",)), ("b", ("x", "y"))],
+    ),
     "fastText's labels with commas behind them": (
-        "t.txt", "__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n", MANY,
-        [("a, b", ("x", "y")), ("c", ("p,q", "y")), ("d", ("x",))]),
+        "t.txt",
+        "__label__x, __label__y a, b\n__label__y,__label__p,q c\nd __label__x,\n",
+        MANY,
+        [("a, b", ("x", "y")), ("c", ("p,q", "y")), ("d", ("x",))],
+    ),
     "fastText's labels in a file called CSV": (
-        "t.csv", "__label__x, a, b\n__label__y c\n", {}, [("a, b", "x"), ("c", "y")]),
+        "t.csv",
+        "__label__x, a, b\n__label__y c\n",
+        {},
+        [("a, b", "x"), ("c", "y")],
+    ),
     "a label in two forms of Unicode": (
-        "t.csv", "text,label\na,caf\u00e9\nb,cafe\u0301\nc,y\n", {},
-        [("a", "caf\u00e9"), ("b", "caf\u00e9"), ("c", "y")]),
+        "t.csv",
+        "text,label\na,caf\u00e9\nb,cafe\u0301\nc,y\n",
+        {},
+        [("a", "caf\u00e9"), ("b", "caf\u00e9"), ("c", "y")],
+    ),
     "line breaks of Windows in a quoted cell": (
-        "t.csv", 'text,label\r\n"a\r\nb",x\r\n"c\nd",y\r\n', {},
-        [("a\r\nb", "x"), ("c\nd", "y")]),
+        "t.csv",
+        'text,label\r\n"a\r\nb",x\r\n"c\nd",y\r\n',
+        {},
+        [("a\r\nb", "x"), ("c\nd", "y")],
+    ),
     "rows that an annotator rejected": (
-        "t.csv", "text,label,answer\na,x,accept\nb,x,reject\nc,y,\nd,y,ignore\n", {},
-        [("a", "x"), ("c", "y")]),
+        "t.csv",
+        "text,label,answer\na,x,accept\nb,x,reject\nc,y,\nd,y,ignore\n",
+        {},
+        [("a", "x"), ("c", "y")],
+    ),
     "labels that are called as a status": (
-        "t.csv", "text,answer\na,accept\nb,reject\n", dict(label_column="answer"),
-        [("a", "accept"), ("b", "reject")]),
+        "t.csv",
+        "text,answer\na,accept\nb,reject\n",
+        dict(label_column="answer"),
+        [("a", "accept"), ("b", "reject")],
+    ),
     "fastText's first line without a label": (
-        "t.txt", "a\n__label__x b\nc __label__y\n", MANY,
-        [("a", ()), ("b", ("x",)), ("c", ("y",))]),
+        "t.txt",
+        "a\n__label__x b\nc __label__y\n",
+        MANY,
+        [("a", ()), ("b", ("x",)), ("c", ("y",))],
+    ),
 }
 
 
@@ -178,16 +332,31 @@ def test_a_form_of_table(tmp_path, form, compressed):
 def test_parquet(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
+
     path = tmp_path / "train.parquet"
     parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
     assert custom.known_or_own(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
-    parquet.write_table(pyarrow.table({
-        "text": [b"hello", b"\xff"], "label": [["x"]] * 2, "day": [datetime.date(2026, 1, 2)] * 2,
-        "cost": [decimal.Decimal("1.50")] * 2}), path)
-    first, = parsing.read_rows(custom.known_or_own(settings(
-        tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY)),
-        str(tmp_path), "train")
+    parquet.write_table(
+        pyarrow.table(
+            {
+                "text": [b"hello", b"\xff"],
+                "label": [["x"]] * 2,
+                "day": [datetime.date(2026, 1, 2)] * 2,
+                "cost": [decimal.Decimal("1.50")] * 2,
+            }
+        ),
+        path,
+    )
+    (first,) = parsing.read_rows(
+        custom.known_or_own(
+            settings(
+                tmp_path, text_a_column="text,day,cost", on_error="skip", dev_share=0.0, **MANY
+            )
+        ),
+        str(tmp_path),
+        "train",
+    )
     assert first.pairs == (("hello 2026-01-02 1.50", None),)
     with pytest.raises(UserError, match="train.parquet: row 2: not UTF-8"):
         read(path, **MANY)
@@ -199,36 +368,64 @@ def test_parquet(tmp_path, monkeypatch):
 REFUSED = {
     "14/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
     "another separator": ("text,label\na,x;y\nb,y;z\n", MANY, "--label_separator=';'"),
-    "a list that does not end": ("text,label\na,\"['it's', 'x']\"\n", MANY,
-                                 "t.csv:2: column 'label': .* is not a list"),
+    "a list that does not end": (
+        "text,label\na,\"['it's', 'x']\"\n",
+        MANY,
+        "t.csv:2: column 'label': .* is not a list",
+    ),
     "true and 1": ("text,label\na,true\nb,1\nc,0\n", {}, "column 'label' has 'true' and '1'"),
     "lists of 0 and 1 of two lengths": (
-        'text,label\na,"[1, 0, 1]"\nb,"[0, 1]"\n', MANY, "of 0 and 1 of different lengths"),
+        'text,label\na,"[1, 0, 1]"\nb,"[0, 1]"\n',
+        MANY,
+        "of 0 and 1 of different lengths",
+    ),
     "lists in a list": ("text,label\na,\"[['x'], ['y']]\"\n", MANY, "is not a list"),
-    "brackets in some cells": ('text,label\na,[x]\nb,"[x], y"\n', MANY,
-                               r"labels 'x' and '\[x\]'"),
-    "a threshold without a label": ("text,label\na,x\n", dict(MANY, label_thresholds="x=0.3"),
-                                    "'x=0.3', expected label:probability"),
+    "brackets in some cells": ('text,label\na,[x]\nb,"[x], y"\n', MANY, r"labels 'x' and '\[x\]'"),
+    "a threshold without a label": (
+        "text,label\na,x\n",
+        dict(MANY, label_thresholds="x=0.3"),
+        "'x=0.3', expected label:probability",
+    ),
     "a label that is NaN among labels": (
-        '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n', dict(MANY, name="t.jsonl"),
-        "t.jsonl:2: no 'label'"),
-    "a number in Python's own form": ("text,label\na,1_0\nb,2\n", dict(is_regression=True),
-                                      "t.csv:2: column 'label': '1_0' is not a number"),
+        '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n',
+        dict(MANY, name="t.jsonl"),
+        "t.jsonl:2: no 'label'",
+    ),
+    "a number in Python's own form": (
+        "text,label\na,1_0\nb,2\n",
+        dict(is_regression=True),
+        "t.csv:2: column 'label': '1_0' is not a number",
+    ),
     "names of columns in the middle": (
-        "text,label\na,x\ntext,label\nb,y\n", {}, "t.csv:3: the names of the columns again"),
+        "text,label\na,x\ntext,label\nb,y\n",
+        {},
+        "t.csv:3: the names of the columns again",
+    ),
     "a list in an object": (
-        '{"version": 1, "rows": [{"text": "a", "label": "x"}]}', dict(name="t.json"),
-        "t.json: an object whose 'rows' is a list of objects"),
+        '{"version": 1, "rows": [{"text": "a", "label": "x"}]}',
+        dict(name="t.json"),
+        "t.json: an object whose 'rows' is a list of objects",
+    ),
     "a table by columns with lists": (
-        '{"text": ["a", "b"], "label": ["x", "y"]}', dict(name="t.json"),
-        "t.json: JSON of a table by columns"),
+        '{"text": ["a", "b"], "label": ["x", "y"]}',
+        dict(name="t.json"),
+        "t.json: JSON of a table by columns",
+    ),
     "a pointer of Git LFS, compressed": (
-        gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), {},
-        "t.csv: a Git LFS pointer"),
-    "a page of HTML": ("<!DOCTYPE html>\n<html><body>404</body></html>\n", {},
-                       "t.csv: an HTML page"),
+        gzip.compress(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+        {},
+        "t.csv: a Git LFS pointer",
+    ),
+    "a page of HTML": (
+        "<!DOCTYPE html>\n<html><body>404</body></html>\n",
+        {},
+        "t.csv: an HTML page",
+    ),
     "a page of HTML in UTF-16": (
-        "\ufeff<html><body>404</body></html>\n".encode("utf-16-le"), {}, "t.csv: an HTML page"),
+        "\ufeff<html><body>404</body></html>\n".encode("utf-16-le"),
+        {},
+        "t.csv: an HTML page",
+    ),
     "RTF": (r"{\rtf1 a}", {}, "t.csv: an RTF document"),
     "PDF": ("%PDF-1.4 a", {}, "t.csv: a PDF document"),
     "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
@@ -247,31 +444,45 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("content, texts", [
-    ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]), ("text,n\n\"a, b\",1\n", ["a, b"]),
-    ("n;text\n1;a\n", ["a"]), ("n\ttext\n1\ta\n", ["a"]),
-    ("{a} text\nb\n", ["{a} text", "b"]), ('{"n": 1}\n', ['{"n": 1}']),
-    ("a, text\nb\n", ["a, text", "b"])])
+@pytest.mark.parametrize(
+    "content, texts",
+    [
+        ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]),
+        ('text,n\n"a, b",1\n', ["a, b"]),
+        ("n;text\n1;a\n", ["a"]),
+        ("n\ttext\n1\ta\n", ["a"]),
+        ("{a} text\nb\n", ["{a} text", "b"]),
+        ('{"n": 1}\n', ['{"n": 1}']),
+        ("a, text\nb\n", ["a, text", "b"]),
+    ],
+)
 def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
     (tmp_path / "new.txt").write_text(content)
-    task = custom.known_or_own(settings("", do_train=False, do_predict=True),
-                               stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(
+        settings("", do_train=False, do_predict=True), stored={"labels": ["x", "y"]}
+    )
     rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
     assert [row.pairs[0][0] for row in rows] == texts
 
 
-@pytest.mark.parametrize("content, on_error, message", [
-    ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: column 'text' is empty"),
-    ('text\nfirst\n\nthird\n', "fail", "t.csv:3: an empty row"),
-    ('text,n\nfirst,1\n\nthird,3\n', "fail", "t.csv:3: an empty row"),
-    ('text,n\nfirst,1\n,\nthird,3\n', "fail", "t.csv:3: column 'text' is empty"),
-    ('text\nfirst\n""\nthird\n', "skip", [("first",), (), ("third",)]),
-    ('text,n\nfirst,1\n\nthird,3\n', "skip", [("first",), (), ("third",)]),
-    ('text,n\nfirst,1\nsecond,3\n,\n', "skip", [("first",), ("second",), ()])])
+@pytest.mark.parametrize(
+    "content, on_error, message",
+    [
+        ('text\nfirst\n""\nthird\n', "fail", "t.csv:3: column 'text' is empty"),
+        ("text\nfirst\n\nthird\n", "fail", "t.csv:3: an empty row"),
+        ("text,n\nfirst,1\n\nthird,3\n", "fail", "t.csv:3: an empty row"),
+        ("text,n\nfirst,1\n,\nthird,3\n", "fail", "t.csv:3: column 'text' is empty"),
+        ('text\nfirst\n""\nthird\n', "skip", [("first",), (), ("third",)]),
+        ("text,n\nfirst,1\n\nthird,3\n", "skip", [("first",), (), ("third",)]),
+        ("text,n\nfirst,1\nsecond,3\n,\n", "skip", [("first",), ("second",), ()]),
+    ],
+)
 def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, on_error, message):
     (tmp_path / "t.csv").write_text(content)
-    task = custom.known_or_own(settings("", do_train=False, do_predict=True, on_error=on_error),
-                               stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(
+        settings("", do_train=False, do_predict=True, on_error=on_error),
+        stored={"labels": ["x", "y"]},
+    )
     if isinstance(message, str):
         with pytest.raises(UserError, match=message):
             parsing.read_to_predict(task, str(tmp_path / "t.csv"))
@@ -284,21 +495,32 @@ def test_predictions_are_aligned_with_empty_rows_of_a_table(tmp_path, content, o
 def test_answers_of_datasets_in_parquet_keep_their_starts(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
+
     path = tmp_path / "train.parquet"
-    parquet.write_table(pyarrow.table({
-        "id": ["1", "2"], "context": ["a b a", "c"], "question": ["q", "r"],
-        "answers": [{"text": ["a"], "answer_start": [4]}, {"text": [], "answer_start": []}]}), path)
+    parquet.write_table(
+        pyarrow.table(
+            {
+                "id": ["1", "2"],
+                "context": ["a b a", "c"],
+                "question": ["q", "r"],
+                "answers": [{"text": ["a"], "answer_start": [4]}, {"text": [], "answer_start": []}],
+            }
+        ),
+        path,
+    )
     task = custom.known_or_own(settings(path, SpanSettings, dev_share=0.0))
-    assert [row.label for row in parsing.read_rows(task, str(path), "train")] == [
-        (("a", 4),), ()]
+    assert [row.label for row in parsing.read_rows(task, str(path), "train")] == [(("a", 4),), ()]
 
 
 def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
     path = tmp_path / "train.csv"
-    path.write_bytes(b'id,context,question,answer,start\r\n'
-                     b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n')
-    task = custom.known_or_own(settings(path, SpanSettings, answer_start_column="start",
-                                        dev_share=0.0))
+    path.write_bytes(
+        b"id,context,question,answer,start\r\n"
+        b'1,"a.\r\nb.\r\nc.\r\n10 10 10",q,10,12\r\n2,d,r,d,0\r\n'
+    )
+    task = custom.known_or_own(
+        settings(path, SpanSettings, answer_start_column="start", dev_share=0.0)
+    )
     row = parsing.read_rows(task, str(path), "train")[0]
     assert squad_files.position_of(row) == (12, 14, None)
     assert row.pairs[0][0][:12] == "a.\r\nb.\r\nc.\r\n"
@@ -307,19 +529,22 @@ def test_the_place_of_an_answer_behind_line_breaks_of_windows(tmp_path):
 def test_a_column_of_parquet_with_gaps(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
+
     path = tmp_path / "train.parquet"
-    parquet.write_table(pyarrow.table({"text": ["a", "b", "c"],
-                                       "label": [1.0, float("nan"), 0.0]}), path)
+    parquet.write_table(
+        pyarrow.table({"text": ["a", "b", "c"], "label": [1.0, float("nan"), 0.0]}), path
+    )
     with pytest.raises(UserError, match="train.parquet: row 2: column 'label' is empty"):
         read(path)
 
 
 @pytest.mark.parametrize("labels, is_noted", [(30, True), (12, False)])
 def test_a_column_of_free_text_is_questioned(tmp_path, caplog, labels, is_noted):
-    (tmp_path / "t.csv").write_text("text,label\n" + "".join(
-        "a %d,it is %d\n" % (i, i % labels) for i in range(40)))
+    (tmp_path / "t.csv").write_text(
+        "text,label\n" + "".join(f"a {i},it is {i % labels}\n" for i in range(40))
+    )
     read(tmp_path / "t.csv")
-    assert ("has %d labels in 40 rows" % labels in caplog.text) == is_noted
+    assert (f"has {labels} labels in 40 rows" in caplog.text) == is_noted
 
 
 def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
@@ -331,14 +556,25 @@ def test_a_metric_that_the_task_does_not_have_leads_to_ones_own(tmp_path):
 ARC = [("A", ["A", "B", "C", "D"]), ("2", ["1", "2", "3", "4"]), ("D", ["A", "B", "C", "D"])]
 
 
-@pytest.mark.parametrize("column, row", [
-    ("choices.text", lambda texts, names: {"choices": {"text": texts, "label": names}}),
-    ("choices", lambda texts, names: {"choices": [
-        {"text": text, "label": name} for text, name in zip(texts, names)]})])
+@pytest.mark.parametrize(
+    "column, row",
+    [
+        ("choices.text", lambda texts, names: {"choices": {"text": texts, "label": names}}),
+        (
+            "choices",
+            lambda texts, names: {
+                "choices": [{"text": text, "label": name} for text, name in zip(texts, names)]
+            },
+        ),
+    ],
+)
 def test_answers_with_names_of_their_own(tmp_path, column, row):
-    (tmp_path / "train.jsonl").write_text("".join(json.dumps({
-        "text": "q", "answerKey": key, **row(["w", "x", "y", "z"], names)}) + "\n"
-        for key, names in ARC))
+    (tmp_path / "train.jsonl").write_text(
+        "".join(
+            json.dumps({"text": "q", "answerKey": key, **row(["w", "x", "y", "z"], names)}) + "\n"
+            for key, names in ARC
+        )
+    )
     labels, rows = read(tmp_path / "train.jsonl", choice_columns=column, label_column="answerKey")
     assert labels == ("A", "B", "C", "D")
     assert [label for _, label in rows] == ["A", "B", "D"]
@@ -359,36 +595,47 @@ def test_an_id_column_that_is_missing_names_its_flag(tmp_path):
     assert len(read(tmp_path / "train.csv", id_column="")[1]) == 20
 
 
-@pytest.mark.parametrize("content, label, expected", [
-    ("a,1\nb,0\nc,1\n", "2", [("a", "1"), ("b", "0"), ("c", "1")]),       # its label is a number
-    ("1,2\na,1\nb,0\n", "2", [("a", "1"), ("b", "0")]),                   # pandas' header
-    ("1,0\na,x\nb,y\n", "0", [("a", "x"), ("b", "y")]),
-    ("5,1\nb,3\n", "2", [("5", "1"), ("b", "3")])])
-def test_a_first_line_is_names_if_all_given_columns_are_among_them(tmp_path, content, label,
-                                                                   expected):
+@pytest.mark.parametrize(
+    "content, label, expected",
+    [
+        ("a,1\nb,0\nc,1\n", "2", [("a", "1"), ("b", "0"), ("c", "1")]),  # its label is a number
+        ("1,2\na,1\nb,0\n", "2", [("a", "1"), ("b", "0")]),  # pandas' header
+        ("1,0\na,x\nb,y\n", "0", [("a", "x"), ("b", "y")]),
+        ("5,1\nb,3\n", "2", [("5", "1"), ("b", "3")]),
+    ],
+)
+def test_a_first_line_is_names_if_all_given_columns_are_among_them(
+    tmp_path, content, label, expected
+):
     (tmp_path / "t.csv").write_text(content)
     task = custom.known_or_own(settings(tmp_path / "t.csv", text_a_column="1", label_column=label))
     rows = parsing.read_file(task, str(tmp_path / "t.csv"), True)
     assert [(row.pairs[0][0], row.label) for row in rows] == expected
-    (tmp_path / "new.csv").write_text("id,0,1\nx,c,a\n")             # names, without labels
+    (tmp_path / "new.csv").write_text("id,0,1\nx,c,a\n")  # names, without labels
     rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
     assert [row.pairs[0][0] for row in rows] == ["a"]
-    if label == "2":        # without labels, to predict
-        for text, texts in (("a\nb\n" if content[0] in "a5" else "1\na\nb\n", ["a", "b"]),
-                            ("0\nb\n", ["0", "b"])):
+    if label == "2":  # without labels, to predict
+        for text, texts in (
+            ("a\nb\n" if content[0] in "a5" else "1\na\nb\n", ["a", "b"]),
+            ("0\nb\n", ["0", "b"]),
+        ):
             (tmp_path / "new.csv").write_text(text)
             rows = parsing.read_file(task, str(tmp_path / "new.csv"), False)
             assert [row.pairs[0][0] for row in rows] == texts
 
 
-@pytest.mark.parametrize("group, content, shown", [
-    (ClassifierSettings, "text\tlabel\na\tYes\nb\tyes\nc\tno\n", "'Yes', 'yes'"),
-    (TaggerSettings, "a B-PER\nb B-per\nc O\n", "'PER', 'per'")])
+@pytest.mark.parametrize(
+    "group, content, shown",
+    [
+        (ClassifierSettings, "text\tlabel\na\tYes\nb\tyes\nc\tno\n", "'Yes', 'yes'"),
+        (TaggerSettings, "a B-PER\nb B-per\nc O\n", "'PER', 'per'"),
+    ],
+)
 def test_labels_that_differ_in_case_are_questioned(tmp_path, caplog, group, content, shown):
     (tmp_path / "t.txt").write_text(content)
     more = {} if group is TaggerSettings else {"text_a_column": "text"}
     custom.known_or_own(settings(tmp_path / "t.txt", group, **more))
-    assert "%s differ in case or blanks alone and are different labels" % shown in caplog.text
+    assert f"{shown} differ in case or blanks alone and are different labels" in caplog.text
 
 
 def test_a_table_without_names_says_how_to_read_it(tmp_path):
@@ -396,15 +643,21 @@ def test_a_table_without_names_says_how_to_read_it(tmp_path):
     with pytest.raises(UserError, match="no column 'text' .columns: a, x.*give their numbers"):
         read(tmp_path / "t.csv")
     assert read(tmp_path / "t.csv", text_a_column="1", label_column="2") == (
-        ("x", "y"), [("a", "x"), ("b", "y")])
+        ("x", "y"),
+        [("a", "x"), ("b", "y")],
+    )
 
 
-@pytest.mark.parametrize("content", [
-    '{\n "data": [\n  {"text": "a", "label": "x"},\n  {"text": "b", "label": "y"}\n ]\n}\n',
-    '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}',
-    '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b",\n "label": "y"\n}\n',
-    '{"data": [1, 2], "text": "a", "label": "x"}\n{"data": [], "text": "b", "label": "y"}\n',
-    '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{\n "data": [\n  {"text": "a", "label": "x"},\n  {"text": "b", "label": "y"}\n ]\n}\n',
+        '{"schema": {}, "data": [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]}',
+        '{\n "text": "a",\n "label": "x"\n}\n{\n "text": "b",\n "label": "y"\n}\n',
+        '{"data": [1, 2], "text": "a", "label": "x"}\n{"data": [], "text": "b", "label": "y"}\n',
+        '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}',
+    ],
+)
 def test_json_of_a_table(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
     assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
@@ -418,25 +671,45 @@ def test_an_empty_list_of_json(tmp_path):
 
 @pytest.mark.slow
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
-    code = ("import sys; sys.path.insert(0, %r)\n"
-            "from xlnet.tasks.types.classification import sorted_names\n"
-            "print(sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
-    found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
-                            text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
-             for seed in "12345"}
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "from xlnet.tasks.types.classification import sorted_names\n"
+        "print(sorted_names({'007', '07', '7', '0'}))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, PYTHONHASHSEED=seed),
+        ).stdout
+        for seed in "12345"
+    }
     assert found == {"('0', '007', '07', '7')\n"}
 
 
 # ---- which file is which split
 
+
 def make(directory, *names, rows=20):
     for name in names:
-        (directory / name).write_text("text,label\n" + "".join(
-            "%s %d,%s\n" % (name, i, "xy"[i % 2]) for i in range(rows)))
+        (directory / name).write_text(
+            "text,label\n" + "".join("{} {},{}\n".format(name, i, "xy"[i % 2]) for i in range(rows))
+        )
 
 
-@pytest.mark.parametrize("name", ["dev.csv", "valid.csv", "validation.csv", "val.csv", "eval.csv",
-                                  "validation-00000-of-00001.csv"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dev.csv",
+        "valid.csv",
+        "validation.csv",
+        "val.csv",
+        "eval.csv",
+        "validation-00000-of-00001.csv",
+    ],
+)
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
     task = custom.known_or_own(settings(tmp_path))
@@ -469,12 +742,23 @@ def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(t
 def test_named_files(tmp_path):
     make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
     at = str(tmp_path / "%s")
-    task = custom.known_or_own(settings("", train_file=at % "a*.csv", dev_file=at % "b.csv",
-                                        test_file="%s, %s" % (at % "b.csv", at % "c.csv")))
-    rows = {split: parsing.read_rows(task, "", split, need_labels=True)
-            for split in ("train", "dev", "test")}
+    task = custom.known_or_own(
+        settings(
+            "",
+            train_file=at % "a*.csv",
+            dev_file=at % "b.csv",
+            test_file="{}, {}".format(at % "b.csv", at % "c.csv"),
+        )
+    )
+    rows = {
+        split: parsing.read_rows(task, "", split, need_labels=True)
+        for split in ("train", "dev", "test")
+    }
     assert {split: len(found) for split, found in rows.items()} == {
-        "train": 40, "dev": 20, "test": 40}
+        "train": 40,
+        "dev": 20,
+        "test": 40,
+    }
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
     alone = custom.known_or_own(settings("", train_file=at % "a1.csv"))
     assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
@@ -482,21 +766,27 @@ def test_named_files(tmp_path):
     assert over.files["dev"] == at % "b.csv" and "test" in over.files
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
     assert custom.known_or_own(settings("", train_file=at % "d,e.csv")).files == {
-        "train": at % "d,e.csv"}
+        "train": at % "d,e.csv"
+    }
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
         custom.known_or_own(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
 
 
-@pytest.mark.parametrize("group, content", [
-    (TaggerSettings, "Eva B-PER\nran O\n\nKoch B-PER\n"),
-    (SpanSettings, "context\tquestion\tanswer\na b\tq\ta\nb c\tq\tb\n")])
+@pytest.mark.parametrize(
+    "group, content",
+    [
+        (TaggerSettings, "Eva B-PER\nran O\n\nKoch B-PER\n"),
+        (SpanSettings, "context\tquestion\tanswer\na b\tq\ta\nb c\tq\tb\n"),
+    ],
+)
 def test_named_files_of_the_other_programs(tmp_path, group, content):
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(content)
     at = str(tmp_path / "%s.txt")
     more = dict(id_column="question") if group is SpanSettings else {}
-    task = custom.known_or_own(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
-                                        dev_file=at % "c"))
+    task = custom.known_or_own(
+        settings("", group, train_file="{},{}".format(at % "a", at % "b"), dev_file=at % "c")
+    )
     assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
     assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
     assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir
@@ -504,45 +794,65 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
 
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
     (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
-    task = custom.known_or_own(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),
-                                        do_train=False))
-    row, = parsing.read_rows(task, "", "dev")
+    task = custom.known_or_own(
+        settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"), do_train=False)
+    )
+    (row,) = parsing.read_rows(task, "", "dev")
     assert row.label == "neutral"
 
 
-@pytest.mark.parametrize("changes, needs", [
-    (dict(), True), (dict(train_file="a"), False), (dict(train_file="a", do_eval=True), False),
-    (dict(do_train=False, do_eval=True, dev_file="a"), False),
-    (dict(do_train=False, do_eval=True, train_file="a"), False),
-    (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
-    (dict(do_train=False, do_predict=True, test_file="a"), False),
-    (dict(do_train=False, do_predict=True, dev_file="a"), True)])
+@pytest.mark.parametrize(
+    "changes, needs",
+    [
+        (dict(), True),
+        (dict(train_file="a"), False),
+        (dict(train_file="a", do_eval=True), False),
+        (dict(do_train=False, do_eval=True, dev_file="a"), False),
+        (dict(do_train=False, do_eval=True, train_file="a"), False),
+        (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
+        (dict(do_train=False, do_predict=True, test_file="a"), False),
+        (dict(do_train=False, do_predict=True, dev_file="a"), True),
+    ],
+)
 def test_when_data_dir_is_needed(changes, needs):
     assert settings("", **changes).needs_data_dir == needs
 
 
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
-    task = custom.known_or_own(settings(tmp_path / "new.csv", do_train=False, do_eval=True),
-                               stored={"labels": ["x", "y"]})
+    task = custom.known_or_own(
+        settings(tmp_path / "new.csv", do_train=False, do_eval=True), stored={"labels": ["x", "y"]}
+    )
     assert len(parsing.read_rows(task, "", "dev")) == 20
-    sizes = [len(parsing.read_rows(custom.known_or_own(settings(tmp_path / "new.csv")), "", split))
-             for split in ("train", "dev")]
+    sizes = [
+        len(parsing.read_rows(custom.known_or_own(settings(tmp_path / "new.csv")), "", split))
+        for split in ("train", "dev")
+    ]
     assert sum(sizes) == 20 and 1 <= sizes[1] <= 5
 
 
-@pytest.mark.parametrize("group, name, content, more", [
-    (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
-    (TaggerSettings, "t.txt", b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n", {}),
-    (TaggerSettings, "t.jsonl", b"".join(b'{"text": "%s is", "entities": [{"start": 0, "end": 4, '
-                                         b'"label": "LOC"}]}\n' % name
-                                         for name in (b"Bonn", b"R\xf6me", b"Rome")), {}),
-    (SpanSettings, "t.csv", "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n", {}),
-])
+@pytest.mark.parametrize(
+    "group, name, content, more",
+    [
+        (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
+        (TaggerSettings, "t.txt", b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n", {}),
+        (
+            TaggerSettings,
+            "t.jsonl",
+            b"".join(
+                b'{"text": "%s is", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}\n' % name
+                for name in (b"Bonn", b"R\xf6me", b"Rome")
+            ),
+            {},
+        ),
+        (SpanSettings, "t.csv", "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n", {}),
+    ],
+)
 def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    task = custom.known_or_own(settings(
-        tmp_path / name, group, on_error="skip", dev_share=0.0, **more))
+    task = custom.known_or_own(
+        settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more)
+    )
     assert len(parsing.read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
@@ -551,15 +861,18 @@ def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, cont
 
 
 def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
-    (tmp_path / "t.csv").write_text("text,label\n" + "".join(
-        "%s,%s\n" % (i, "" if i % 3 else "xy"[i % 2]) for i in range(30)))
+    (tmp_path / "t.csv").write_text(
+        "text,label\n"
+        + "".join("{},{}\n".format(i, "" if i % 3 else "xy"[i % 2]) for i in range(30))
+    )
     task = custom.known_or_own(settings(tmp_path / "t.csv", on_error="skip", dev_share=0.3))
     assert parsing.read_rows(task, "", "dev", True) == parsing.read_rows(task, "", "dev", False)
 
 
 def test_a_file_whose_rows_are_all_of_another_task(tmp_path):
     (tmp_path / "xnli.dev.tsv").write_text(
-        "language\tgold_label\tsentence1\tsentence2\tpairID\nen\tneutral\ta\tb\t1\n")
+        "language\tgold_label\tsentence1\tsentence2\tpairID\nen\tneutral\ta\tb\t1\n"
+    )
     with pytest.raises(UserError, match="xnli.dev.tsv: task xnli-de uses no row of it"):
         parsing.read_rows(known.find_task("xnli-de"), str(tmp_path), "dev")
 
@@ -572,30 +885,41 @@ def test_a_closed_standard_input(monkeypatch):
 
 def test_a_delimiter_of_tagged_files(tmp_path):
     (tmp_path / "t.txt").write_text("New York|B-LOC\nis|O\n")
-    task = custom.known_or_own(settings(tmp_path / "t.txt", TaggerSettings, delimiter="|",
-                                        dev_share=0.0))
-    row, = parsing.read_rows(task, "", "train")
+    task = custom.known_or_own(
+        settings(tmp_path / "t.txt", TaggerSettings, delimiter="|", dev_share=0.0)
+    )
+    (row,) = parsing.read_rows(task, "", "train")
     assert row.source.words == ("New York", "is")
 
 
 # ---- metrics
 
+
 def multi(*labels, **more):
     kind = TASK_TYPES["multi_label"]
-    return Task("mine", ("t",), (), ("l",), labels, kind.scorer.default_metrics,
-                kind).with_options(**more)
+    return Task("mine", ("t",), (), ("l",), labels, kind.scorer.default_metrics, kind).with_options(
+        **more
+    )
 
 
 def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     rng = np.random.default_rng(0)
-    task = Task("mine", ("t",), (), ("l",), tuple("abcde"), ("macro_f1", "micro_f1"),
-                TASK_TYPES["classification"])
+    task = Task(
+        "mine",
+        ("t",),
+        (),
+        ("l",),
+        tuple("abcde"),
+        ("macro_f1", "micro_f1"),
+        TASK_TYPES["classification"],
+    )
     for _ in range(20):
         values, truth = rng.random([12, 5]), rng.integers(0, 4, 12)
         found = task.scorer.evaluate(values, truth)
         for average in ("macro", "micro"):
-            assert found[average + "_f1"] == pytest.approx(sklearn_metrics.f1_score(
-                truth, values.argmax(1), average=average, zero_division=0))
+            assert found[average + "_f1"] == pytest.approx(
+                sklearn_metrics.f1_score(truth, values.argmax(1), average=average, zero_division=0)
+            )
     assert task.scorer.evaluate(np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
     for size in (1, 3):
         several = multi(*"abc"[:size])
@@ -603,22 +927,27 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
             values, truth = rng.random([9, size]), rng.integers(0, 2, [9, size])
             decided = values >= 0.5
             found = several.scorer.evaluate(values, truth)
-            each = [sklearn_metrics.f1_score(truth[:, i], decided[:, i], zero_division=0)
-                    for i in range(size) if truth[:, i].any() or decided[:, i].any()]
+            each = [
+                sklearn_metrics.f1_score(truth[:, i], decided[:, i], zero_division=0)
+                for i in range(size)
+                if truth[:, i].any() or decided[:, i].any()
+            ]
             assert found["macro_f1"] == pytest.approx(np.mean(each))
-            assert found["micro_f1"] == pytest.approx(sklearn_metrics.f1_score(
-                truth.ravel(), decided.ravel(), zero_division=0))
+            assert found["micro_f1"] == pytest.approx(
+                sklearn_metrics.f1_score(truth.ravel(), decided.ravel(), zero_division=0)
+            )
 
 
-@pytest.mark.parametrize("labels, positive", [
-    (("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)])
+@pytest.mark.parametrize(
+    "labels, positive", [(("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)]
+)
 def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
     task = Task("mine", ("t",), (), ("l",), labels, ("f1", "auc"), TASK_TYPES["classification"])
-    share = np.array([.9, .4, .3, .45])                  # of the positive label
+    share = np.array([0.9, 0.4, 0.3, 0.45])  # of the positive label
     values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
     truth = np.where([True, True, False, False], positive, 1 - positive)
     found = task.scorer.evaluate(values, truth)
-    assert found["f1"] == pytest.approx(2 / 3)           # of the other one 0.8
+    assert found["f1"] == pytest.approx(2 / 3)  # of the other one 0.8
     assert found["auc"] == pytest.approx(3 / 4)
 
 
@@ -634,13 +963,15 @@ def test_one_label_that_is_never_found_has_an_f1_of_0():
 def test_predicted_labels_are_read_back(names):
     task = multi(*names)
     for chosen in ([1, 1], [1, 0], [0, 1], [0, 0]):
-        text, = task.scorer.texts(np.array([chosen], np.float64), 0.5)
+        (text,) = task.scorer.texts(np.array([chosen], np.float64), 0.5)
         assert task.reader.parse_label([text]) == (
-            tuple(sorted(name for name, is_chosen in zip(names, chosen) if is_chosen)), None)
+            tuple(sorted(name for name, is_chosen in zip(names, chosen) if is_chosen)),
+            None,
+        )
 
 
 def test_thresholds_of_labels():
-    task, values = multi("a", "b", thresholds="b:0.2"), np.array([[.4, .3], [.6, .1]])
+    task, values = multi("a", "b", thresholds="b:0.2"), np.array([[0.4, 0.3], [0.6, 0.1]])
     assert task.scorer.decide(values).tolist() == [[0, 1], [1, 0]]
     for wrong, message in (("c:0.2", "no label 'c'"), ("a:2", "expected label:probability")):
         with pytest.raises(UserError, match="label_thresholds: .*" + message):
@@ -648,18 +979,21 @@ def test_thresholds_of_labels():
 
 
 def test_a_metric_of_ones_own(tmp_path):
-    (tmp_path / "mine.py").write_text("def share(labels, predictions, probabilities):\n"
-                                      "    return probabilities[:, 1].mean()\n")
+    (tmp_path / "mine.py").write_text(
+        "def share(labels, predictions, probabilities):\n    return probabilities[:, 1].mean()\n"
+    )
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = custom.known_or_own(settings(
-        tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0))
-    values, truth = np.array([[.9, .1], [.2, .8], [.4, .6]]), np.array([0, 1, 0])
+    task = custom.known_or_own(
+        settings(tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0)
+    )
+    values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
     found = task.scorer.evaluate(values, truth)
     assert list(found)[:3] == ["share", "cohen_kappa_score", "accuracy"]
     assert found["share"] == pytest.approx(0.5)
     assert found["cohen_kappa_score"] == pytest.approx(
-        sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1]))
+        sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1])
+    )
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
             custom.known_or_own(settings(tmp_path, metric=wrong, dev_share=0.0))
@@ -667,72 +1001,112 @@ def test_a_metric_of_ones_own(tmp_path):
 
 def test_metrics_of_one_name_are_refused():
     for names in ("a.py:score,b.py:score", "a.py:score,a.py:score:min", "b.py:accuracy,accuracy"):
-        with pytest.raises(UserError, match="metric: %s and %s have one name, '.*'; rename" % tuple(
-                names.split(","))):
+        with pytest.raises(
+            UserError,
+            match="metric: {} and {} have one name, '.*'; rename".format(*tuple(names.split(","))),
+        ):
             custom.with_metric(TASKS["cola"], names)
     assert custom.with_metric(TASKS["cola"], "a.py:f,a.py:f,f1").metrics == (
-        "f", "f1", "matthews", "accuracy")
+        "f",
+        "f1",
+        "matthews",
+        "accuracy",
+    )
 
 
-@pytest.mark.parametrize("body, message", [
-    ("raise KeyError('gone')", "KeyError: 'gone' .*mine.py, line 2"),
-    ("return 'high'", "ValueError: could not convert"), ("return labels", "TypeError: only ")])
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("raise KeyError('gone')", "KeyError: 'gone' .*mine.py, line 2"),
+        ("return 'high'", "ValueError: could not convert"),
+        ("return labels", "TypeError: only "),
+    ],
+)
 def test_a_metric_that_fails_is_named(tmp_path, body, message):
-    (tmp_path / "mine.py").write_text("def share(labels, predictions):\n    %s\n" % body)
+    (tmp_path / "mine.py").write_text(f"def share(labels, predictions):\n    {body}\n")
     own = "%s:share" % (tmp_path / "mine.py")
     task = custom.with_metric(TASKS["rte"], own)
     with pytest.raises(UserError, match="metric: '.*mine.py:share': " + message):
-        task.scorer.evaluate(np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))
+        task.scorer.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("number", range(30))
 def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     """The golden values are those of pytrec_eval-terrier 0.5.11."""
     case = json.loads((GOLDEN / "trec_eval.json").read_text())[number]
-    (tmp_path / "dev.run").write_text("".join(
-        "q Q0 %s 0 %s x\n" % item for item in case["run"].items()))
-    (tmp_path / "dev.qrels").write_text("".join(
-        "q 0 %s %d\n" % item for item in case["qrels"].items()))
+    (tmp_path / "dev.run").write_text(
+        "".join("q Q0 {} 0 {} x\n".format(*item) for item in case["run"].items())
+    )
+    (tmp_path / "dev.qrels").write_text(
+        "".join("q 0 {} {}\n".format(*item) for item in case["qrels"].items())
+    )
     (tmp_path / "queries.tsv").write_text("q\tquery\n")
-    (tmp_path / "documents.tsv").write_text("".join("%s\ttext\n" % name for name in case["run"]))
+    (tmp_path / "documents.tsv").write_text("".join(f"{name}\ttext\n" for name in case["run"]))
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
     assert ranking.evaluate(list(case["measures"]), values, task.scorer.gold_labels(rows)) == {
-        name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()}
+        name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()
+    }
 
 
 # ---- what comes out
+
 
 @pytest.mark.parametrize("name", ["p.csv", "p.CSV"])
 def test_a_prediction_file_called_csv_has_commas(tmp_path, name):
     task = TASKS["cola"]
     rows = [Row("a, b", (("x", None),), None)]
-    prediction_files.write(str(tmp_path), task, "test", rows, np.array([[.4, .6]]), step=1,
-                           threshold=0.5, is_official=False, output=str(tmp_path / name))
-    assert (tmp_path / name).read_text() == (
-        'id,label,p_0,p_1\n"a, b",1,0.400000,0.600000\n')
+    prediction_files.write(
+        str(tmp_path),
+        task,
+        "test",
+        rows,
+        np.array([[0.4, 0.6]]),
+        step=1,
+        threshold=0.5,
+        is_official=False,
+        output=str(tmp_path / name),
+    )
+    assert (tmp_path / name).read_text() == ('id,label,p_0,p_1\n"a, b",1,0.400000,0.600000\n')
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory, quick_start):
     """A model of the labels pos and neg."""
     directory = tmp_path_factory.mktemp("first")
-    make_vocabulary(directory / "sp.model", json.loads(
-        (RELEASED / "xlnet_config.json").read_text())["n_token"])
-    done = start(directory, "a", directory / "model",
-                 spiece_model_file=directory / "sp.model",
-                 model_config_path=RELEASED / "xlnet_config.json")
+    make_vocabulary(
+        directory / "sp.model", json.loads((RELEASED / "xlnet_config.json").read_text())["n_token"]
+    )
+    done = start(
+        directory,
+        "a",
+        directory / "model",
+        spiece_model_file=directory / "sp.model",
+        model_config_path=RELEASED / "xlnet_config.json",
+    )
     assert done.returncode == 0, done.stderr
     return directory
 
 
 def start(directory, name, model_dir, **flags):
-    flags = {**dict(task_name="custom", data_dir=REPORTS / "31" / (name + ".csv"),
-                    text_a_column="text", model_dir=model_dir, output_dir=directory / "records",
-                    train_steps=1, eval_steps=0, max_seq_length=16, train_batch_size=4,
-                    do_train=True, device="cpu"), **flags}
-    return command.run("run_classifier.py", *("--%s=%s" % item for item in flags.items()))
+    flags = {
+        **dict(
+            task_name="custom",
+            data_dir=REPORTS / "31" / (name + ".csv"),
+            text_a_column="text",
+            model_dir=model_dir,
+            output_dir=directory / "records",
+            train_steps=1,
+            eval_steps=0,
+            max_seq_length=16,
+            train_batch_size=4,
+            do_train=True,
+            device="cpu",
+        ),
+        **flags,
+    }
+    return command.run("run_classifier.py", *("--{}={}".format(*item) for item in flags.items()))
 
 
 @pytest.mark.usefixtures("quick_start")
@@ -752,9 +1126,17 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
 @pytest.mark.slow
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
     (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
-    done = command.succeed("run_classifier.py", "--do_predict", "--do_eval",
-                           model_dir=first / "model", data_dir=tmp_path / "new.csv",
-                           text_a_column="words", label_column="kind", device="cpu",
-                           predict_file=tmp_path / "new.csv", predict_output=tmp_path / "out.csv")
+    done = command.succeed(
+        "run_classifier.py",
+        "--do_predict",
+        "--do_eval",
+        model_dir=first / "model",
+        data_dir=tmp_path / "new.csv",
+        text_a_column="words",
+        label_column="kind",
+        device="cpu",
+        predict_file=tmp_path / "new.csv",
+        predict_output=tmp_path / "out.csv",
+    )
     assert "(3 rows)" in done.stdout
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 4

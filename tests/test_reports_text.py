@@ -26,8 +26,11 @@ REPORTS = ROOT / "tests" / "reports"
 def documents_of(path, **values):
     """The documents of a file of text for pretraining, each a list of sentences."""
     settings = CorpusSettings(input_glob=str(path), save_dir="", sp_path="", **values)
-    lines = [line for chunk in reading.cut([str(path)], 2000, settings.json_field)
-             for line in reading.read_chunk(chunk, settings, collections.Counter())]
+    lines = [
+        line
+        for chunk in reading.cut([str(path)], 2000, settings.json_field)
+        for line in reading.read_chunk(chunk, settings, collections.Counter())
+    ]
     found = [[]]
     for line in lines:
         found[-1].append(line.text)
@@ -36,22 +39,33 @@ def documents_of(path, **values):
     return found[:-1]
 
 
-@pytest.mark.parametrize("name, kind, documents, sentences", [
-    ("46/a.jsonl.gz", reading.RECORDS, 60, 300),
-    ("46/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
-])
+@pytest.mark.parametrize(
+    "name, kind, documents, sentences",
+    [
+        ("46/a.jsonl.gz", reading.RECORDS, 60, 300),
+        ("46/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
+    ],
+)
 def test_text_is_read_by_its_content(name, kind, documents, sentences):
     path = REPORTS / name
     found = documents_of(path)
     assert recognition.look(str(path)).kind == kind
     assert (len(found), sum(map(len, found))) == (documents, sentences)
-    assert not any(mark in sentence for document in found for sentence in document
-                   for mark in ("http", '"text"', "\r"))
+    assert not any(
+        mark in sentence
+        for document in found
+        for sentence in document
+        for mark in ("http", '"text"', "\r")
+    )
 
 
-@pytest.mark.parametrize("name, message", [
-    ("46/list.json", "a list of JSON objects; .*json.load"),
-    ("16/old_mac.txt", "lines that end in a carriage return alone; .*tr ")])
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("46/list.json", "a list of JSON objects; .*json.load"),
+        ("16/old_mac.txt", "lines that end in a carriage return alone; .*tr "),
+    ],
+)
 def test_text_in_another_form_is_named_with_its_remedy(name, message):
     with pytest.raises(errors.UserError, match=message):
         documents_of(REPORTS / name)
@@ -59,30 +73,42 @@ def test_text_in_another_form_is_named_with_its_remedy(name, message):
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     settings = train_sentencepiece.VocabularySettings(
-        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model"))
-    train_sentencepiece.main(settings)      # without a size: as many pieces as the text allows
+        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model")
+    )
+    train_sentencepiece.main(settings)  # without a size: as many pieces as the text allows
     import sentencepiece
+
     model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
     assert model.unk_id() in model.encode("{")
     printed = capsys.readouterr().out
     assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in printed
-    assert "note: vocab_size is %d, the largest that" % model.vocab_size() in printed
-    for name, message in (("m.model", "m.model is there already; remove it"),
-                          ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
-                          ("n.model", "too large for this text")):
+    assert f"note: vocab_size is {model.vocab_size()}, the largest that" in printed
+    for name, message in (
+        ("m.model", "m.model is there already; remove it"),
+        ("m.model/n.model", "sp_path: .*m.model cannot be written to"),
+        ("n.model", "too large for this text"),
+    ):
         with pytest.raises(errors.UserError, match=message):
-            train_sentencepiece.main(dataclasses.replace(
-                settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)))
+            train_sentencepiece.main(
+                dataclasses.replace(
+                    settings, vocab_size=model.vocab_size() + 1, sp_path=str(tmp_path / name)
+                )
+            )
 
 
 def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):
     """Versions before went by the name: keys and URLs are in their records."""
     vocabulary = train_tiny_model(tmp_path / "sp.model")
     settings = CorpusSettings(
-        input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"), seq_len=64,
-        reuse_len=32, sp_path=vocabulary, save_dir=str(tmp_path / "records"), num_workers=1)
+        input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"),
+        seq_len=64,
+        reuse_len=32,
+        sp_path=vocabulary,
+        save_dir=str(tmp_path / "records"),
+        num_workers=1,
+    )
     assert preparation.make_records(settings).manifest.documents == 60
-    assert preparation.make_records(settings).seconds is None       # nothing to do
+    assert preparation.make_records(settings).seconds is None  # nothing to do
     path = tmp_path / "records" / "manifest.json"
     stored = json.loads(path.read_text())
     del stored["made_from"]["input_forms"]
@@ -118,7 +144,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("name", SENTENCES)
 def test_the_right_encoding_is_among_those_that_are_proposed(name):
-    text = "".join("%d,%s,pos\n" % (number, SENTENCES[name]) for number in range(3))
+    text = "".join(f"{number},{SENTENCES[name]},pos\n" for number in range(3))
     content = text.encode(name)
     proposed = encodings.likely(content)
     assert text in [content.decode(each, "replace") for each in proposed], proposed
@@ -129,15 +155,23 @@ def test_the_right_encoding_is_among_those_that_are_proposed(name):
 
 
 def test_most_encodings_are_proposed_first():
-    first = sum(content.decode(encodings.likely(content)[0], "replace") == text
-                for text, content in ((text, text.encode(name))
-                                      for name, text in SENTENCES.items()))
+    first = sum(
+        content.decode(encodings.likely(content)[0], "replace") == text
+        for text, content in ((text, text.encode(name)) for name, text in SENTENCES.items())
+    )
     assert first > 0.8 * len(SENTENCES)
 
 
-@pytest.mark.parametrize("group", [
-    CorpusSettings, ClassifierSettings, TaggerSettings, SpanSettings,
-    train_sentencepiece.VocabularySettings])
+@pytest.mark.parametrize(
+    "group",
+    [
+        CorpusSettings,
+        ClassifierSettings,
+        TaggerSettings,
+        SpanSettings,
+        train_sentencepiece.VocabularySettings,
+    ],
+)
 def test_every_program_that_reads_files_has_the_flag(group):
     assert "encoding" in cli.settings_of([group])
 
@@ -152,12 +186,21 @@ def test_texts_to_be_asked_of_another_encoding(tmp_path):
     assert [text for _, text in settings.texts()] == ["für", "schön"]
 
 
-@pytest.mark.parametrize("encoding, given", [
-    ("utf-16", "utf-16"), ("utf-16", None), ("utf-16-be", None), ("utf-8-sig", None),
-    ("utf-8-sig", "utf-8"), ("cp037", "cp037")])
+@pytest.mark.parametrize(
+    "encoding, given",
+    [
+        ("utf-16", "utf-16"),
+        ("utf-16", None),
+        ("utf-16-be", None),
+        ("utf-8-sig", None),
+        ("utf-8-sig", "utf-8"),
+        ("cp037", "cp037"),
+    ],
+)
 @pytest.mark.parametrize("is_input", [False, True])
 def test_texts_to_be_asked_are_decoded_as_those_of_tables(
-        tmp_path, monkeypatch, encoding, given, is_input):
+    tmp_path, monkeypatch, encoding, given, is_input
+):
     """\u010a has the byte of a line feed in UTF-16, and cp037 another one for it."""
     lines = ["f\u010ar" if "16" in encoding else "f\xfcr", "", "sch\xf6n"]
     content = "\n".join(lines).encode(encoding)
@@ -166,7 +209,8 @@ def test_texts_to_be_asked_are_decoded_as_those_of_tables(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     name = "-" if is_input else str(path)
     assert list(text_inputs.lines_of(name, given)) == [
-        ("input %s, line %d" % (name, number), lines[number - 1]) for number in (1, 3)]
+        (f"input {name}, line {number}", lines[number - 1]) for number in (1, 3)
+    ]
 
 
 def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
@@ -174,4 +218,4 @@ def test_texts_to_be_asked_are_read_of_compressed_files(tmp_path):
     path.write_bytes(gzip.compress("\ufeffa\nf\xfcr\n".encode() + b"\xff\nb"))
     first, second, error, last = (text for _, text in text_inputs.lines_of(str(path)))
     assert (first, second, last) == ("a", "f\xfcr", "b")
-    assert "%s, line 3: not UTF-8: byte 0xff at column 1" % path in str(error)
+    assert f"{path}, line 3: not UTF-8: byte 0xff at column 1" in str(error)

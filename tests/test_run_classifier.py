@@ -38,6 +38,7 @@ def trained(place):
 
 # ---- training
 
+
 def test_training_leaves_a_directory_that_is_complete(place, trained):
     files = {path.name for path in (place.directory / "model").iterdir()}
     assert {"model.ckpt-1.index", "model.ckpt-2.index"} <= files
@@ -47,8 +48,12 @@ def test_training_leaves_a_directory_that_is_complete(place, trained):
     assert (described["task"], described["head"]) == ("custom", "classification_custom")
     assert (described["is_regression"], described["uncased"]) == (False, False)
     assert described["dev_share"] == 0.0 and len(described["train_sha256"]) == 1
-    for line in ("task +custom: 21 rows, labels animal, plant, stone", "steps +0 to 2",
-                 "start +random weights", r"step 2/2  loss +\d"):
+    for line in (
+        "task +custom: 21 rows, labels animal, plant, stone",
+        "steps +0 to 2",
+        "start +random weights",
+        r"step 2/2  loss +\d",
+    ):
         assert re.search("^" + line, trained, re.MULTILINE), line
 
 
@@ -60,12 +65,18 @@ def test_output_layer_is_named_as_the_references(place, trained):
 
 @pytest.mark.slow
 def test_a_released_checkpoint_is_where_training_starts(place):
-    out = place.succeed("--do_train=True", model_dir=place.path("warm"), learning_rate=0,
-                        init_checkpoint=str(RELEASED), train_steps=1)
+    out = place.succeed(
+        "--do_train=True",
+        model_dir=place.path("warm"),
+        learning_rate=0,
+        init_checkpoint=str(RELEASED),
+        train_steps=1,
+    )
     released, started = weights(RELEASED / "xlnet_model.ckpt"), weights(place.path("warm"))
-    shared = sorted(set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb",
-                                     "global_step"})
-    assert "started from %s: %d of " % (RELEASED / "xlnet_model.ckpt", len(shared)) in out
+    shared = sorted(
+        set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb", "global_step"}
+    )
+    assert "started from {}: {} of ".format(RELEASED / "xlnet_model.ckpt", len(shared)) in out
     assert re.search("not in the checkpoint, .*classification_custom/logit/kernel", out)
     assert re.search("only in the checkpoint, not used: model/lm_loss/bias, .*/mask_emb", out)
     for name in shared:
@@ -74,18 +85,35 @@ def test_a_released_checkpoint_is_where_training_starts(place):
 
 # ---- evaluation and prediction
 
+
 def test_every_checkpoint_is_evaluated(place, trained):
     out = place.succeed("--do_eval=True", "--eval_all_ckpt=True")
     number = r"(-?\d\.\d{4})"
-    assert re.search("^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  "
-                     "auc 0.5000  .7 rows.$", out, re.MULTILINE)
-    lines = re.findall(r"^eval custom dev  step (\d+)  accuracy %s  macro_f1 %s  auc %s  loss %s  "
-                       r"\(7 rows\)" % (number, number, number, number), out, re.MULTILINE)
+    assert re.search(
+        "^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  auc 0.5000  .7 rows.$",
+        out,
+        re.MULTILINE,
+    )
+    lines = re.findall(
+        rf"^eval custom dev  step (\d+)  accuracy {number}  macro_f1 {number}  auc "
+        rf"{number}  loss {number}  "
+        r"\(7 rows\)",
+        out,
+        re.MULTILINE,
+    )
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert re.search(r"^best custom dev  step \d  accuracy ", out, re.MULTILINE)
     kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
-    assert [(str(one["step"]), "%.4f" % one["accuracy"], "%.4f" % one["macro_f1"],
-             "%.4f" % one["auc"], "%.4f" % one["loss"]) for one in kept["checkpoints"]] == lines
+    assert [
+        (
+            str(one["step"]),
+            "{:.4f}".format(one["accuracy"]),
+            "{:.4f}".format(one["macro_f1"]),
+            "{:.4f}".format(one["auc"]),
+            "{:.4f}".format(one["loss"]),
+        )
+        for one in kept["checkpoints"]
+    ] == lines
     assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
 
 
@@ -93,14 +121,23 @@ def test_every_checkpoint_is_evaluated(place, trained):
 def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
     """Of step 0, 1 and 2, of which step 1 is made the best."""
     score = Evaluation.score
-    losses = iter((3., 1., 2.))
-    monkeypatch.setattr(Evaluation, "score", lambda self, answers, rows: dict(
-        score(self, answers, rows), accuracy=1., loss=next(losses)))
-    out = place.succeed("--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
-                        predict_dir=place.path("of_best"))
+    losses = iter((3.0, 1.0, 2.0))
+    monkeypatch.setattr(
+        Evaluation,
+        "score",
+        lambda self, answers, rows: dict(
+            score(self, answers, rows), accuracy=1.0, loss=next(losses)
+        ),
+    )
+    out = place.succeed(
+        "--do_eval=True",
+        "--do_predict=True",
+        "--eval_all_ckpt=True",
+        predict_dir=place.path("of_best"),
+    )
     assert "best custom dev  step 1  accuracy 1.0000" in out
     assert "predicted custom test  step 1  (5 rows)" in out
-    (place.directory / "model" / "eval_results_dev.json").unlink()      # of made-up scores
+    (place.directory / "model" / "eval_results_dev.json").unlink()  # of made-up scores
 
 
 def test_metrics_are_those_of_the_predictions(place, trained):
@@ -112,32 +149,39 @@ def test_metrics_are_those_of_the_predictions(place, trained):
     errors = (place.directory / "model" / "errors_dev.tsv").read_text().splitlines()[1:]
     wrong = [int(line.split("\t")[0]) - 1 for line in errors]
     assert sorted(wrong) == [i for i in range(7) if lines[i][1] != truth[i]]
-    assert "95 %% interval of accuracy: %.4f to %.4f" % wilson(7 - len(wrong), 7) in out
+    assert "95 % interval of accuracy: {:.4f} to {:.4f}".format(*wilson(7 - len(wrong), 7)) in out
     assert [line[1] for line in lines] == [header[2 + i][2:] for i in probabilities.argmax(axis=1)]
     right = np.mean([line[1] == label for line, label in zip(lines, truth)])
     loss = -np.mean(np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]]))
-    assert "eval custom dev  step 2  accuracy %.4f" % right in out
+    assert f"eval custom dev  step 2  accuracy {right:.4f}" in out
     assert abs(float(re.search(r"step 2 .*loss (\S+)", out).group(1)) - loss) < 1e-4
 
 
 def use(model_dir, *arguments):
     """What run_classifier.py says that is given a model's directory and no setting of a run."""
-    done = command.succeed("run_classifier.py", "--model_dir=" + model_dir, "--do_predict=True",
-                           *arguments)
+    done = command.succeed(
+        "run_classifier.py", "--model_dir=" + model_dir, "--do_predict=True", *arguments
+    )
     return done
 
 
 @pytest.mark.slow
 def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path, monkeypatch):
     """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
-    place.succeed("--do_predict=True", predict_file=place.path("own", "test.tsv"),
-                  predict_dir=tmp_path / "expected")
+    place.succeed(
+        "--do_predict=True",
+        predict_file=place.path("own", "test.tsv"),
+        predict_dir=tmp_path / "expected",
+    )
     best_checkpoint.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"))
     shutil.move(tmp_path / "best", tmp_path / "elsewhere")
     before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    done = use(str(tmp_path / "elsewhere"), "--predict_file=" + place.path("own", "test.tsv"),
-               "--predict_output=-")
+    done = use(
+        str(tmp_path / "elsewhere"),
+        "--predict_file=" + place.path("own", "test.tsv"),
+        "--predict_output=-",
+    )
     expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
     assert done.stdout == expected and "predicted custom test  step 2  (5 rows): -" in done.stderr
     assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == before
@@ -150,8 +194,10 @@ def test_lines_without_names_are_predicted(place, trained, tmp_path, monkeypatch
     text = "kamat telok\trokmi\nnokla\tlaskit nokla\n"
     (tmp_path / "new.txt").write_text(text)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    answers = [use(place.path("model"), "--predict_file=" + name, "--predict_output=-").stdout
-               for name in (str(tmp_path / "new.txt"), "-")]
+    answers = [
+        use(place.path("model"), "--predict_file=" + name, "--predict_output=-").stdout
+        for name in (str(tmp_path / "new.txt"), "-")
+    ]
     assert answers[0] == answers[1]
     assert [line.split("\t")[0] for line in answers[0].splitlines()] == ["id", "0", "1"]
 
@@ -163,8 +209,13 @@ def test_padding_makes_no_difference(place, trained):
         longest = max(len(tokenizer.ids(line.replace("\t", " "))) for line in f)
     answers = []
     for length, batch in ((longest + 3, 5), (longest + 20, 3)):
-        place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
-                      allow_changes=True, predict_dir=place.path("padded"))
+        place.succeed(
+            "--do_predict=True",
+            max_seq_length=length,
+            eval_batch_size=batch,
+            allow_changes=True,
+            predict_dir=place.path("padded"),
+        )
         answers.append(place.predictions("padded", "predictions_custom_test.tsv")[2])
     assert np.ptp(answers[0], axis=0).max() > 1e-3
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5)
@@ -173,22 +224,51 @@ def test_padding_makes_no_difference(place, trained):
 @pytest.mark.slow
 def test_the_documented_commands_report_pearson_and_spearman(place):
     arguments = [
-        "--task_name=sts-b", "--data_dir=" + place.path("sts"), "--uncased=False",
-        "--output_dir=" + place.path("sts-records"), "--model_dir=" + place.path("sts-model"),
+        "--task_name=sts-b",
+        "--data_dir=" + place.path("sts"),
+        "--uncased=False",
+        "--output_dir=" + place.path("sts-records"),
+        "--model_dir=" + place.path("sts-model"),
         "--spiece_model_file=" + place.path("sp.model"),
-        "--model_config_path=%s" % (RELEASED / "xlnet_config.json"),
-        "--init_checkpoint=%s" % (RELEASED / "xlnet_model.ckpt"), "--max_seq_length=128",
-        "--train_batch_size=8", "--num_hosts=1", "--num_core_per_host=1", "--learning_rate=5e-5",
-        "--train_steps=2", "--warmup_steps=1", "--save_steps=2", "--is_regression=True"]
+        "--model_config_path={}".format(RELEASED / "xlnet_config.json"),
+        "--init_checkpoint={}".format(RELEASED / "xlnet_model.ckpt"),
+        "--max_seq_length=128",
+        "--train_batch_size=8",
+        "--num_hosts=1",
+        "--num_core_per_host=1",
+        "--learning_rate=5e-5",
+        "--train_steps=2",
+        "--warmup_steps=1",
+        "--save_steps=2",
+        "--is_regression=True",
+    ]
     trained = subprocess.run(
-        [sys.executable, str(ROOT / "run_classifier.py"), "--do_train=True", "--do_eval=False",
-         *arguments], capture_output=True, text=True, cwd=place.directory)
+        [
+            sys.executable,
+            str(ROOT / "run_classifier.py"),
+            "--do_train=True",
+            "--do_eval=False",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=place.directory,
+    )
     assert trained.returncode == 0, trained.stderr
     assert "sts-b: 21 rows, scores" in trained.stdout
-    evaluated = command.succeed("run_classifier.py", "--do_train=False", "--do_eval=True",
-                                "--eval_all_ckpt=True", "--do_predict=True", *arguments)
-    steps = re.findall(r"^eval sts-b dev  step (\d+)  pearson \S+  spearman \S+  loss \S+  .7 rows",
-                       evaluated.stdout, re.MULTILINE)
+    evaluated = command.succeed(
+        "run_classifier.py",
+        "--do_train=False",
+        "--do_eval=True",
+        "--eval_all_ckpt=True",
+        "--do_predict=True",
+        *arguments,
+    )
+    steps = re.findall(
+        r"^eval sts-b dev  step (\d+)  pearson \S+  spearman \S+  loss \S+  .7 rows",
+        evaluated.stdout,
+        re.MULTILINE,
+    )
     assert steps == ["0", "2"]
     header, lines, scores = place.predictions("sts-model", "predictions_sts-b_test.tsv")
     assert header == ["id", "score"] and len(lines) == 5 and np.isfinite(scores).all()
@@ -201,40 +281,65 @@ def test_the_documented_commands_report_pearson_and_spearman(place):
 TRAIN, EVAL = "--do_train=True", "--do_eval=True"
 
 
-@pytest.mark.parametrize("arguments, changes, message", [
-    ([], {}, "nothing to do: give --do_train=True"),
-    ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
-    ([TRAIN], dict(task_name="cola"), "train.tsv: no column 'sentence' (columns: name"),
-    ([TRAIN], dict(task_name="ax"), "no split 'train'"),
-    ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such directory: nowhere"),
-    ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
-    ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: the file is empty"),
-    ([TRAIN], dict(label_column="kinds"), "no column 'kinds'; did you mean 'kind'?"),
-    ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
-    ([TRAIN, EVAL], dict(data_dir="strange-dev"), "dev.tsv:3: unknown label 'water' (labels: an"),
-    ([TRAIN], dict(task_name="sts-b", data_dir="sts", is_regression=False),
-     "is_regression is False, but task sts-b has scores"),
-    ([TRAIN], dict(task_name="rte", is_regression=True), "is_regression is True, but task rte has"),
-    ([TRAIN], dict(is_regression=True), "train.tsv:2: column 'kind': 'animal' is not a number"),
-    ([TRAIN, "--label_column=score"], dict(task_name="sts-b", data_dir="sts"),
-     "label_column is for --task_name=custom"),
-    ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
-    ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
-    ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
-    ([TRAIN], dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),
-     "has d_inner 24, not 32"),
-    ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
-    ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
-    ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, expected a multiple of replicas"),
-    ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
-    ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
-    ([EVAL], {}, "no checkpoint in refused"),
-    (["--do_predict=True"], {}, "no checkpoint in refused"),
-])
+@pytest.mark.parametrize(
+    "arguments, changes, message",
+    [
+        ([], {}, "nothing to do: give --do_train=True"),
+        ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
+        ([TRAIN], dict(task_name="cola"), "train.tsv: no column 'sentence' (columns: name"),
+        ([TRAIN], dict(task_name="ax"), "no split 'train'"),
+        ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such directory: nowhere"),
+        ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
+        ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: the file is empty"),
+        ([TRAIN], dict(label_column="kinds"), "no column 'kinds'; did you mean 'kind'?"),
+        ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
+        (
+            [TRAIN, EVAL],
+            dict(data_dir="strange-dev"),
+            "dev.tsv:3: unknown label 'water' (labels: an",
+        ),
+        (
+            [TRAIN],
+            dict(task_name="sts-b", data_dir="sts", is_regression=False),
+            "is_regression is False, but task sts-b has scores",
+        ),
+        (
+            [TRAIN],
+            dict(task_name="rte", is_regression=True),
+            "is_regression is True, but task rte has",
+        ),
+        ([TRAIN], dict(is_regression=True), "train.tsv:2: column 'kind': 'animal' is not a number"),
+        (
+            [TRAIN, "--label_column=score"],
+            dict(task_name="sts-b", data_dir="sts"),
+            "label_column is for --task_name=custom",
+        ),
+        ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
+        ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
+        ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
+        (
+            [TRAIN],
+            dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),
+            "has d_inner 24, not 32",
+        ),
+        ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
+        ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
+        (
+            [TRAIN],
+            dict(num_core_per_host=8),
+            "train_batch_size is 4, expected a multiple of replicas",
+        ),
+        ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
+        ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
+        ([EVAL], {}, "no checkpoint in refused"),
+        (["--do_predict=True"], {}, "no checkpoint in refused"),
+    ],
+)
 def test_bad_input_is_refused_in_one_line(place, faulty, monkeypatch, arguments, changes, message):
     monkeypatch.chdir(place.directory)
-    done = place.run(*arguments, **dict(dict(model_dir="refused", output_dir="no-records"),
-                                        **changes))
+    done = place.run(
+        *arguments, **dict(dict(model_dir="refused", output_dir="no-records"), **changes)
+    )
     assert done.returncode == 1, done
     lines = done.stderr.splitlines()
     assert len(lines) == 1 and lines[0].startswith("run_classifier.py: ") and message in lines[0]
@@ -257,20 +362,22 @@ def faulty(place):
     (place.directory / "wide.json").write_text(json.dumps(dict(config, d_inner=32)))
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(uncased=True), "spiece.model.json says False"),
-    (dict(summary_type="mean"), "summary_type is mean, but "),
-    (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
-    (dict(task_name="sts-b", data_dir="sts"),
-     "has task custom, not sts-b"),
-    (dict(is_regression=True), "task.json says False"),
-    (dict(multi_label=True, text_b_column=None, max_seq_length=128),
-     "task.json says 16"),
-    (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(uncased=True), "spiece.model.json says False"),
+        (dict(summary_type="mean"), "summary_type is mean, but "),
+        (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
+        (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b"),
+        (dict(is_regression=True), "task.json says False"),
+        (dict(multi_label=True, text_b_column=None, max_seq_length=128), "task.json says 16"),
+        (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
+    ],
+)
 @pytest.mark.parametrize("what", [TRAIN, EVAL])
-def test_a_model_directory_is_kept_for_its_task(place, trained, faulty, monkeypatch, what, changes,
-                                                message):
+def test_a_model_directory_is_kept_for_its_task(
+    place, trained, faulty, monkeypatch, what, changes, message
+):
     monkeypatch.chdir(place.directory)
     before = sorted(path.name for path in (place.directory / "model").iterdir())
     done = place.run(what, train_steps=9, **changes)
@@ -280,8 +387,9 @@ def test_a_model_directory_is_kept_for_its_task(place, trained, faulty, monkeypa
 
 
 def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
-    shutil.copytree(place.path("model"), tmp_path / "model",
-                    ignore=shutil.ignore_patterns("eval_results*"))
+    shutil.copytree(
+        place.path("model"), tmp_path / "model", ignore=shutil.ignore_patterns("eval_results*")
+    )
     (tmp_path / "model" / "model.ckpt-2.data-00000-of-00001").unlink()
     done = place.run(EVAL, model_dir=tmp_path / "model")
     assert done.returncode == 1 and len(done.errors) == 1, done
@@ -289,11 +397,15 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     assert not (tmp_path / "model" / "eval_results_dev.json").exists()
 
 
-@pytest.mark.parametrize("name, kept, message", [
-    ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
-    ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
-    ("checkpoint", 10, "/best/checkpoint cannot be read: it is not a list of checkpoints"),
-    ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from")])
+@pytest.mark.parametrize(
+    "name, kept, message",
+    [
+        ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
+        ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
+        ("checkpoint", 10, "/best/checkpoint cannot be read: it is not a list of checkpoints"),
+        ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from"),
+    ],
+)
 @pytest.mark.slow
 def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
     """And not passed over for the newest one."""
@@ -311,8 +423,10 @@ def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
 def small_disk(directory, kibibytes):
     """A file system of its own; the test is skipped where none may be mounted."""
     directory.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % kibibytes, "tmpfs", directory],
-                      capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", directory],
+        capture_output=True,
+    ).returncode:
         pytest.skip("no file system may be mounted here")
     try:
         yield
@@ -327,27 +441,41 @@ def test_a_full_disk_is_named(place, tmp_path):
         done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
         left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
     assert done.returncode == 1
-    assert done.errors == ["run_classifier.py: %s: no space left on the disk; free some and start "
-                           "again, or give a directory elsewhere" % (
-                               tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")]
+    assert done.errors == [
+        (
+            "run_classifier.py: {}: no space left on the disk; free some and start "
+            "again, or give a directory elsewhere"
+        ).format(tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")
+    ]
     assert {name for name in left if "tfevents" not in name} == {
-        "spiece.model", "spiece.model.json", "xlnet_config.json", "task.json", "examples.json",
-        "finetuning.json", "training.csv"}
+        "spiece.model",
+        "spiece.model.json",
+        "xlnet_config.json",
+        "task.json",
+        "examples.json",
+        "finetuning.json",
+        "training.csv",
+    }
 
 
-@pytest.mark.parametrize("what, remedy", (
-    (TRAIN, "copy "), ("--do_predict=True", "give --predict_output=FILE or ")))
+@pytest.mark.parametrize(
+    "what, remedy", ((TRAIN, "copy "), ("--do_predict=True", "give --predict_output=FILE or "))
+)
 @pytest.mark.slow
-def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(place, trained, tmp_path, what,
-                                                                   remedy):
+def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(
+    place, trained, tmp_path, what, remedy
+):
     """An evaluation writes nothing that is needed."""
     with small_disk(tmp_path / "disk", 4000):
         shutil.copytree(place.path("model"), tmp_path / "disk" / "model")
         subprocess.run(["mount", "-o", "remount,ro", tmp_path / "disk"], check=True)
         done = place.run(what, model_dir=tmp_path / "disk" / "model", train_steps=4)
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("run_classifier.py: model_dir: %s cannot be written to; %s"
-                                  % (tmp_path / "disk" / "model", remedy))
+    assert done.stderr.startswith(
+        "run_classifier.py: model_dir: {} cannot be written to; {}".format(
+            tmp_path / "disk" / "model", remedy
+        )
+    )
 
 
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
@@ -358,11 +486,18 @@ def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
     assert done.returncode == 1 and "give this one as init_checkpoint" in done.stderr
 
 
-@pytest.mark.parametrize("arguments, changes", [
-    (["--train_step=2"], {}), (["--train_steps=many"], {}), (["--summary_type=least"], {}),
-    (["stray"], {}), ([TRAIN], dict(data_dir=None)),
-    (["--do_predict=True"], dict(data_dir=None, model_dir="model")),
-    ([], dict(train_batch_size=0))])
+@pytest.mark.parametrize(
+    "arguments, changes",
+    [
+        (["--train_step=2"], {}),
+        (["--train_steps=many"], {}),
+        (["--summary_type=least"], {}),
+        (["stray"], {}),
+        ([TRAIN], dict(data_dir=None)),
+        (["--do_predict=True"], dict(data_dir=None, model_dir="model")),
+        ([], dict(train_batch_size=0)),
+    ],
+)
 def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, changes):
     monkeypatch.chdir(place.directory)
     done = place.run(*arguments, **changes)

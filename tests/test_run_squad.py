@@ -31,11 +31,23 @@ def make_questions(directory):
                 words.insert(rng.randrange(len(words)), answer)
             context = " ".join(words)
             answers = [{"text": answer, "answer_start": context.index(answer)}] if answer else []
-            paragraphs.append({"context": context, "qas": [
-                {"id": "%s-%d-%d" % (split, p, q), "question": "mi ka", "answers": answers,
-                 "is_impossible": not answer} for q in range(2)]})
-        (directory / (split + ".json")).write_text(json.dumps(
-            {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}))
+            paragraphs.append(
+                {
+                    "context": context,
+                    "qas": [
+                        {
+                            "id": f"{split}-{p}-{q}",
+                            "question": "mi ka",
+                            "answers": answers,
+                            "is_impossible": not answer,
+                        }
+                        for q in range(2)
+                    ],
+                }
+            )
+        (directory / (split + ".json")).write_text(
+            json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]})
+        )
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +60,35 @@ def place(tmp_path_factory):
 
 def run(place, *arguments, **changes):
     flags = dict(
-        train_file=place / "train.json", predict_file=place / "dev.json", dropout=.02, dropatt=0,
-        output_dir=place / "records", model_dir=place / "model", max_seq_length=24, doc_stride=8,
-        max_query_length=6, spiece_model_file=place / "sp.model", train_batch_size=16,
-        learning_rate=.02, warmup_steps=10, train_steps=120, eval_steps=60, save_steps=60,
-        model_config_path=RELEASED / "xlnet_config.json", start_n_top=3, end_n_top=2)
-    return command.run("run_squad.py", *arguments, *(
-        "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
+        train_file=place / "train.json",
+        predict_file=place / "dev.json",
+        dropout=0.02,
+        dropatt=0,
+        output_dir=place / "records",
+        model_dir=place / "model",
+        max_seq_length=24,
+        doc_stride=8,
+        max_query_length=6,
+        spiece_model_file=place / "sp.model",
+        train_batch_size=16,
+        learning_rate=0.02,
+        warmup_steps=10,
+        train_steps=120,
+        eval_steps=60,
+        save_steps=60,
+        model_config_path=RELEASED / "xlnet_config.json",
+        start_n_top=3,
+        end_n_top=2,
+    )
+    return command.run(
+        "run_squad.py",
+        *arguments,
+        *(
+            "--{}={}".format(*item)
+            for item in dict(flags, **changes).items()
+            if item[1] is not None
+        ),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +105,20 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     best = results["checkpoints"][0]
     assert best["f1"] > 45 > results["baseline"]["f1"]
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
-    predictions, n_best, null = (json.loads((model / ("predictions_custom_dev" + end)).read_text())
-                                 for end in (".json", ".nbest.json", ".na_prob.json"))
-    questions = [(paragraph["context"], qa)
-                 for paragraph in json.loads((place / "dev.json").read_text())["data"][0]
-                 ["paragraphs"] for qa in paragraph["qas"]]
+    predictions, n_best, null = (
+        json.loads((model / ("predictions_custom_dev" + end)).read_text())
+        for end in (".json", ".nbest.json", ".na_prob.json")
+    )
+    questions = [
+        (paragraph["context"], qa)
+        for paragraph in json.loads((place / "dev.json").read_text())["data"][0]["paragraphs"]
+        for qa in paragraph["qas"]
+    ]
     assert list(predictions) == [qa["id"] for _, qa in questions] == list(n_best) == list(null)
-    right = [predictions[qa["id"]] == (qa["answers"][0]["text"] if qa["answers"] else "")
-             for _, qa in questions]
+    right = [
+        predictions[qa["id"]] == (qa["answers"][0]["text"] if qa["answers"] else "")
+        for _, qa in questions
+    ]
     assert 100 * np.mean(right) == pytest.approx(best["exact"])
     for context, qa in questions:
         assert predictions[qa["id"]] in context and len(n_best[qa["id"]]) <= 5
@@ -87,11 +127,18 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
 
 
 def test_the_settings_of_the_run_are_a_config(place, trained):
-    done = command.run("run_squad.py", "--do_train=False", "--do_predict=False",
-                       config=place / "model" / "finetuning.json")
+    done = command.run(
+        "run_squad.py",
+        "--do_train=False",
+        "--do_predict=False",
+        config=place / "model" / "finetuning.json",
+    )
     assert done.returncode == 0, done.stderr
-    line = next(line for line in trained.stdout.splitlines()[::-1]
-                if line.startswith("eval custom dev  step"))
+    line = next(
+        line
+        for line in trained.stdout.splitlines()[::-1]
+        if line.startswith("eval custom dev  step")
+    )
     assert line in done.stdout
 
 
@@ -110,9 +157,10 @@ def authors_weights():
 def theirs(place):
     """A model directory of the authors' program: weights and Adam's slots, nothing beside them."""
     stored = authors_weights()
-    slots = {"%s/adam_%s" % (name, slot): value for name, value in stored.items() for slot in "mv"}
-    checkpoint.write_arrays(str(place / "theirs" / "model.ckpt-7"), {
-        **stored, **slots, "global_step": np.int64(7)})
+    slots = {f"{name}/adam_{slot}": value for name, value in stored.items() for slot in "mv"}
+    checkpoint.write_arrays(
+        str(place / "theirs" / "model.ckpt-7"), {**stored, **slots, "global_step": np.int64(7)}
+    )
     (place / "theirs" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
     return place / "theirs"
 
@@ -132,22 +180,40 @@ START_KERNEL = "start_logits/dense/kernel"
 def one_step(place, theirs, model_dir, **changes):
     """The output of a run of one step, from the authors' weights. Where a gradient is nothing but
     rounding, as that of what is added to all logits alike, weights stay where they are."""
-    done = run(place, "--do_train=True", model_dir=model_dir, train_steps=1, eval_steps=0,
-               warmup_steps=0, dropout=0, adam_epsilon=1, learning_rate=1, init_checkpoint=theirs,
-               **changes)
+    done = run(
+        place,
+        "--do_train=True",
+        model_dir=model_dir,
+        train_steps=1,
+        eval_steps=0,
+        warmup_steps=0,
+        dropout=0,
+        adam_epsilon=1,
+        learning_rate=1,
+        init_checkpoint=theirs,
+        **changes,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_weights(
-        place, theirs, tmp_path):
+    place, theirs, tmp_path
+):
     out = one_step(place, theirs, tmp_path / "one")
     assert "model.ckpt-7: 42 of 42 variables\n" in out
     first, one = (weights(tmp_path / "one" / name) for name in ("model.ckpt-0", "model.ckpt-1"))
     assert all(np.array_equal(first[name], value) for name, value in authors_weights().items())
     assert np.abs(one[START_KERNEL] - first[START_KERNEL]).max() > 1e-3
-    out = one_step(place, theirs, tmp_path / "other", recompute=True, grad_accum_steps=2,
-                   device="cpu", num_core_per_host=2)
+    out = one_step(
+        place,
+        theirs,
+        tmp_path / "other",
+        recompute=True,
+        grad_accum_steps=2,
+        device="cpu",
+        num_core_per_host=2,
+    )
     assert "16 examples = 4 x 2 replicas x 2 micro-batches" in out
     other = weights(tmp_path / "other" / "model.ckpt-1")
     for name in authors_weights():
@@ -160,8 +226,9 @@ def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
     done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):
-        fixed, cut = (json.loads((directory / name).read_text())
-                      for directory in (tmp_path, place / "model"))
+        fixed, cut = (
+            json.loads((directory / name).read_text()) for directory in (tmp_path, place / "model")
+        )
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
             assert value == (pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key])
@@ -172,13 +239,15 @@ def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
     shutil.copytree(place / "model", tmp_path / "model")
     last = tmp_path / "model" / "model.ckpt-120.data-00000-of-00001"
     last.write_bytes(last.read_bytes()[:-100])
-    (tmp_path / "model" / "evaluations.json").write_text(json.dumps(dict(
-        metric="f1", evaluations=evaluations(place / "model")[:1])))
+    (tmp_path / "model" / "evaluations.json").write_text(
+        json.dumps(dict(metric="f1", evaluations=evaluations(place / "model")[:1]))
+    )
     done = run(place, "--do_train=True", model_dir=tmp_path / "model")
     assert done.returncode == 0, done.stderr
     assert "the one before it is used" in done.stdout and "steps       60 to 120" in done.stdout
-    ours, expected = (weights(path / "model.ckpt-120") for path in
-                      (tmp_path / "model", place / "model"))
+    ours, expected = (
+        weights(path / "model.ckpt-120") for path in (tmp_path / "model", place / "model")
+    )
     assert all(np.array_equal(ours[name], value) for name, value in expected.items())
     assert evaluations(tmp_path / "model") == evaluations(place / "model")
 
@@ -191,12 +260,26 @@ def test_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_path):
     """It learns nothing, and ends when its patience does."""
     config = json.loads((RELEASED / "xlnet_config.json").read_text())
     (place / "narrow.json").write_text(json.dumps(dict(config, n_layer=1)))
-    done = run(place, "--do_train=True", "--do_predict=True", model_dir=tmp_path,
-               output_dir=tmp_path / "records",
-               learning_rate=1e-30, patience=1, train_steps=3, eval_steps=1, save_steps=4,
-               warmup_steps=0, max_seq_length=14, doc_stride=5, max_query_length=4,
-               long_document="memory", precision="bf16", grad_accum_steps=2,
-               model_config_path=place / "narrow.json")
+    done = run(
+        place,
+        "--do_train=True",
+        "--do_predict=True",
+        model_dir=tmp_path,
+        output_dir=tmp_path / "records",
+        learning_rate=1e-30,
+        patience=1,
+        train_steps=3,
+        eval_steps=1,
+        save_steps=4,
+        warmup_steps=0,
+        max_seq_length=14,
+        doc_stride=5,
+        max_query_length=4,
+        long_document="memory",
+        precision="bf16",
+        grad_accum_steps=2,
+        model_config_path=place / "narrow.json",
+    )
     assert done.returncode == 0, done.stderr
     assert [one["step"] for one in evaluations(tmp_path)] == [1, 2]
     kept = weights(tmp_path / "best")
@@ -207,28 +290,48 @@ def test_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_path):
 def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path):
     """Windows are as long, and the network's beams as wide, as they were in training."""
     shutil.copytree(place / "model" / "best", tmp_path / "model")
-    done = command.succeed("run_squad.py", model_dir=tmp_path / "model", do_predict=True,
-                           predict_file=place / "dev.json", predict_output="-")
+    done = command.succeed(
+        "run_squad.py",
+        model_dir=tmp_path / "model",
+        do_predict=True,
+        predict_file=place / "dev.json",
+        predict_output="-",
+    )
     assert json.loads(done.stdout) == json.loads(
-        (place / "model" / "predictions_custom_dev.json").read_text())
+        (place / "model" / "predictions_custom_dev.json").read_text()
+    )
 
 
 def test_the_standard_input_is_read_whatever_stands_where_the_program_runs(
-        place, trained, tmp_path, monkeypatch):
+    place, trained, tmp_path, monkeypatch
+):
     for name in ("train.json", "train.tsv"):
         (tmp_path / name).write_text("{}")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(
-        (place / "dev.json").read_bytes())))
-    done = command.succeed("run_squad.py", model_dir=place / "model", do_predict=True,
-                           predict_file="-", predict_output="-")
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO((place / "dev.json").read_bytes()))
+    )
+    done = command.succeed(
+        "run_squad.py",
+        model_dir=place / "model",
+        do_predict=True,
+        predict_file="-",
+        predict_output="-",
+    )
     assert json.loads(done.stdout) == json.loads(
-        (place / "model" / "predictions_custom_dev.json").read_text())
+        (place / "model" / "predictions_custom_dev.json").read_text()
+    )
 
 
 def test_records_alone_need_no_network(place, trained, tmp_path):
-    done = run(place, "--do_prepro=True", "--num_proc=4", output_dir=tmp_path, model_dir=None,
-               model_config_path=None)
+    done = run(
+        place,
+        "--do_prepro=True",
+        "--num_proc=4",
+        output_dir=tmp_path,
+        model_dir=None,
+        model_config_path=None,
+    )
     assert done.returncode == 0, done.stderr
     assert "train: 120 questions" in done.stdout and "dev: 30 questions" in done.stdout
     made = {path.name for path in tmp_path.iterdir()}
@@ -248,8 +351,11 @@ def without_answers(path, target):
 
 def prepared(place, tmp_path, **changes):
     """What --do_prepro makes records of: (split, questions)."""
-    done = run(place, "--do_prepro=True", **dict(
-        dict(output_dir=tmp_path / "records", model_dir=None), **changes))
+    done = run(
+        place,
+        "--do_prepro=True",
+        **dict(dict(output_dir=tmp_path / "records", model_dir=None), **changes),
+    )
     assert done.returncode == 0, done.stderr
     return re.findall(r"^(\w+): (\d+) questions", done.stdout, re.MULTILINE)
 
@@ -261,9 +367,19 @@ def test_records_are_made_of_what_is_there(place, tmp_path):
     assert prepared(place, tmp_path, predict_file=unlabelled, **alone) == [("new", "30")]
     assert prepared(place, tmp_path, predict_file=None, dev_share=0) == [("train", "120")]
     assert prepared(place, tmp_path, predict_file=unlabelled, **alone, data_dir=place) == [
-        ("train", "120"), ("dev", "30"), ("new", "30")]
-    done = run(place, "--do_prepro=True", model_dir=None, data_dir=tmp_path, task_name="squad2",
-               train_file=None, predict_file=None)
+        ("train", "120"),
+        ("dev", "30"),
+        ("new", "30"),
+    ]
+    done = run(
+        place,
+        "--do_prepro=True",
+        model_dir=None,
+        data_dir=tmp_path,
+        task_name="squad2",
+        train_file=None,
+        predict_file=None,
+    )
     assert done.returncode == 1 and "has no file of task squad2 to train on" in done.stderr
 
 
@@ -271,9 +387,18 @@ def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp
     unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
     (tmp_path / "squad").mkdir()
     shutil.copy(place / "dev.json", tmp_path / "squad" / "dev-v2.0.json")
-    done = run(place, "--do_train=True", "--do_predict=True", predict_file=unlabelled,
-               task_name="squad2", data_dir=tmp_path / "squad", model_dir=tmp_path / "model",
-               train_steps=1, eval_steps=1, warmup_steps=0)
+    done = run(
+        place,
+        "--do_train=True",
+        "--do_predict=True",
+        predict_file=unlabelled,
+        task_name="squad2",
+        data_dir=tmp_path / "squad",
+        model_dir=tmp_path / "model",
+        train_steps=1,
+        eval_steps=1,
+        warmup_steps=0,
+    )
     assert done.returncode == 0, done.stderr
     assert "new.json has no answers: it is predicted, and not evaluated" in done.stdout
     assert "eval squad2 dev  step 1  " in done.stdout
@@ -288,12 +413,14 @@ def test_questions_that_are_evaluated_stay_those_of_the_run(place, trained):
 
 def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, trained, tmp_path):
     shutil.copytree(place / "model" / "best", tmp_path / "model")
-    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
-                       predict_file=place / "dev.json")
+    done = command.run(
+        "run_squad.py", model_dir=tmp_path / "model", do_eval=True, predict_file=place / "dev.json"
+    )
     assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done.stderr
     unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
-    done = command.run("run_squad.py", model_dir=tmp_path / "model", do_eval=True,
-                       predict_file=unlabelled)
+    done = command.run(
+        "run_squad.py", model_dir=tmp_path / "model", do_eval=True, predict_file=unlabelled
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "new.json: article 1, paragraph 1, question 1: no answers (and 29 more" in done.stderr
 
@@ -301,19 +428,28 @@ def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, traine
 WRONG = (
     (dict(train_file=None), 2, "flag --data_dir is required"),
     (dict(doc_stride=0), 2, "doc_stride"),
-    (dict(doc_stride=16), 1, "doc_stride is 16, expected at most max_seq_length - "
-                             "max_query_length - 3 = 15"),
+    (
+        dict(doc_stride=16),
+        1,
+        "doc_stride is 16, expected at most max_seq_length - max_query_length - 3 = 15",
+    ),
     (dict(max_query_length=21), 1, "max_query_length is 21: with 3 special tokens"),
     (dict(model_dir=None), 1, "model_dir is missing; only --do_prepro=True does without it"),
     (dict(train_file=None, predict_file=None), 1, "no questions: give data_dir, or train_file"),
     (dict(train_file="nowhere.json"), 1, "no such"),
     (dict(task_name="cola"), 1, "cola is a task of xlnet classify"),
-    (dict(task_name="squad2", context_column="text"), 1,
-     "context_column is for --task_name=custom"),
+    (
+        dict(task_name="squad2", context_column="text"),
+        1,
+        "context_column is for --task_name=custom",
+    ),
     (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
-    (dict(class_weights="balanced"), 1,
-     "class_weights: task custom is not a classification into classes"),
+    (
+        dict(class_weights="balanced"),
+        1,
+        "class_weights: task custom is not a classification into classes",
+    ),
 )
 
 
@@ -329,11 +465,21 @@ def test_errors_are_one_line(place, tmp_path, changes, status, message):
 def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(place, tmp_path):
     """Start and end from one layer; no answer where both are <cls>."""
     config = json.loads((RELEASED / "xlnet_config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(dict(
-        config, d_head=config["d_model"] // config["n_head"])))
-    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
-               model_dir=tmp_path / "model", span_head="separate", train_steps=100, eval_steps=0,
-               save_steps=100, model_config_path=tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(
+        json.dumps(dict(config, d_head=config["d_model"] // config["n_head"]))
+    )
+    done = run(
+        place,
+        "--do_train=True",
+        "--do_eval=True",
+        "--do_predict=True",
+        model_dir=tmp_path / "model",
+        span_head="separate",
+        train_steps=100,
+        eval_steps=0,
+        save_steps=100,
+        model_config_path=tmp_path / "config.json",
+    )
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
@@ -345,11 +491,19 @@ def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(p
         done = command.succeed("xlnet convert", source=tmp_path / source, target=tmp_path / target)
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     assert config["architectures"] == ["XLNetForQuestionAnsweringSimple"]
-    done = command.succeed("run_squad.py", model_dir=tmp_path / "back", do_predict=True,
-                           predict_file=place / "dev.json", max_seq_length=24, doc_stride=8,
-                           max_query_length=6, allow_changes=True)
+    done = command.succeed(
+        "run_squad.py",
+        model_dir=tmp_path / "back",
+        do_predict=True,
+        predict_file=place / "dev.json",
+        max_seq_length=24,
+        doc_stride=8,
+        max_query_length=6,
+        allow_changes=True,
+    )
     for end in (".json", ".na_prob.json"):
         before, after = (
             json.loads((tmp_path / name / ("predictions_custom_dev" + end)).read_text())
-            for name in ("model", "back"))
+            for name in ("model", "back")
+        )
         assert before == after and len(before) == 30

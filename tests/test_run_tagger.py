@@ -23,12 +23,12 @@ def make_sentence(rng):
     lines = []
     for _ in range(rng.randint(2, 14)):
         drawn = rng.random()
-        if drawn < .2:
-            lines += ["%s NN I-PER" % name for name in rng.choices(NAMES, k=2)]
-        elif drawn < .4:
-            lines.append("%s NN I-LOC" % rng.choice(PLACES))
+        if drawn < 0.2:
+            lines += [f"{name} NN I-PER" for name in rng.choices(NAMES, k=2)]
+        elif drawn < 0.4:
+            lines.append(f"{rng.choice(PLACES)} NN I-LOC")
         else:
-            lines.append("%s XX O" % rng.choice(FILLER))
+            lines.append(f"{rng.choice(FILLER)} XX O")
     return "\n".join(lines) + "\n"
 
 
@@ -41,18 +41,37 @@ class Place:
         rng = random.Random(0)
         for split, count in ROWS.items():
             (directory / "data" / (split + ".txt")).write_text(
-                "-DOCSTART- -X- O\n\n" + "\n".join(make_sentence(rng) for _ in range(count)))
+                "-DOCSTART- -X- O\n\n" + "\n".join(make_sentence(rng) for _ in range(count))
+            )
         make_vocabulary(directory / "sp.model", 37)
 
     def run(self, *arguments, **changes):
         flags = dict(
-            task_name="custom", data_dir=self.directory / "data", max_seq_length=16,
-            output_dir=self.directory / "records", model_dir=self.directory / "model",
-            spiece_model_file=self.directory / "sp.model", learning_rate=.01, dropout=0, dropatt=0,
-            model_config_path=RELEASED / "xlnet_config.json", train_batch_size=16, train_steps=80,
-            eval_steps=40, save_steps=1000, device="cpu")
-        return command.run("run_tagger.py", *arguments, *(
-            "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
+            task_name="custom",
+            data_dir=self.directory / "data",
+            max_seq_length=16,
+            output_dir=self.directory / "records",
+            model_dir=self.directory / "model",
+            spiece_model_file=self.directory / "sp.model",
+            learning_rate=0.01,
+            dropout=0,
+            dropatt=0,
+            model_config_path=RELEASED / "xlnet_config.json",
+            train_batch_size=16,
+            train_steps=80,
+            eval_steps=40,
+            save_steps=1000,
+            device="cpu",
+        )
+        return command.run(
+            "run_tagger.py",
+            *arguments,
+            *(
+                "--{}={}".format(*item)
+                for item in dict(flags, **changes).items()
+                if item[1] is not None
+            ),
+        )
 
     def succeed(self, *arguments, **changes):
         done = self.run(*arguments, **changes)
@@ -81,7 +100,7 @@ def test_a_small_network_learns_entities(place, trained):
     kept = json.loads((model / "evaluations.json").read_text())
     assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [40, 80]
     results = json.loads((model / "eval_results_dev.json").read_text())
-    best, = results["checkpoints"]
+    (best,) = results["checkpoints"]
     assert best["f1"] > 0.8 > results["baseline"]["accuracy"] > 0.3
     assert results["baseline"]["f1"] == 0
     kernel = weights(model / "best")["model/tagging_custom/logit/kernel"]
@@ -93,8 +112,10 @@ def test_a_small_network_learns_entities(place, trained):
 
 def predicted(path):
     """The words, true and predicted tags of a file, sentence by sentence."""
-    return [[line.split() for line in sentence.split("\n")]
-            for sentence in path.read_text().strip().split("\n\n")]
+    return [
+        [line.split() for line in sentence.split("\n")]
+        for sentence in path.read_text().strip().split("\n\n")
+    ]
 
 
 def test_the_input_comes_back_with_one_column_more(place, trained):
@@ -112,7 +133,7 @@ def test_long_sentences_are_split_and_joined_again(place, trained):
     words = rng.choices(NAMES + PLACES + FILLER, k=120)
     path = place.write("long.txt", "\n".join(words) + "\n")
     place.succeed("--do_predict=True", predict_file=path, predict_dir=place.directory / "long")
-    sentence, = predicted(place.directory / "long" / "predictions_custom_long.conll")
+    (sentence,) = predicted(place.directory / "long" / "predictions_custom_long.conll")
     assert [word for word, _ in sentence] == words
     expected = ["PER" if word in NAMES else "LOC" if word in PLACES else "O" for word in words]
     right = [tag.rpartition("-")[2] == other for (_, tag), other in zip(sentence, expected)]
@@ -123,8 +144,13 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     """No training data and no other flags; entities come out as characters."""
     text = "mi  kamat telok dakar le"
     path = place.write("texts.jsonl", json.dumps(dict(text=text, id=3)) + "\n")
-    command.succeed("run_tagger.py", do_predict=True, predict_file=path,
-                    model_dir=place.directory / "model", predict_dir=tmp_path)
+    command.succeed(
+        "run_tagger.py",
+        do_predict=True,
+        predict_file=path,
+        model_dir=place.directory / "model",
+        predict_dir=tmp_path,
+    )
     value = json.loads((tmp_path / "predictions_custom_texts.jsonl").read_text())
     assert value.pop("predicted") == [[4, 15, "PER"], [16, 21, "LOC"]]
     assert value == dict(text=text, id=3)
@@ -133,11 +159,17 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
 def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
     """Sentences become JSON lines with spans; tokens come back with their tags."""
     for content, predicted in (
-            ("mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
-            ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"])):
+        ("mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
+        ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"]),
+    ):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-        done = command.succeed("run_tagger.py", do_predict=True, predict_file="-",
-                               predict_output="-", model_dir=place.directory / "model")
+        done = command.succeed(
+            "run_tagger.py",
+            do_predict=True,
+            predict_file="-",
+            predict_output="-",
+            model_dir=place.directory / "model",
+        )
         assert json.loads(done.stdout)["predicted"] == predicted
 
 
@@ -146,18 +178,36 @@ def test_training_on_texts_with_spans(place, tmp_path):
     lines = []
     for _ in range(40):
         name, place_name, filler = (rng.choice(words) for words in (NAMES, PLACES, FILLER))
-        text = "%s %s %s." % (name, filler, place_name)
+        text = f"{name} {filler} {place_name}."
         start = len(text) - len(place_name) - 1
-        lines.append(json.dumps(dict(text=text, entities=[
-            [0, len(name), "PER"], [start, len(text) - 1, "LOC"]])))
+        lines.append(
+            json.dumps(
+                dict(text=text, entities=[[0, len(name), "PER"], [start, len(text) - 1, "LOC"]])
+            )
+        )
     path = place.write("spans.jsonl", "\n".join(lines) + "\n")
-    out = place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True", data_dir=path,
-                        model_dir=tmp_path, train_steps=40, eval_steps=0, predict_split="dev",
-                        class_weights="O:0.5", label_smoothing=0.1)
-    count, = re.findall(r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; 10 % of the "
-                        "file held", out)
-    found = [json.loads(line) for line in
-             (tmp_path / "predictions_custom_dev.jsonl").read_text().split("\n") if line]
+    out = place.succeed(
+        "--do_train=True",
+        "--do_eval=True",
+        "--do_predict=True",
+        data_dir=path,
+        model_dir=tmp_path,
+        train_steps=40,
+        eval_steps=0,
+        predict_split="dev",
+        class_weights="O:0.5",
+        label_smoothing=0.1,
+    )
+    (count,) = re.findall(
+        r"custom: (\d+) sentences, entities LOC, PER, scheme bio2; 10 % of the "
+        "file held",
+        out,
+    )
+    found = [
+        json.loads(line)
+        for line in (tmp_path / "predictions_custom_dev.jsonl").read_text().split("\n")
+        if line
+    ]
     assert 1 <= len(found) == 40 - int(count) < 10
     assert all(one["text"] and "predicted" in one for one in found)
     results = json.loads((tmp_path / "eval_results_dev.json").read_text())
@@ -171,23 +221,27 @@ def test_a_run_goes_on_on_other_devices(place):
     shutil.copytree(place.directory / "one", place.directory / "two")
     data = place.directory / "two" / "model.ckpt-2.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-100])
-    out = place.succeed("--do_train=True", model_dir=place.directory / "two", **run,
-                        num_core_per_host=2)
+    out = place.succeed(
+        "--do_train=True", model_dir=place.directory / "two", **run, num_core_per_host=2
+    )
     assert "steps       1 to 2" in out and "16 examples = 8 x 2 replicas x 1 micro" in out
     one, two = (weights(place.directory / name) for name in ("one", "two"))
     for name, value in one.items():
         np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
-    (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom"),
-    (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
-    (dict(tag_column="2"), "train.txt:3: tag 'XX'"),
-    (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),
-    (dict(scheme="bmes"), "train.txt:4: tag 'I-PER'"),
-    (dict(data_dir="."), "no such file: ./train.txt"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(task_name="rte"), "task_name: rte is a task of xlnet classify"),
+        (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom"),
+        (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
+        (dict(tag_column="2"), "train.txt:3: tag 'XX'"),
+        (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),
+        (dict(scheme="bmes"), "train.txt:4: tag 'I-PER'"),
+        (dict(data_dir="."), "no such file: ./train.txt"),
+    ],
+)
 def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
     monkeypatch.chdir(place.directory)
     done = place.run("--do_train=True", **dict(dict(model_dir=place.directory / "no"), **changes))
@@ -204,10 +258,16 @@ def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
 
 
 def test_the_other_program_names_this_one(place):
-    done = command.run("run_classifier.py", do_train=True, task_name="conll2003",
-                       data_dir=place.directory / "data", model_dir="m", output_dir="o",
-                       spiece_model_file=place.directory / "sp.model",
-                       model_config_path=RELEASED / "xlnet_config.json")
+    done = command.run(
+        "run_classifier.py",
+        do_train=True,
+        task_name="conll2003",
+        data_dir=place.directory / "data",
+        model_dir="m",
+        output_dir="o",
+        spiece_model_file=place.directory / "sp.model",
+        model_config_path=RELEASED / "xlnet_config.json",
+    )
     assert done.returncode == 1
     assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of xlnet tag\n"
 

@@ -52,7 +52,8 @@ def test_golden_pieces_and_ids(released):
             assert model.pieces(case["text"]) == case["pieces"], case
             assert model.ids(case["text"]) == case["ids"], case
         assert model.encode_lines([case["text"] for case in cases]) == [
-            case["ids"] for case in cases]
+            case["ids"] for case in cases
+        ]
 
 
 def test_the_originals_functions(released):
@@ -61,23 +62,35 @@ def test_the_originals_functions(released):
         assert text == case["preprocessed"]
         assert xlnet.encode_ids(plain(released[False]), text) == case["ids"], case
     assert xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
-    sampled = {tuple(xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True))
-               for _ in range(30)}
+    sampled = {
+        tuple(xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True))
+        for _ in range(30)
+    }
     assert len(sampled) > 1
 
 
 def test_released_special_ids(released):
     t = released[False]
     assert (t.unk_id, t.cls_id, t.sep_id, t.pad_id, t.mask_id, t.eod_id, t.eop_id) == (
-        0, 3, 4, 5, 6, 7, 8)
+        0,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    )
     assert t.vocab_size == 32000
 
 
 def test_comma_rule_for_the_whole_released_vocabulary(released):
     # The table that stands in for the rule, against the rule itself.
     t = released[False]
-    ruled = [p for p in map(t.id_to_piece, range(t.vocab_size))
-             if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
+    ruled = [
+        p
+        for p in map(t.id_to_piece, range(t.vocab_size))
+        if len(p) > 1 and p[-1] == "," and p[-2].isdigit()
+    ]
     assert len(ruled) == len(t.split_ids) > 50
     for piece in ruled:
         parts = t.split_pieces[piece]
@@ -85,25 +98,30 @@ def test_comma_rule_for_the_whole_released_vocabulary(released):
         assert t.split_ids[plain(t).piece_to_id(piece)] == plain(t).piece_to_id(parts)
 
 
-@pytest.mark.parametrize("text, settings, expected", [
-    ("  a \t b\nc  ", {}, "a b c"),
-    ("  a \t b", {"remove_space": False}, "  a \t b"),
-    ("``so'' it", {}, '"so" it'),
-    ("Ünïcode", {}, "Unicode"),
-    ("Ünïcode", {"keep_accents": True}, "Ünïcode"),
-    ("Ünïcode ÀB", {"lower": True}, "unicode ab"),
-    ("ÀB", {"lower": True, "keep_accents": True}, "àb"),
-    ("\ufb01x", {}, "fix"),
-    ("\ufb01x", {"keep_accents": True}, "\ufb01x"),
-    ("a\u0085b\u00a0c", {}, "a b c"),
-])
+@pytest.mark.parametrize(
+    "text, settings, expected",
+    [
+        ("  a \t b\nc  ", {}, "a b c"),
+        ("  a \t b", {"remove_space": False}, "  a \t b"),
+        ("``so'' it", {}, '"so" it'),
+        ("Ünïcode", {}, "Unicode"),
+        ("Ünïcode", {"keep_accents": True}, "Ünïcode"),
+        ("Ünïcode ÀB", {"lower": True}, "unicode ab"),
+        ("ÀB", {"lower": True, "keep_accents": True}, "àb"),
+        ("\ufb01x", {}, "fix"),
+        ("\ufb01x", {"keep_accents": True}, "\ufb01x"),
+        ("a\u0085b\u00a0c", {}, "a b c"),
+    ],
+)
 def test_clean_text(text, settings, expected):
     assert clean_text(text, **settings) == expected
 
 
 # What may go wrong where lines are joined: blanks, quotes, marks, letters that depend on others.
-ODD = list("aZé13,.`\'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327"
-           "\u3099ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165")
+ODD = list(
+    "aZé13,.`'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327"
+    "\u3099ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165"
+)
 ODD += ["``", "''", "  "]
 
 
@@ -116,8 +134,9 @@ def plainly_cleaned(text, lower, keep_accents):
     """The rules once more, character by character."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     if not keep_accents:
-        text = "".join(c for c in unicodedata.normalize("NFKD", text)
-                       if not unicodedata.combining(c))
+        text = "".join(
+            c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
+        )
     return text.lower() if lower else text
 
 
@@ -126,8 +145,11 @@ def plainly_cleaned(text, lower, keep_accents):
 def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
     settings = dict(lower=lower, keep_accents=keep_accents)
     every = [chr(c) for c in itertools.chain(range(0x20000), range(0xE0000, 0xE0200))]
-    for lines in [[], [""], ["", ""], ["\n"], ["a", "\n", " "]] + [
-            odd_lines(7, seed) for seed in range(300)] + [every]:
+    for lines in (
+        [[], [""], ["", ""], ["\n"], ["a", "\n", " "]]
+        + [odd_lines(7, seed) for seed in range(300)]
+        + [every]
+    ):
         cleaned = tokenizer.clean_lines(lines, **settings)
         assert cleaned == [plainly_cleaned(line, **settings) for line in lines]
         assert lines is every or cleaned == [clean_text(line, **settings) for line in lines]
@@ -135,12 +157,16 @@ def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
 
 def test_ids_as_array_are_those_of_each_line(tiny):
     model = plain(tiny)
-    rule = {model.piece_to_id(piece): model.piece_to_id(parts)
-            for piece, parts in tiny.split_pieces.items()}
+    rule = {
+        model.piece_to_id(piece): model.piece_to_id(parts)
+        for piece, parts in tiny.split_pieces.items()
+    }
     for seed in range(100):
         lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
-        expected = [[part for id in model.encode(clean_text(line))
-                     for part in rule.get(id, [id])] for line in lines]
+        expected = [
+            [part for id in model.encode(clean_text(line)) for part in rule.get(id, [id])]
+            for line in lines
+        ]
         ids, lengths = tiny.encode_to_array(lines)
         assert ids.dtype == np.int32 and lengths.dtype == np.int64
         assert lengths.tolist() == list(map(len, expected))
@@ -153,7 +179,7 @@ def test_ids_as_array_are_those_of_each_line(tiny):
 
 def test_special_ids_are_found_by_name(tiny):
     for name in ("cls", "sep", "pad", "mask", "eod", "eop"):
-        assert tiny.id_to_piece(getattr(tiny, name + "_id")) == "<%s>" % name
+        assert tiny.id_to_piece(getattr(tiny, name + "_id")) == f"<{name}>"
     assert tiny.id_to_piece(tiny.unk_id) == "<unk>"
 
 
@@ -192,8 +218,9 @@ def test_cleaning_goes_with_the_model(tiny, tmp_path):
     assert Tokenizer(copy, uncased=True).uncased
     # The same model elsewhere, with the description of a checkpoint.
     for checkpoint in ("", "model.ckpt-7", "latest"):
-        descriptions = tokenizer.descriptions_beside(None, str(tmp_path),
-                                                     str(tmp_path / "kept" / checkpoint))
+        descriptions = tokenizer.descriptions_beside(
+            None, str(tmp_path), str(tmp_path / "kept" / checkpoint)
+        )
         assert Tokenizer(tiny.path, descriptions=descriptions).keep_accents
 
 
@@ -202,8 +229,9 @@ def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
     Tokenizer(tiny.path, keep_accents=True).save(path)
     Tokenizer(tiny.path).save(other)
     for settings, words in [
-            (dict(keep_accents=False), ["keep_accents: the setting says False", path, "says True"]),
-            (dict(descriptions=[other + ".json"]), ["says True", other, "says False"])]:
+        (dict(keep_accents=False), ["keep_accents: the setting says False", path, "says True"]),
+        (dict(descriptions=[other + ".json"]), ["says True", other, "says False"]),
+    ]:
         with pytest.raises(UserError) as e:
             Tokenizer(path, **settings)
         assert all(word in str(e.value) for word in words) and "\n" not in str(e.value)
@@ -220,8 +248,9 @@ def test_word_starts(tiny):
     for id in range(tiny.vocab_size):
         piece = tiny.id_to_piece(id)
         special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
-        assert tiny.is_word_start[id] == (special or piece.startswith(tokenizer.WORD_START)
-                                          or tiny.is_punctuation[id])
+        assert tiny.is_word_start[id] == (
+            special or piece.startswith(tokenizer.WORD_START) or tiny.is_punctuation[id]
+        )
     assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
 
 
@@ -239,15 +268,20 @@ def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
     (tmp_path / "nothing").write_bytes(b"")
     (tmp_path / "zeros").write_bytes(bytes(100))
     train_tiny_model(tmp_path / "other", ["<sep>", "<pad>"], ())
-    for name, message in (("text", "not a SentencePiece model"), ("zeros", "not a SentencePiece"),
-                          ("nothing", "not a SentencePiece model"), ("none", "no such file"),
-                          ("other", "missing <cls>, <eod>;")):
+    for name, message in (
+        ("text", "not a SentencePiece model"),
+        ("zeros", "not a SentencePiece"),
+        ("nothing", "not a SentencePiece model"),
+        ("none", "no such file"),
+        ("other", "missing <cls>, <eod>;"),
+    ):
         with pytest.raises(UserError, match=message) as e:
             Tokenizer(str(tmp_path / name))
         assert str(tmp_path / name) in str(e.value) and "\n" not in str(e.value)
 
 
 # --- Words
+
 
 @pytest.fixture(params=["tiny", "released"])
 def either(request):

@@ -31,13 +31,15 @@ def trained(place):
 
 def test_what_it_prints(place, trained):
     for name in ("devices", "precision", "data", "batch", "steps", "model", "parameters"):
-        assert re.search("^%s +\\S" % name, trained.stdout, re.MULTILINE), name
-    line = (r"^step 4/4  loss +\d+\.\d{4}  ppl +\d+\.\d\d  lr \d\.\d\de[-+]\d\d  gnorm +\d+\.\d{3}"
-            r" +\d+ tokens/s  left 0:00:00$")
+        assert re.search(f"^{name} +\\S", trained.stdout, re.MULTILINE), name
+    line = (
+        r"^step 4/4  loss +\d+\.\d{4}  ppl +\d+\.\d\d  lr \d\.\d\de[-+]\d\d  gnorm +\d+\.\d{3}"
+        r" +\d+ tokens/s  left 0:00:00$"
+    )
     assert re.search(line, trained.stdout, re.MULTILINE), trained.stdout
     assert [step for step, _ in losses(trained.stdout)] == ["1", "2", "3", "4"]
     printed = trained.stdout + trained.stderr
-    assert printed.count("held out: step 0 ") == 1      # of the weights that training starts from
+    assert printed.count("held out: step 0 ") == 1  # of the weights that training starts from
 
 
 def test_held_out_before_and_after(place, trained):
@@ -58,28 +60,43 @@ def test_the_perplexity_of_a_unigram_model_is_shown_once(place, trained):
     manifest = Manifest.read(str(place / "heldout"))
     tokenizer = Tokenizer(str(place / "heldout" / "spiece.model"))
     batches = input_pipeline.pretraining_batches(
-        str(place / "heldout"), manifest, batch_size=1, seed=0, epochs=1,
+        str(place / "heldout"),
+        manifest,
+        batch_size=1,
+        seed=0,
+        epochs=1,
         permutation=Permutation(16, 5, 16, 6, 1),
-        special_ids=[tokenizer.sep_id, tokenizer.cls_id])
+        special_ids=[tokenizer.sep_id, tokenizer.cls_id],
+    )
     counts = collections.Counter()
     for batch in batches.as_numpy_iterator():
         rows, targets = np.nonzero(batch["weights"])
         counts.update(batch["input_ids"][rows, batch["positions"][rows, targets]].tolist())
     total = sum(counts.values())
     perplexity = np.exp(-sum(n / total * np.log(n / total) for n in counts.values()))
-    shown, = re.findall(r"held out: a unigram model of the same targets has ppl (\S+)",
-                        trained.stdout)
+    (shown,) = re.findall(
+        r"held out: a unigram model of the same targets has ppl (\S+)", trained.stdout
+    )
     assert abs(float(shown) - perplexity) < 0.01
 
 
 def test_a_long_evaluation_shows_its_progress(place, trained, monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", -1)
-    done = train(place, "whole", do_eval=True, record_info_dir=place / "heldout", num_predict=None,
-                 perm_size=None, mem_len=None, model_config_path=None, train_batch_size=2)
+    done = train(
+        place,
+        "whole",
+        do_eval=True,
+        record_info_dir=place / "heldout",
+        num_predict=None,
+        perm_size=None,
+        mem_len=None,
+        model_config_path=None,
+        train_batch_size=2,
+    )
     assert done.returncode == 0, done.stderr
     manifest = Manifest.read(str(place / "heldout"))
     total = manifest.num_streams * manifest.windows_per_stream
-    found = re.findall(r"^held out  (\d+)/%d windows  left 0:00:" % total, done.stdout, re.M)
+    found = re.findall(rf"^held out  (\d+)/{total} windows  left 0:00:", done.stdout, re.M)
     assert len(found) > 1 and int(found[-1]) == total
 
 
@@ -91,17 +108,28 @@ def held_out(text):
 def test_any_checkpoint_is_evaluated_without_training(place, trained):
     """What was trained says how targets are drawn; a flag goes before it. Nothing is written."""
     before = sorted((place / "whole").rglob("*"))
-    bare = dict(model_config_path=None, train_steps=None, warmup_steps=None, mem_len=None,
-                perm_size=None, num_predict=None, do_eval=True)
+    bare = dict(
+        model_config_path=None,
+        train_steps=None,
+        warmup_steps=None,
+        mem_len=None,
+        perm_size=None,
+        num_predict=None,
+        do_eval=True,
+    )
     done = train(place, "whole", eval_record_info_dir=place / "heldout", **bare)
     assert done.returncode == 0, done.stderr
     assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
     assert "mem_len=8" in done.stdout and sorted((place / "whole").rglob("*")) == before
-    done = train(place, "none", **dict(bare, init_checkpoint=place / "whole",
-                                       record_info_dir=place / "heldout"))
+    done = train(
+        place,
+        "none",
+        **dict(bare, init_checkpoint=place / "whole", record_info_dir=place / "heldout"),
+    )
     assert held_out(done.stdout) == held_out(trained.stdout)[-1:] and not (place / "none").exists()
-    other = train(place, "whole", eval_record_info_dir=place / "heldout", **dict(
-        bare, num_predict=4))
+    other = train(
+        place, "whole", eval_record_info_dir=place / "heldout", **dict(bare, num_predict=4)
+    )
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
 
 
@@ -112,10 +140,18 @@ def test_weights_alone_are_evaluated(place, trained):
     shutil.copytree(place / "whole", folder, ignore=shutil.ignore_patterns("*.json", "model.ckpt*"))
     (folder / "checkpoint").unlink()
     shutil.copy(place / "whole" / "xlnet_config.json", folder)
-    checkpoint.write_arrays(str(folder / "xlnet_model.ckpt"), checkpoint.read_weights(
-        checkpoint.resolve(str(place / "whole"))))
-    done = train(place, "none", init_checkpoint=folder, model_config_path=None,
-                 record_info_dir=place / "heldout", do_eval=True)
+    checkpoint.write_arrays(
+        str(folder / "xlnet_model.ckpt"),
+        checkpoint.read_weights(checkpoint.resolve(str(place / "whole"))),
+    )
+    done = train(
+        place,
+        "none",
+        init_checkpoint=folder,
+        model_config_path=None,
+        record_info_dir=place / "heldout",
+        do_eval=True,
+    )
     assert done.returncode == 0, done.stderr
     (found,), (expected,) = held_out(done.stdout), held_out(trained.stdout)[-1:]
     assert found[0] == "0" and found[1:] == expected[1:]
@@ -135,10 +171,11 @@ def test_the_model_directory_can_be_used_alone(place, trained, graph):
     import tensorflow.compat.v1 as tf
 
     import xlnet
+
     folder = place / "whole"
     config = xlnet.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
     assert (folder / "spiece.model").read_bytes() == (place / "sp.model").read_bytes()
-    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
     ids = tf.zeros([4, 1], tf.int32)
     xlnet.XLNetModel(config, run, ids, ids, None, inp_q=tf.zeros([4, 1]))
     stored = weights(place, "whole")
@@ -170,7 +207,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
 def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     memory = np.load(place / "whole" / "memory-4-0.npy")
     assert memory.shape == (4, 2, 8, 8)
-    assert np.abs(memory).max(axis=(2, 3)).min() > 0        # each row, each layer
+    assert np.abs(memory).max(axis=(2, 3)).min() > 0  # each row, each layer
     shutil.copytree(place / "whole", place / "forgetful")
     (place / "forgetful" / "memory-4-0.npy").unlink()
     done = train(place, "forgetful", train_steps=5)
@@ -183,8 +220,14 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
 
 @pytest.mark.slow
 def test_starts_from_weights_without_slots(place, trained):
-    done = train(place, "warm", train_steps=1, warmup_steps=0, learning_rate=0.,
-                 init_checkpoint=place / "whole" / "latest")
+    done = train(
+        place,
+        "warm",
+        train_steps=1,
+        warmup_steps=0,
+        learning_rate=0.0,
+        init_checkpoint=place / "whole" / "latest",
+    )
     assert done.returncode == 0, done.stderr
     assert re.search(r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout)
     before, after = weights(place, "whole"), weights(place, "warm")
@@ -197,8 +240,10 @@ def test_starts_from_weights_without_slots(place, trained):
 def test_architecture_from_flags(place, trained):
     done = train(place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY)
     assert done.returncode == 0, done.stderr
-    kept = [json.loads((place / folder / "xlnet_config.json").read_text())
-            for folder in ("flags", "whole")]
+    kept = [
+        json.loads((place / folder / "xlnet_config.json").read_text())
+        for folder in ("flags", "whole")
+    ]
     assert kept[0] == kept[1]
     done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
     assert "note: --n_layer=1 overrides 2 of" in done.stdout
@@ -237,17 +282,22 @@ BAD = {
     "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= dropout < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
-    "seed": (dict(seed=2 ** 63), 1, "seed is 9223372036854775808, expected 0 <= seed <="),
-    "other checkpoint": (dict(init_checkpoint=RELEASED), 1,
-                         "d_model 16, not 8"),
+    "seed": (dict(seed=2**63), 1, "seed is 9223372036854775808, expected 0 <= seed <="),
+    "other checkpoint": (dict(init_checkpoint=RELEASED), 1, "d_model 16, not 8"),
     "replicas do not divide": (dict(num_core_per_host=3), 1, "replicas x micro-batches (3 x 1)"),
     "micro-batches do not divide": (dict(grad_accum_steps=3), 1, "x micro-batches (1 x 3)"),
     "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts is 2, but TF_CONFIG names 0"),
-    "two kinds of warm-up": (dict(warmup_ratio=0.5), 1,
-                             "warmup_ratio and warmup_steps are both given"),
+    "two kinds of warm-up": (
+        dict(warmup_ratio=0.5),
+        1,
+        "warmup_ratio and warmup_steps are both given",
+    ),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
-    "same_length without memory": (dict(same_length=True, objective="causal", mem_len=0), 1,
-                                   "same_length is True and mem_len is 0"),
+    "same_length without memory": (
+        dict(same_length=True, objective="causal", mem_len=0),
+        1,
+        "same_length is True and mem_len is 0",
+    ),
 }
 
 
@@ -256,8 +306,7 @@ def test_bad_input_is_one_line(place, trained, case):
     changes, status, message = BAD[case]
     done = train(place, "bad_" + re.sub(r"\W", "_", case), **changes)
     assert done.returncode == status
-    errors = [line for line in done.stderr.split("\n")
-              if line and not line.startswith("WARNING")]
+    errors = [line for line in done.stderr.split("\n") if line and not line.startswith("WARNING")]
     assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
     assert message in errors[0]
     assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
@@ -272,10 +321,14 @@ def test_records_are_verified(place):
 
     def verify(directory):
         return command.run("xlnet data inspect", "--verify", record_info_dir=directory)
+
     done = verify(place / "spoilt")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert re.search(r"spoilt/stream-00001-of-00004.tfrecord: record \d+ is damaged; manifest.json "
-                     "says sha256 .*, found ", done.stderr)
+    assert re.search(
+        r"spoilt/stream-00001-of-00004.tfrecord: record \d+ is damaged; manifest.json "
+        "says sha256 .*, found ",
+        done.stderr,
+    )
     done = verify(place / "heldout")
     assert done.returncode == 0 and done.stdout.count("\n") == 1, done
     assert "agree with their checksums" in done.stdout
@@ -298,13 +351,17 @@ def test_a_model_directory_keeps_its_architecture(place, trained):
 def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
     shutil.copytree(place / "whole", place / "failed")
     for folder, changes, key in (
-            ("failed", dict(ema_decay=0.9, allow_changes=True), "/average"),
-            ("failed/best", dict(eval_record_info_dir=place / "heldout"), "/Adam")):
+        ("failed", dict(ema_decay=0.9, allow_changes=True), "/average"),
+        ("failed/best", dict(eval_record_info_dir=place / "heldout"), "/Adam"),
+    ):
         kept = (place / folder / "pretraining.json").read_text()
         done = train(place, folder, train_steps=9, **changes)
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-        assert re.search("%s has no \\S+%s: a run cannot resume from weights alone, as in best/, "
-                         "nor with --ema_decay" % (folder, key), done.stderr), done.stderr
+        assert re.search(
+            f"{folder} has no \\S+{key}: a run cannot resume from weights alone, as in best/, "
+            "nor with --ema_decay",
+            done.stderr,
+        ), done.stderr
         assert (place / folder / "pretraining.json").read_text() == kept
     assert not (place / "failed" / "pretraining_history.json").exists()
 
@@ -312,17 +369,24 @@ def test_a_resume_that_fails_leaves_the_run_as_it_is(place, trained):
 def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     shutil.copytree(place / "whole", place / "foreign")
     path = place / "foreign" / "spiece.model"
-    path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")    # a normalizer without the prefix
+    path.write_bytes(path.read_bytes() + b"\x1a\x02\x18\x00")  # a normalizer without the prefix
     (place / "foreign" / "spiece.model.json").unlink()
     done = train(place, "refused", init_checkpoint=place / "foreign")
-    assert "init_checkpoint: %s differs from" % path in done.stderr
+    assert f"init_checkpoint: {path} differs from" in done.stderr
     (place / "foreign" / "task.json").write_text("{}")
     for flag, done in (
-            ("init_checkpoint", train(place, "refused", do_eval=True,
-                                      init_checkpoint=place / "foreign")),
-            ("model_dir", train(place, "foreign"))):
-        assert "%s: %s has a fine-tuned model (task.json), expected a pretrained one" % (
-            flag, place / "foreign") in done.stderr
+        (
+            "init_checkpoint",
+            train(place, "refused", do_eval=True, init_checkpoint=place / "foreign"),
+        ),
+        ("model_dir", train(place, "foreign")),
+    ):
+        assert (
+            "{}: {} has a fine-tuned model (task.json), expected a pretrained one".format(
+                flag, place / "foreign"
+            )
+            in done.stderr
+        )
     assert not (place / "refused").exists()
 
 
@@ -351,21 +415,27 @@ def test_damaged_records_are_named(place, trained):
 def test_remote_records_train_as_those_on_a_disk(place):
     """TensorFlow's file system in memory stands for gs://; blocks are smaller than the files."""
     from tensorflow.io import gfile
+
     for name in ("train", "heldout"):
         gfile.makedirs("ram://" + name)
         for path in (place / name).iterdir():
             if path.is_file():
-                with gfile.GFile("ram://%s/%s" % (name, path.name), "wb") as f:
+                with gfile.GFile(f"ram://{name}/{path.name}", "wb") as f:
                     f.write(path.read_bytes())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tfrecord, "_BLOCK", 1000)
-        remote = train(place, "remote", record_info_dir="ram://train", eval_steps=2,
-                       eval_record_info_dir="ram://heldout")
+        remote = train(
+            place,
+            "remote",
+            record_info_dir="ram://train",
+            eval_steps=2,
+            eval_record_info_dir="ram://heldout",
+        )
     assert remote.returncode == 0, remote.stderr
     here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
     assert losses(remote.stdout) == losses(here.stdout) != []
     stream = "ram://train/stream-00001-of-00004.tfrecord"
-    gfile.remove(stream)            # this file system appends
+    gfile.remove(stream)  # this file system appends
     with gfile.GFile(stream, "wb") as f:
         f.write(b"short")
     refused = train(place, "refused", record_info_dir="ram://train")
@@ -377,7 +447,12 @@ def test_remote_records_train_as_those_on_a_disk(place):
         f.write(json.dumps(manifest).encode())
     refused = train(place, "refused", record_info_dir="ram://train")
     assert "/etc/passwd is outside of the records' directory" in refused.stderr
-    refused = command.run("train_gpu.py", *(
-        flag for flag in flags_of(place, "none", record_info_dir="ram://heldout")
-        if not flag.startswith("--model_dir")))
+    refused = command.run(
+        "train_gpu.py",
+        *(
+            flag
+            for flag in flags_of(place, "none", record_info_dir="ram://heldout")
+            if not flag.startswith("--model_dir")
+        ),
+    )
     assert "model_dir: the records are not on a disk; give a directory" in refused.stderr

@@ -13,17 +13,25 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 
 
-@pytest.mark.parametrize("wrong, meant", (
-    ("modle", "model"), ("model/bset", "model/best"), ("modle/best", "model/best"),
-    ("nothing_alike", None), ("gone/also_gone", None)))
+@pytest.mark.parametrize(
+    "wrong, meant",
+    (
+        ("modle", "model"),
+        ("model/bset", "model/best"),
+        ("modle/best", "model/best"),
+        ("nothing_alike", None),
+        ("gone/also_gone", None),
+    ),
+)
 def test_a_directory_of_a_similar_name_is_named(tmp_path, monkeypatch, wrong, meant):
     (tmp_path / "model" / "best").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for start in ("", str(tmp_path) + "/"):
         with pytest.raises(UserError) as raised:
             files.require_directory(start + wrong, "input")
-        assert str(raised.value) == "input: no such directory: %s%s" % (
-            start + wrong, "; did you mean '%s'?" % (start + meant) if meant else "")
+        assert str(raised.value) == "input: no such directory: {}{}".format(
+            start + wrong, "; did you mean '%s'?" % (start + meant) if meant else ""
+        )
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="^input: file is a file, expected a directory$"):
         files.require_directory("file", "input")
@@ -34,50 +42,73 @@ def test_an_initial_checkpoint_that_is_not_there(tmp_path):
     """Before the files next to it are missed, such as the vocabulary."""
     (tmp_path / "model").mkdir()
     (tmp_path / "train.csv").write_text("text,label\na,b\n")
-    for wrong, meant in (("modle/latest", "; did you mean '%s/model'?" % tmp_path),
-                         ("model/xlnet_model.ckpt", ""), ("far_away", "")):
+    for wrong, meant in (
+        ("modle/latest", f"; did you mean '{tmp_path}/model'?"),
+        ("model/xlnet_model.ckpt", ""),
+        ("far_away", ""),
+    ):
         line = command.refused(
-            "run_classifier.py", "--do_train", task_name="custom", data_dir=tmp_path / "train.csv",
-            text_a_column="text", model_dir=tmp_path / "out",
-            init_checkpoint=tmp_path / wrong)
-        assert line == "run_classifier.py: init_checkpoint: no checkpoint %s/%s%s" % (
-            tmp_path, wrong, meant)
+            "run_classifier.py",
+            "--do_train",
+            task_name="custom",
+            data_dir=tmp_path / "train.csv",
+            text_a_column="text",
+            model_dir=tmp_path / "out",
+            init_checkpoint=tmp_path / wrong,
+        )
+        assert (
+            line == f"run_classifier.py: init_checkpoint: no checkpoint {tmp_path}/{wrong}{meant}"
+        )
 
 
 @pytest.mark.usefixtures("quick_start")
 def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
-    refused = lambda **changes: command.refused("train_gpu.py", *flags_of(
-        place, "refused", **changes))
+    refused = lambda **changes: command.refused(
+        "train_gpu.py", *flags_of(place, "refused", **changes)
+    )
     assert refused(record_info_dir=place / "trian").endswith(
-        "record_info_dir: no such directory: %s; did you mean '%s'?"
-        % (place / "trian", place / "train"))
+        "record_info_dir: no such directory: {}; did you mean '{}'?".format(
+            place / "trian", place / "train"
+        )
+    )
     assert "eval_record_info_dir: no such directory: %s;" % (place / "hedlout") in refused(
-        eval_record_info_dir=place / "hedlout")
+        eval_record_info_dir=place / "hedlout"
+    )
     assert "n_token: its flag says 5, the vocabulary of the records in" in refused(n_token=5)
     assert refused(record_info_dir=place).endswith(
-        "; did you mean '%s' or '%s'?" % (place / "heldout", place / "train"))
+        "; did you mean '{}' or '{}'?".format(place / "heldout", place / "train")
+    )
     other = shutil.copytree(place / "heldout", place / "other")
     manifest = Manifest.read(str(other))
-    (other / "manifest.json").write_text(json.dumps(dataclasses.asdict(
-        dataclasses.replace(manifest, sp_model_sha256="0" * 64))))
+    (other / "manifest.json").write_text(
+        json.dumps(dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64)))
+    )
     line = refused(eval_record_info_dir=other)
-    pieces = "(%d pieces)" % manifest.vocab_size
+    pieces = f"({manifest.vocab_size} pieces)"
     assert line == (
-        "train_gpu.py: eval_record_info_dir: the records in %s were made with another vocabulary, "
-        "%s/spiece.model %s, than those in %s, %s/spiece.model %s; make them again with "
-        "--sp_path=%s/spiece.model" % (other, other, pieces, place / "train", place / "train",
-                                       pieces, place / "train"))
+        "train_gpu.py: eval_record_info_dir: the records in {} were made with another vocabulary, "
+        "{}/spiece.model {}, than those in {}, {}/spiece.model {}; make them again with "
+        "--sp_path={}/spiece.model".format(
+            other, other, pieces, place / "train", place / "train", pieces, place / "train"
+        )
+    )
     assert not (place / "refused").exists()
 
 
 @pytest.mark.usefixtures("quick_start")
 def test_records_are_shown_as_a_run_kept_its_settings(place, tmp_path):
     """`pretraining.json` has settings of other programs, too."""
-    command.succeed("train_gpu.py", *flags_of(place, tmp_path / "run", train_steps=2,
-                                              warmup_steps=1))
-    done = command.succeed("xlnet data inspect", num_windows=1, count_windows=0,
-                           config=tmp_path / "run" / "pretraining.json")
+    command.succeed(
+        "train_gpu.py", *flags_of(place, tmp_path / "run", train_steps=2, warmup_steps=1)
+    )
+    done = command.succeed(
+        "xlnet data inspect",
+        num_windows=1,
+        count_windows=0,
+        config=tmp_path / "run" / "pretraining.json",
+    )
     assert "stream 0, window 0" in done.stdout
     (tmp_path / "x.json").write_text(json.dumps({"record_info_dir": "x", "num_predcit": 3}))
     assert "unknown setting 'num_predcit'; did you mean 'num_predict'?" in command.refused(
-        "xlnet data inspect", config=tmp_path / "x.json")
+        "xlnet data inspect", config=tmp_path / "x.json"
+    )

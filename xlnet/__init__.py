@@ -18,18 +18,31 @@ if TYPE_CHECKING:
     from xlnet.settings.network import RunConfig, XLNetConfig, create_run_config
     from xlnet.tokenization.tokenizer import encode_ids, preprocess_text
 
-_HOME = {"XLNetConfig": "xlnet.settings.network", "RunConfig": "xlnet.settings.network",
-         "create_run_config": "xlnet.settings.network", "XLNetModel": "xlnet.api",
-         "UserError": "xlnet.errors", "load": "xlnet.serving.load",
-         "preprocess_text": "xlnet.tokenization.tokenizer",
-         "encode_ids": "xlnet.tokenization.tokenizer"}
+_HOME = {
+    "XLNetConfig": "xlnet.settings.network",
+    "RunConfig": "xlnet.settings.network",
+    "create_run_config": "xlnet.settings.network",
+    "XLNetModel": "xlnet.api",
+    "UserError": "xlnet.errors",
+    "load": "xlnet.serving.load",
+    "preprocess_text": "xlnet.tokenization.tokenizer",
+    "encode_ids": "xlnet.tokenization.tokenizer",
+}
 
-__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config",
-           "encode_ids", "load", "preprocess_text"]
+__all__ = [
+    "RunConfig",
+    "UserError",
+    "XLNetConfig",
+    "XLNetModel",
+    "create_run_config",
+    "encode_ids",
+    "load",
+    "preprocess_text",
+]
 
 
 def __getattr__(name: str) -> object:
     # Imports TensorFlow only for the model itself, so that --help is quick.
     if name not in _HOME:
-        raise AttributeError("module 'xlnet' has no attribute '%s'" % name)
+        raise AttributeError(f"module 'xlnet' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -30,27 +30,42 @@ class XLNetModel:
       inp_q: float32 [Q,B], 1 for tokens that are predicted. Given: the query stream is computed.
     """
 
-    def __init__(self, xlnet_config: XLNetConfig, run_config: RunConfig, input_ids: tf.Tensor,
-                 seg_ids: tf.Tensor, input_mask: Optional[tf.Tensor],
-                 mems: Optional[Sequence[tf.Tensor]] = None, perm_mask: Optional[tf.Tensor] = None,
-                 target_mapping: Optional[tf.Tensor] = None,
-                 inp_q: Optional[tf.Tensor] = None) -> None:
+    def __init__(
+        self,
+        xlnet_config: XLNetConfig,
+        run_config: RunConfig,
+        input_ids: tf.Tensor,
+        seg_ids: tf.Tensor,
+        input_mask: Optional[tf.Tensor],
+        mems: Optional[Sequence[tf.Tensor]] = None,
+        perm_mask: Optional[tf.Tensor] = None,
+        target_mapping: Optional[tf.Tensor] = None,
+        inp_q: Optional[tf.Tensor] = None,
+    ) -> None:
         self._config = xlnet_config
         self._run = run_config
         # Dropout of this model: new in every session run.
-        self._seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) \
-            if run_config.is_training else None
-        input_ids, seg_ids, input_mask = (_transpose(x, 1, 0) for x in
-                                          (input_ids, seg_ids, input_mask))
+        self._seed = (
+            tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+            if run_config.is_training
+            else None
+        )
+        input_ids, seg_ids, input_mask = (
+            _transpose(x, 1, 0) for x in (input_ids, seg_ids, input_mask)
+        )
         # AUTO_REUSE: programs of the original build a model for training and one for evaluation.
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             outputs = modeling.transformer_xl(
-                xlnet_config, run_config, input_ids=input_ids, seg_ids=seg_ids,
+                xlnet_config,
+                run_config,
+                input_ids=input_ids,
+                seg_ids=seg_ids,
                 direction=_halves(input_ids) if run_config.bi_data else None,
                 mask=_hidden(input_mask, _transpose(perm_mask, 2, 0, 1)),
                 mems=[_transpose(mem, 1, 0, 2) for mem in mems] if mems else None,
                 query=_query(_transpose(target_mapping, 2, 0, 1), _transpose(inp_q, 1, 0)),
-                seed=self._seed)
+                seed=self._seed,
+            )
         self._sequence = outputs.sequence
         self._new_mems = outputs.new_mems
         self._table = outputs.embedding_table
@@ -62,9 +77,14 @@ class XLNetModel:
     def get_pooled_out(self, summary_type: str, use_summ_proj: bool = True) -> tf.Tensor:
         """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the original."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return heads.summarize(self._config, self._run, self._sequence,
-                                   summary_type=summary_type, use_proj=use_summ_proj,
-                                   seed=self._seed)
+            return heads.summarize(
+                self._config,
+                self._run,
+                self._sequence,
+                summary_type=summary_type,
+                use_proj=use_summ_proj,
+                seed=self._seed,
+            )
 
     def get_new_memory(self) -> list[tf.Tensor]:
         """List over layers of [M',B,D], to be given as `mems` with the next segment; bfloat16 with
@@ -88,7 +108,7 @@ def _halves(input_ids):
     """The original's `bi_data`: 0 for the first half of the batch, 1 for the second."""
     batch = modeling.shape_of(input_ids)[0]
     if isinstance(batch, int) and batch % 2:
-        raise ValueError("bi_data needs an even batch size, found %d" % batch)
+        raise ValueError(f"bi_data needs an even batch size, found {batch}")
     return tf.cast(tf.range(batch) >= batch // 2, tf.int32)
 
 
@@ -108,5 +128,7 @@ def _query(target_mapping, inp_q):
         return None
     if target_mapping is None:
         return modeling.Query(masked=inp_q)
-    return modeling.Query(positions=tf.argmax(target_mapping, axis=-1, output_type=tf.int32),
-                          weights=tf.reduce_sum(target_mapping, axis=-1))
+    return modeling.Query(
+        positions=tf.argmax(target_mapping, axis=-1, output_type=tf.int32),
+        weights=tf.reduce_sum(target_mapping, axis=-1),
+    )

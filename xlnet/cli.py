@@ -19,70 +19,117 @@ from xlnet import errors, files, help, presets
 from xlnet.errors import UserError, did_you_mean, visible
 from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
-FLAGS = flags.FlagValues()      # of the latest call of `run`: a notebook calls several programs
+FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook calls several programs
 _log = logging.getLogger(__name__)
 
 # New objects between garbage collections. Python's own 700 search TensorFlow's modules and graphs,
 # which stay, again and again: a tenth of the time until a first step.
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
-_CONFIG_HELP = ("JSON file of settings, names without dashes, or the name of a preset (configs/); "
-                "flags override it, \"about\" is a comment, paths may be relative to the file")
+_CONFIG_HELP = (
+    "JSON file of settings, names without dashes, or the name of a preset (configs/); "
+    'flags override it, "about" is a comment, paths may be relative to the file'
+)
 
-_FILES = ("model_config_path", "spiece_model_file")    # paths in presets, perhaps relative to them
+_FILES = ("model_config_path", "spiece_model_file")  # paths in presets, perhaps relative to them
 
 # The ends of names of settings that are paths; in these ~ and $HOME are expanded.
 _PATHS = re.compile(
     r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|model|module"
-    r"|input|output)")
+    r"|input|output)"
+)
 
 # Flags without effect that were switches: a value is optional.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu"))
 
 # Names of settings in other programs: our names, of which the first that a program has is meant.
 FLAG_SYNONYMS = {
-    "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
-    "per_device_eval_batch_size": "eval_batch_size", "lr": "learning_rate",
-    "num_train_epochs": "epochs", "num_epochs": "epochs", "max_steps": "train_steps",
-    "num_train_steps": "train_steps", "fp16": "precision=fp16", "bf16": "precision=bf16",
+    "batch_size": "train_batch_size",
+    "per_device_train_batch_size": "train_batch_size",
+    "per_device_eval_batch_size": "eval_batch_size",
+    "lr": "learning_rate",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "max_steps": "train_steps",
+    "num_train_steps": "train_steps",
+    "fp16": "precision=fp16",
+    "bf16": "precision=bf16",
     "max_length": "max_seq_length max_tokens length seq_len",
-    "max_len": "max_seq_length seq_len", "block_size": "seq_len",
+    "max_len": "max_seq_length seq_len",
+    "block_size": "seq_len",
     "validation_file": "dev_file eval_record_info_dir data_dir",
-    "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
+    "eval_file": "dev_file eval_record_info_dir data_dir",
+    "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
-    "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "input": "record_info_dir", "data_dir": "input record_info_dir",
-    "input_file": "input record_info_dir", "record_info_dir": "input",
-    **dict.fromkeys(("output_file", "out", "out_dir", "output_dir", "predict_output", "png", "html",
-                     "export_dir", "save_dir", "zip_file"), "output"),
+    "checkpoint": "init_checkpoint model_dir",
+    "model": "model_dir",
+    "input": "record_info_dir",
+    "data_dir": "input record_info_dir",
+    "input_file": "input record_info_dir",
+    "record_info_dir": "input",
+    **dict.fromkeys(
+        (
+            "output_file",
+            "out",
+            "out_dir",
+            "output_dir",
+            "predict_output",
+            "png",
+            "html",
+            "export_dir",
+            "save_dir",
+            "zip_file",
+        ),
+        "output",
+    ),
     "eval_batch_size": "batch_size",
-    "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
-    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method",
-    "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",
-    "tokenizer": "spiece_model_file sp_path", "save_total_limit": "max_save",
-    "logging_steps": "log_steps", "early_stopping_patience": "patience",
-    "num_gpus": "num_core_per_host", "n_gpu": "num_core_per_host", "gpus": "num_core_per_host",
-    "model_name": "model_dir", "corpus": "input_glob",
-    "text_column": "text_a_column json_field", "text_field": "json_field"}
+    "gradient_accumulation_steps": "grad_accum_steps",
+    "gradient_checkpointing": "recompute",
+    "max_grad_norm": "clip",
+    "lr_scheduler_type": "decay_method",
+    "do_lower_case": "uncased",
+    "vocab_file": "spiece_model_file sp_path",
+    "tokenizer": "spiece_model_file sp_path",
+    "save_total_limit": "max_save",
+    "logging_steps": "log_steps",
+    "early_stopping_patience": "patience",
+    "num_gpus": "num_core_per_host",
+    "n_gpu": "num_core_per_host",
+    "gpus": "num_core_per_host",
+    "model_name": "model_dir",
+    "corpus": "input_glob",
+    "text_column": "text_a_column json_field",
+    "text_field": "json_field",
+}
 
 # What absl says of a value that is not of the flag's type, and what it should be.
 _NOT_OF_ITS_TYPE = (
     (r"\('Non-boolean argument to boolean flag', .*\)$", "expected True or False"),
     (r"invalid literal for int\(\) with base \d+: .*$", "expected an integer"),
-    (r"could not convert string to float: .*$", "expected a number"))
+    (r"could not convert string to float: .*$", "expected a number"),
+)
 
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
-    bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
-    str: flags.DEFINE_string}
+    bool: flags.DEFINE_boolean,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+}
 _STDOUT = "standard output"
 _STREAMS = ((1, "stdout"), (2, "stderr"))
 
 
-def run(main: Callable[..., object], *groups: type,
-        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: Optional[str] = "",
-        first: Sequence[str] = (), examples: Sequence[str] = (), positional: str = "",
-        elsewhere: Sequence[type] = ()) -> None:
+def run(
+    main: Callable[..., object],
+    *groups: type,
+    no_longer_needed: Mapping[str, str] = MappingProxyType({}),
+    about: Optional[str] = "",
+    first: Sequence[str] = (),
+    examples: Sequence[str] = (),
+    positional: str = "",
+    elsewhere: Sequence[type] = (),
+) -> None:
     """Parses the command line into settings, calls `main(*settings)`; exits unless all went well.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
@@ -112,8 +159,7 @@ def run(main: Callable[..., object], *groups: type,
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
             else:
-                _run(main, groups, no_longer_needed, console, positional,
-                     settings_of(elsewhere))
+                _run(main, groups, no_longer_needed, console, positional, settings_of(elsewhere))
             sys.stdout.flush()
     except flags.Error as e:
         text = " ".join(str(e).split())
@@ -134,7 +180,7 @@ def run(main: Callable[..., object], *groups: type,
             os._exit(1)
         _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
-        if is_own:      # another one ends it at once, without a traceback
+        if is_own:  # another one ends it at once, without a traceback
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         _end(program, "stopped", 130)
 
@@ -147,17 +193,19 @@ def _open_streams():
     for number, name in _STREAMS:
         if getattr(sys, name) is None:
             try:
-                os.fstat(number)        # another file has the number already
+                os.fstat(number)  # another file has the number already
                 number = os.open(os.devnull, os.O_RDWR)
             except OSError:
                 os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w", closefd=False))
     shown = sys.stdout
-    if isinstance(shown, io.TextIOWrapper) and shown is sys.__stdout__:     # not of a notebook
+    if isinstance(shown, io.TextIOWrapper) and shown is sys.__stdout__:  # not of a notebook
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Output(shown.fileno(), "w", closefd=False)),
-            encoding=shown.encoding, line_buffering=shown.line_buffering or shown.write_through)
-    if hasattr(sys.stdout, "reconfigure"):      # shows any text, by its codes if need be
+            encoding=shown.encoding,
+            line_buffering=shown.line_buffering or shown.write_through,
+        )
+    if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
 
@@ -184,7 +232,7 @@ def _end(program, message, status):
 
 
 def _say_end(program, message):
-    print("%s: %s" % (program, visible(str(message))), file=sys.stderr, flush=True)
+    print(f"{program}: {visible(str(message))}", file=sys.stderr, flush=True)
 
 
 def _run(main, groups, no_longer_needed, console, positional, elsewhere):
@@ -193,17 +241,23 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
     try:
         stray = FLAGS(sys.argv)[1:]
     except flags.UnrecognizedFlagError as e:
-        ours = next((name for name in FLAG_SYNONYMS.get(e.flagname, "").split()
-                     if name.split("=")[0] in FLAGS
-                     and name.split("=")[0] not in no_longer_needed), None)
+        ours = next(
+            (
+                name
+                for name in FLAG_SYNONYMS.get(e.flagname, "").split()
+                if name.split("=")[0] in FLAGS and name.split("=")[0] not in no_longer_needed
+            ),
+            None,
+        )
         if not ours:
             raise
-        raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
-                          % (e.flagname, ours)) from None
+        raise flags.Error(
+            f"Unknown command line flag '{e.flagname}'; it is called --{ours} here"
+        ) from None
     if stray and positional and not given(positional):
         FLAGS[positional].value = ",".join(stray)
     elif stray:
-        raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+        raise flags.Error(f"unexpected argument '{stray[0]}'; flags are written --name=value")
     # What is given by several ways must agree; then the preset fills in what is not given.
     _check_encoding()
     _check_aliases(fields)
@@ -215,19 +269,20 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
             _expand(name)
             continue
         value: Any = FLAGS[name].value
-        if isinstance(value, str):      # UTF-8, also where the locale is not
+        if isinstance(value, str):  # UTF-8, also where the locale is not
             with contextlib.suppress(UnicodeError):
                 FLAGS[name].value = os.fsencode(value).decode()
     # A preset may have given what is required, and alternatives.
     for name, field in fields.items():
         if default_of(field) is REQUIRED and not getattr(FLAGS, name):
-            raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
+            raise flags.Error("flag --{} is required: {}".format(name, field.metadata["help"]))
     for name, other in _alternatives(fields):
         if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
-            raise UserError("%s and %s are both given; give one of them" % (name, other))
+            raise UserError(f"{name} and {other} are both given; give one of them")
     # Where the result goes to standard output, the log does not.
-    console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
-                                 for name, field in fields.items())
+    console.has_stdout = not any(
+        field.metadata["is_result"] and FLAGS[name].value == "-" for name, field in fields.items()
+    )
     for name, why in no_longer_needed.items():
         if FLAGS[name].present:
             _log.warning("note: --%s is not used: %s", name, why)
@@ -237,6 +292,7 @@ def _run(main, groups, no_longer_needed, console, positional, elsewhere):
 class _Console(logging.Handler):
     """Shows records as bare text: below WARNING on stdout, the rest on stderr; all on stderr where
     stdout has the program's result."""
+
     has_stdout = True
 
     def emit(self, record):
@@ -269,8 +325,9 @@ def given(name: str) -> bool:
 
 def given_names() -> frozenset[str]:
     """The names of the flags on the command line or in the preset."""
-    return frozenset(name for name in FLAGS
-                     if FLAGS[name].present or not FLAGS[name].using_default_value)
+    return frozenset(
+        name for name in FLAGS if FLAGS[name].present or not FLAGS[name].using_default_value
+    )
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
@@ -306,7 +363,8 @@ def _expand(name):
     value = FLAGS[name].value
     if isinstance(value, str) and re.search(r"(^|,)\s*[~$]", value):
         FLAGS[name].value = ",".join(
-            os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
+            os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(",")
+        )
 
 
 def _check_encoding():
@@ -315,7 +373,7 @@ def _check_encoding():
         with contextlib.suppress(UnicodeError):
             argument = os.fsencode(argument).decode()
         name, has_value, value = argument.lstrip("-").partition("=")
-        if not has_value or _PATHS.fullmatch(name):     # others are checked with their limits
+        if not has_value or _PATHS.fullmatch(name):  # others are checked with their limits
             files.require_utf8(value if has_value else name, name if has_value else "argument")
 
 
@@ -323,9 +381,10 @@ def _check_aliases(fields):
     """Raises UserError for a setting given by two of its names."""
     for name, field in fields.items():
         names = [each for each in field.metadata["aliases"] if given(each)]
-        if names and FLAGS[name].present > FLAGS[names[0]].present:     # it counts its aliases
-            raise UserError("%s are the same setting; give one of them"
-                            % " and ".join([name, *names]))
+        if names and FLAGS[name].present > FLAGS[names[0]].present:  # it counts its aliases
+            raise UserError(
+                "{} are the same setting; give one of them".format(" and ".join([name, *names]))
+            )
 
 
 def _take_preset(fields, no_longer_needed, elsewhere):
@@ -334,8 +393,7 @@ def _take_preset(fields, no_longer_needed, elsewhere):
     if not FLAGS.config:
         return
     # A preset may use any name of a setting, but only one of them.
-    aliases = {alias: name for name, field in fields.items()
-               for alias in field.metadata["aliases"]}
+    aliases = {alias: name for name, field in fields.items() for alias in field.metadata["aliases"]}
     values, path = presets.read(FLAGS.config, "config", presets.OF_RUNS)
     seen: dict[str, str] = {}
     for given_name, value in values.items():
@@ -343,22 +401,26 @@ def _take_preset(fields, no_longer_needed, elsewhere):
             continue
         name = aliases.get(given_name, given_name)
         if seen.setdefault(name, given_name) != given_name:
-            raise UserError("config %s: %s and %s are the same setting; give one of them"
-                            % (FLAGS.config, seen[name], given_name))
+            raise UserError(
+                f"config {FLAGS.config}: {seen[name]} and {given_name} are the same "
+                "setting; give one of them"
+            )
         if name in no_longer_needed:
-            _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
-                         no_longer_needed[name])
+            _log.warning(
+                "note: config %s: %s is not used: %s", FLAGS.config, name, no_longer_needed[name]
+            )
             continue
         if name not in fields and name in elsewhere:
             continue
         if name not in fields:
-            raise UserError("config %s: unknown setting '%s'%s"
-                            % (FLAGS.config, name, did_you_mean(name, fields)))
+            raise UserError(
+                f"config {FLAGS.config}: unknown setting '{name}'{did_you_mean(name, fields)}"
+            )
         # It is checked here, where the message can name the preset.
         check_value(fields[name], value, "config " + FLAGS.config)
         # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
         value = setting_type(fields[name])(value)
-        if name in _FILES and not os.path.exists(value):    # perhaps relative to the preset
+        if name in _FILES and not os.path.exists(value):  # perhaps relative to the preset
             nearby = os.path.normpath(os.path.join(os.path.dirname(path), value))
             value = nearby if os.path.exists(nearby) else value
         others = [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
@@ -369,25 +431,32 @@ def _take_preset(fields, no_longer_needed, elsewhere):
 
 def _alternatives(fields):
     """Pairs of settings of which only one may be given."""
-    return [(name, field.metadata["instead_of"]) for name, field in fields.items()
-            if field.metadata["instead_of"] in fields]
+    return [
+        (name, field.metadata["instead_of"])
+        for name, field in fields.items()
+        if field.metadata["instead_of"] in fields
+    ]
 
 
 def _collect(group):
     """The settings of a group, checked if the group has `check`."""
-    settings = group(**{field.name: getattr(FLAGS, field.name)
-                        for field in dataclasses.fields(group)})
+    settings = group(
+        **{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)}
+    )
     if isinstance(settings, Settings):
         settings.check()
     return settings
 
 
 def _show_help(program, about, groups, first, examples):
-    about = "%s: %s" % (program, about[:1].lower() + about[1:] if about else "")
+    about = "{}: {}".format(program, about[:1].lower() + about[1:] if about else "")
     fields = settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv
-    text = help.short(about, fields, first, _CONFIG_HELP) if is_short else \
-        help.full(about, fields, () if first else groups, _CONFIG_HELP)
+    text = (
+        help.short(about, fields, first, _CONFIG_HELP)
+        if is_short
+        else help.full(about, fields, () if first else groups, _CONFIG_HELP)
+    )
     print(text)
     if examples:
         command = "python " + sys.argv[0] if ".py" in program else program

@@ -8,10 +8,11 @@ from typing import NamedTuple, Optional
 
 class Command(NamedTuple):
     """A subcommand."""
-    name: str                       # as typed after `xlnet`
-    program: str                    # module of `xlnet.programs`
-    about: str                      # one line
-    flags: tuple[str, ...] = ()     # given to the program before the user's own
+
+    name: str  # as typed after `xlnet`
+    program: str  # module of `xlnet.programs`
+    about: str  # one line
+    flags: tuple[str, ...] = ()  # given to the program before the user's own
 
     def run(self) -> None:
         importlib.import_module("xlnet.programs." + self.program).run()
@@ -25,13 +26,17 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("data beam", "prepare_on_beam", "turn text into records with Apache Beam"),
         Command("data merge", "merge_records", "merge the records of several machines"),
         Command("data inspect", "inspect_records", "show records as text, counts and images"),
-        Command("data verify", "inspect_records", "compare records with their checksums",
-                ("--verify",)),
+        Command(
+            "data verify", "inspect_records", "compare records with their checksums", ("--verify",)
+        ),
     ),
     "Training": (
         Command("pretrain", "train_gpu", "pretrain on records"),
-        Command("classify", "run_classifier",
-                "fine-tune for classification, regression, multiple choice, ranking"),
+        Command(
+            "classify",
+            "run_classifier",
+            "fine-tune for classification, regression, multiple choice, ranking",
+        ),
         Command("squad", "run_squad", "fine-tune for question answering"),
         Command("tag", "run_tagger", "fine-tune for named entity recognition"),
     ),
@@ -47,14 +52,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
     ),
     "Plots": (
-        Command("plot masks", "inspect_records", "attention masks of both streams",
-                ("--num_windows=0", "--count_windows=0")),
+        Command(
+            "plot masks",
+            "inspect_records",
+            "attention masks of both streams",
+            ("--num_windows=0", "--count_windows=0"),
+        ),
         Command("plot curves", "plot_curves", "learning curves of one or several runs"),
         Command("plot attention", "draw_attention", "attention of a network in a text"),
     ),
-    "Trying it": (
-        Command("sample", "make_sample", "write sample texts for all of the above"),
-    ),
+    "Trying it": (Command("sample", "make_sample", "write sample texts for all of the above"),),
 }
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
@@ -68,13 +75,13 @@ def main() -> None:
     command = _find(words)
     if command:
         # Programs see their own name and flags alone.
-        sys.argv[:] = ["xlnet " + command.name, *command.flags,
-                       *words[len(command.name.split()):]]
+        sys.argv[:] = ["xlnet " + command.name, *command.flags, *words[len(command.name.split()) :]]
         command.run()
     elif not words or words[0] in _HELP:
         print(_help())
     elif words[0] == "--version":
         import xlnet
+
         print("xlnet " + xlnet.__version__)
     else:
         _explain(words)
@@ -82,13 +89,20 @@ def main() -> None:
 
 def _find(words: Sequence[str]) -> Optional[Command]:
     # No name of one word is the first word of another.
-    return next((COMMANDS[name] for name in (" ".join(words[:count]) for count in (1, 2))
-                 if name in COMMANDS), None)
+    return next(
+        (
+            COMMANDS[name]
+            for name in (" ".join(words[:count]) for count in (1, 2))
+            if name in COMMANDS
+        ),
+        None,
+    )
 
 
 def _explain(words):
     """Lists the subcommands of a group such as `data`, or says what an unknown word may mean."""
     from xlnet.errors import did_you_mean
+
     groups = {name.split()[0] for name in COMMANDS if " " in name}
     is_group = words[0] in groups
     if is_group and (len(words) == 1 or words[1] in _HELP):
@@ -96,8 +110,12 @@ def _explain(words):
         return
     # Of a group, the second word is the wrong one.
     found = " ".join(words[:2] if is_group else words[:1])
-    print("xlnet: '%s' is not a subcommand%s; xlnet --help lists them"
-          % (found, did_you_mean(found, [*COMMANDS, *sorted(groups)])), file=sys.stderr)
+    print(
+        f"xlnet: '{found}' is not a "
+        f"subcommand{did_you_mean(found, [*COMMANDS, *sorted(groups)])}; xlnet --help "
+        "lists them",
+        file=sys.stderr,
+    )
     sys.exit(2)
 
 
@@ -106,8 +124,16 @@ def _help(group=""):
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet", ""]
     for title, commands in GROUPS.items():
-        shown = ["  %s%s" % (command.name.ljust(width), command.about) for command in commands
-                 if group in ("", command.name.split()[0])]
+        shown = [
+            f"  {command.name.ljust(width)}{command.about}"
+            for command in commands
+            if group in ("", command.name.split()[0])
+        ]
         lines += [title, *shown, ""] if shown else []
-    return "\n".join(lines + ["xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
-                              "installed: python -m xlnet"])
+    return "\n".join(
+        lines
+        + [
+            "xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
+            "installed: python -m xlnet"
+        ]
+    )

@@ -18,8 +18,9 @@ _QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 def available() -> int:
     """The cores that this process may use."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
-        else os.cpu_count() or 1
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     limit = _limit()
     return count if limit is None else max(1, min(count, math.ceil(limit)))
 
@@ -30,7 +31,7 @@ def _limit() -> Optional[float]:
         try:
             words = " ".join(open(os.path.join(_GROUPS, name)).read() for name in names).split()
             quota, period = map(int, words)
-        except (OSError, ValueError):       # no such file, or "max"
+        except (OSError, ValueError):  # no such file, or "max"
             continue
         if quota > 0 and period > 0:
             return quota / period
@@ -47,8 +48,12 @@ def process_pool(count: int, *initializer: Any) -> Optional[concurrent.futures.E
         return None
     try:
         return concurrent.futures.ProcessPoolExecutor(
-            count, multiprocessing.get_context("spawn"), *initializer)
-    except (OSError, ImportError) as e:         # /dev/shm is missing or read-only
-        _log.warning("note: one process does the work: others cannot be started, as /dev/shm "
-                     "cannot be written to (%s)", getattr(e, "strerror", None) or e)
+            count, multiprocessing.get_context("spawn"), *initializer
+        )
+    except (OSError, ImportError) as e:  # /dev/shm is missing or read-only
+        _log.warning(
+            "note: one process does the work: others cannot be started, as /dev/shm "
+            "cannot be written to (%s)",
+            getattr(e, "strerror", None) or e,
+        )
         return None

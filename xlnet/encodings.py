@@ -12,36 +12,72 @@ from xlnet.errors import UserError
 
 # Common encodings before UTF-8; of equally likely ones the earlier is proposed first. Others, such
 # as Latin-1 and Shift JIS, are subsets of these.
-_COMMON = ("cp1252", "gb18030", "cp1251", "cp932", "big5", "cp949", "cp1250", "euc_jp", "cp1254",
-           "cp1253", "cp1255", "cp1256", "cp1257", "cp874", "cp1258", "koi8_r", "koi8_u",
-           "iso8859_2", "iso8859_5", "iso8859_6", "iso8859_7", "cp866", "cp850", "cp852", "cp437",
-           "mac_roman", "mac_cyrillic")
-_RARE = _COMMON.index("cp866")      # from here on: of DOS and old Macs
+_COMMON = (
+    "cp1252",
+    "gb18030",
+    "cp1251",
+    "cp932",
+    "big5",
+    "cp949",
+    "cp1250",
+    "euc_jp",
+    "cp1254",
+    "cp1253",
+    "cp1255",
+    "cp1256",
+    "cp1257",
+    "cp874",
+    "cp1258",
+    "koi8_r",
+    "koi8_u",
+    "iso8859_2",
+    "iso8859_5",
+    "iso8859_6",
+    "iso8859_7",
+    "cp866",
+    "cp850",
+    "cp852",
+    "cp437",
+    "mac_roman",
+    "mac_cyrillic",
+)
+_RARE = _COMMON.index("cp866")  # from here on: of DOS and old Macs
 _PROPOSED = 3
-_LOOKED_AT = 1 << 16        # [bytes]
+_LOOKED_AT = 1 << 16  # [bytes]
 _WORD = re.compile(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*")
-_SAMPLE = 40                # [characters]
+_SAMPLE = 40  # [characters]
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_START = 1024               # [bytes]
+_START = 1024  # [bytes]
 # How files begin that are not read here, what they are, and what to do.
-_FOREIGN = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), what) for pattern, what in (
-    (LFS_POINTER, "a Git LFS pointer, not the file; run git lfs pull where it is from"),
-    (rb"BZh\d1AY&SY", "packed with bzip2; unpack it"),
-    (rb"\x28\xb5\x2f\xfd", "packed with zstd; unpack it"),
-    (rb"\xfd7zXZ", "packed with xz; unpack it"),
-    (rb"7z\xbc\xaf|Rar!\x1a", "a 7z or RAR file; unpack it"),
-    (rb".{257}ustar", "a tar file; unpack it"),
-    (rb"%PDF-", "a PDF document; save its text"),
-    (rb"\{\\rtf", "an RTF document; save it as plain text"),
-    (rb"(<\?xml.*)?<mediawiki", "a dump of MediaWiki (XML); extract its text, as "
-     "WikiExtractor does with --json, which writes JSON lines"),
-    (rb"(<(\?xml|!--).*)?<(!doctype html|html|head|body)[\s>]", "an HTML page, "
-     "perhaps of an error in place of the file; save the text alone"),
-    (rb"<\?xml", "XML; save the text alone, as JSON lines"),
-))
-_ZIPPED = (("xl/", "a spreadsheet (.xlsx)"), ("content.xml", "a spreadsheet (.ods)"),
-           ("word/", "a Word document; save its text"))
+_FOREIGN = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), what)
+    for pattern, what in (
+        (LFS_POINTER, "a Git LFS pointer, not the file; run git lfs pull where it is from"),
+        (rb"BZh\d1AY&SY", "packed with bzip2; unpack it"),
+        (rb"\x28\xb5\x2f\xfd", "packed with zstd; unpack it"),
+        (rb"\xfd7zXZ", "packed with xz; unpack it"),
+        (rb"7z\xbc\xaf|Rar!\x1a", "a 7z or RAR file; unpack it"),
+        (rb".{257}ustar", "a tar file; unpack it"),
+        (rb"%PDF-", "a PDF document; save its text"),
+        (rb"\{\\rtf", "an RTF document; save it as plain text"),
+        (
+            rb"(<\?xml.*)?<mediawiki",
+            "a dump of MediaWiki (XML); extract its text, as "
+            "WikiExtractor does with --json, which writes JSON lines",
+        ),
+        (
+            rb"(<(\?xml|!--).*)?<(!doctype html|html|head|body)[\s>]",
+            "an HTML page, perhaps of an error in place of the file; save the text alone",
+        ),
+        (rb"<\?xml", "XML; save the text alone, as JSON lines"),
+    )
+)
+_ZIPPED = (
+    ("xl/", "a spreadsheet (.xlsx)"),
+    ("content.xml", "a spreadsheet (.ods)"),
+    ("word/", "a Word document; save its text"),
+)
 _PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 
 
@@ -51,8 +87,10 @@ def check(name: str) -> None:
         codecs.lookup(name)
         "".encode(name)
     except LookupError:
-        raise UserError("encoding: unknown '%s'; expected a name such as utf-8, utf-16, cp1252, "
-                        "gb18030 or shift_jis" % name) from None
+        raise UserError(
+            f"encoding: unknown '{name}'; expected a name such as utf-8, utf-16, cp1252, "
+            "gb18030 or shift_jis"
+        ) from None
 
 
 def other_than_utf8(name: Optional[str]) -> Optional[str]:
@@ -78,9 +116,12 @@ def foreign(path: str, file: IO[bytes]) -> Optional[str]:
         for beginning, what in _ZIPPED:
             if any(name.startswith(beginning) for name in names):
                 return spreadsheet(path, what) if "spreadsheet" in what else what
-        return spreadsheet(path, "a damaged spreadsheet") if path.lower().endswith(
-            (".xlsx", ".ods")) else "a zip file; unpack it"
-    if start.startswith(b"\xd0\xcf\x11\xe0"):       # of Office before 2007
+        return (
+            spreadsheet(path, "a damaged spreadsheet")
+            if path.lower().endswith((".xlsx", ".ods"))
+            else "a zip file; unpack it"
+        )
+    if start.startswith(b"\xd0\xcf\x11\xe0"):  # of Office before 2007
         return spreadsheet(path, "a spreadsheet (.xls)")
     start = start.removeprefix(codecs.BOM_UTF8).lstrip()
     return next((what for pattern, what in _FOREIGN if pattern.match(start)), None)
@@ -89,12 +130,14 @@ def foreign(path: str, file: IO[bytes]) -> Optional[str]:
 def spreadsheet(path: str, what: str) -> str:
     """What to do with a spreadsheet."""
     name = os.path.splitext(path)[0]
-    return "%s; save it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert it: " \
-        "%s" % (what, _PANDAS % (path, name if name + ".csv" != path else name + "_sheet"))
+    return (
+        "{}; save it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert it: "
+        "{}".format(what, _PANDAS % (path, name if name + ".csv" != path else name + "_sheet"))
+    )
 
 
 def hint(content: bytes) -> str:
-    """"; it looks like cp1252 (schön) or ...", to be added to an error about lines that are not
+    """ "; it looks like cp1252 (schön) or ...", to be added to an error about lines that are not
     UTF-8; "" if no encoding is likely."""
     content = content[:_LOOKED_AT]
     names = likely(content)
@@ -102,24 +145,32 @@ def hint(content: bytes) -> str:
         return ""
     words = list(dict.fromkeys(_WORD.findall(content)))
     # The same part of the text in each encoding: words that differ in all of them.
-    telling = [word for word in words
-               if len({word.decode(name, "replace") for name in names}) == len(names)]
+    telling = [
+        word
+        for word in words
+        if len({word.decode(name, "replace") for name in names}) == len(names)
+    ]
     sample = b" ".join((telling or words)[:3])
-    shown = ["%s (%s)" % (name, sample.decode(name, "replace")[:_SAMPLE]) for name in names]
-    return "; it looks like %s: look at it, and give --encoding=%s%s" % (
-        " or ".join(shown), names[0], ", or the one that reads right" if len(names) > 1 else "")
+    shown = ["{} ({})".format(name, sample.decode(name, "replace")[:_SAMPLE]) for name in names]
+    return "; it looks like {}: look at it, and give --encoding={}{}".format(
+        " or ".join(shown), names[0], ", or the one that reads right" if len(names) > 1 else ""
+    )
 
 
 def likely(content: bytes) -> list[str]:
     """Likely encodings of bytes, the likeliest first; each gives a different text."""
     import charset_normalizer
+
     ranks = {}
     for match in charset_normalizer.from_bytes(content, cp_isolation=list(_COMMON), threshold=0.4):
         for name in {match.encoding, *match.could_be_from_charset} & set(_COMMON):
             # Rounded: small differences say less than how common an encoding is.
             rank = _COMMON.index(name)
-            ranks[name] = (round(match.chaos, 1),
-                           -round(match.coherence - 0.1 * (rank >= _RARE), 1), rank)
+            ranks[name] = (
+                round(match.chaos, 1),
+                -round(match.coherence - 0.1 * (rank >= _RARE), 1),
+                rank,
+            )
     texts: dict[str, str] = {}
     # Of encodings that give the same text one is enough.
     for name in sorted(ranks, key=ranks.__getitem__):

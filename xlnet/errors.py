@@ -16,19 +16,21 @@ class UserError(ValueError):
     Entry points print it without a traceback and exit with `status`. With `ends_at_once` they exit
     without clean-up, as a thread may be left in TensorFlow, which aborts a program that is ending.
     """
+
     status = 1
     ends_at_once = False
 
 
 class MissingFlag(UserError):
     """A required flag is missing."""
+
     status = 2
 
 
 def did_you_mean(name: str, choices: Iterable[object]) -> str:
     """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
     close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)
-    return "; did you mean '%s'?" % close[0] if close else ""
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def visible(text: str, kept: str = "") -> str:
@@ -36,8 +38,10 @@ def visible(text: str, kept: str = "") -> str:
     escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() or character in kept else
-                   repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() or character in kept else repr(character)[1:-1]
+        for character in text
+    )
 
 
 # ---- errors of TensorFlow and the operating system, in one line ----
@@ -48,7 +52,7 @@ def visible(text: str, kept: str = "") -> str:
 # `tests/test_errors.py` with the words that were seen. TensorFlow is not imported: classes are
 # known by name.
 
-Known = Union[str, Callable[[], str]]     # a text, or a function that finds it
+Known = Union[str, Callable[[], str]]  # a text, or a function that finds it
 
 
 class Case(NamedTuple):
@@ -58,7 +62,8 @@ class Case(NamedTuple):
     The message may hold {reason}; {file}, which the error names; the pattern's named groups; and
     what `explained` was given. Without a value for each the case does not apply.
     """
-    errors: tuple[str, ...]         # "OpError": any that TensorFlow raises from a graph
+
+    errors: tuple[str, ...]  # "OpError": any that TensorFlow raises from a graph
     pattern: str
     line: str
 
@@ -68,54 +73,98 @@ _ELSEWHERE = "give a directory elsewhere"
 _LESS_MEMORY = (
     "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
     "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
-    "--max_seq_length or --mem_len")
+    "--max_seq_length or --mem_len"
+)
 
 _CASES = (
-    Case(("OpError",), r"UserError: (?P<said>.+)", "{said}"),       # raised inside of the graph
-    Case(_ANY, r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
-         "{file}: no space left on the disk; free some and start again, or " + _ELSEWHERE),
-    Case(_ANY, r"(?i)read-only file system",
-         "{file}: the file system is read-only; copy what is needed to another one, or "
-         + _ELSEWHERE),
-    Case(_ANY, r"(?i)file too large",
-         "{file}: file too large: the limit of file size (ulimit -f) or of this file system (4 GiB "
-         "on FAT32); raise the limit, or " + _ELSEWHERE),
-    Case(_ANY, r"(?i)permission denied",
-         "{file}: permission denied; change the rights, or " + _ELSEWHERE),
-    Case(("NotADirectoryError",), "",
-         "{file}: a file is where this path has a directory; " + _ELSEWHERE),
-    Case(("FileExistsError",), "",
-         "{file}: a file is where a directory is expected; remove it, or " + _ELSEWHERE),
-    Case(("ResourceExhaustedError",),
-         r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
-         "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY),
-    Case(_ANY, r"(?i)(?P<answer>input/output error|stale (nfs )?file handle|[\w ]*timed out"
-         r"|resource temporarily unavailable|transport endpoint is not connected|host is down"
-         r"|too many open files|cannot allocate memory)",
-         "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
-         "machine is well, or remove what stays so"),
-    Case(("OpError",), r"(?i)(_temp/|\.tempstate|\.partial-).*no such file or directory",
-         "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
-         "is there"),
-    Case(("OpError",), r"(?i); no such file or directory",
-         "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
-         "there"),
-    Case(("NotFoundError",),
-         r"Key (?P<key>\S+/(Adam|adam_m|average)|loss_scale/\S+) not found in checkpoint",
-         "model_dir: the checkpoint in {model_dir} has no {key}: a run cannot resume from weights "
-         "alone, as in best/, nor with --ema_decay or --precision=fp16 if it began without; give "
-         "the settings as they were, or the checkpoint as init_checkpoint of another model_dir"),
-    Case(("NotFoundError",), r"Key (?P<key>\S+) not found in checkpoint",
-         "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
-         "{key}; give them again, or another model_dir"),
-    Case(("ImportError",), r"(?i)(failed to map segment|cannot allocate memory)",
-         "out of memory while libraries are loaded: {reason}; raise the limit (ulimit -v), or take "
-         "a machine with more"),
+    Case(("OpError",), r"UserError: (?P<said>.+)", "{said}"),  # raised inside of the graph
+    Case(
+        _ANY,
+        r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
+        "{file}: no space left on the disk; free some and start again, or " + _ELSEWHERE,
+    ),
+    Case(
+        _ANY,
+        r"(?i)read-only file system",
+        "{file}: the file system is read-only; copy what is needed to another one, or "
+        + _ELSEWHERE,
+    ),
+    Case(
+        _ANY,
+        r"(?i)file too large",
+        "{file}: file too large: the limit of file size (ulimit -f) or of this file system (4 GiB "
+        "on FAT32); raise the limit, or " + _ELSEWHERE,
+    ),
+    Case(
+        _ANY,
+        r"(?i)permission denied",
+        "{file}: permission denied; change the rights, or " + _ELSEWHERE,
+    ),
+    Case(
+        ("NotADirectoryError",),
+        "",
+        "{file}: a file is where this path has a directory; " + _ELSEWHERE,
+    ),
+    Case(
+        ("FileExistsError",),
+        "",
+        "{file}: a file is where a directory is expected; remove it, or " + _ELSEWHERE,
+    ),
+    Case(
+        ("ResourceExhaustedError",),
+        r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
+        "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY,
+    ),
+    Case(
+        _ANY,
+        r"(?i)(?P<answer>input/output error|stale (nfs )?file handle|[\w ]*timed out"
+        r"|resource temporarily unavailable|transport endpoint is not connected|host is down"
+        r"|too many open files|cannot allocate memory)",
+        "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
+        "machine is well, or remove what stays so",
+    ),
+    Case(
+        ("OpError",),
+        r"(?i)(_temp/|\.tempstate|\.partial-).*no such file or directory",
+        "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
+        "is there",
+    ),
+    Case(
+        ("OpError",),
+        r"(?i); no such file or directory",
+        "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
+        "there",
+    ),
+    Case(
+        ("NotFoundError",),
+        r"Key (?P<key>\S+/(Adam|adam_m|average)|loss_scale/\S+) not found in checkpoint",
+        "model_dir: the checkpoint in {model_dir} has no {key}: a run cannot resume from weights "
+        "alone, as in best/, nor with --ema_decay or --precision=fp16 if it began without; give "
+        "the settings as they were, or the checkpoint as init_checkpoint of another model_dir",
+    ),
+    Case(
+        ("NotFoundError",),
+        r"Key (?P<key>\S+) not found in checkpoint",
+        "model_dir: the run in {model_dir} was begun with other settings, its checkpoint has no "
+        "{key}; give them again, or another model_dir",
+    ),
+    Case(
+        ("ImportError",),
+        r"(?i)(failed to map segment|cannot allocate memory)",
+        "out of memory while libraries are loaded: {reason}; raise the limit (ulimit -v), or take "
+        "a machine with more",
+    ),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
-    Case(("BrokenProcessPool",), "",
-         "a worker process was killed, perhaps for want of memory; {fewer}"),
-    Case(("DataLossError",), "",
-         "records: {records} is damaged: {reason}; remove it and start again to make it again"),
+    Case(
+        ("BrokenProcessPool",),
+        "",
+        "a worker process was killed, perhaps for want of memory; {fewer}",
+    ),
+    Case(
+        ("DataLossError",),
+        "",
+        "records: {records} is damaged: {reason}; remove it and start again to make it again",
+    ),
 )
 
 
@@ -123,7 +172,7 @@ class Unreadable(UserError):
     """A file that cannot be read; `fault`: the message without the remedy."""
 
     def __init__(self, fault: str, remedy: str):
-        super().__init__("%s; %s" % (fault, remedy))
+        super().__init__(f"{fault}; {remedy}")
         self.fault = fault
 
 
@@ -156,7 +205,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
     except Exception as e:
         if not _classes(e) & {"OpError", "OSError", "RuntimeError", "ValueError", "IndexError"}:
             raise
-        raise Unreadable("%s cannot be read: %s" % (what, reason(e)), remedy) from e
+        raise Unreadable(f"{what} cannot be read: {reason(e)}", remedy) from e
 
 
 def in_one_line(error: Exception, **known: Known) -> Optional[str]:
@@ -170,9 +219,13 @@ def in_one_line(error: Exception, **known: Known) -> Optional[str]:
             # A case applies if all that its line names is known.
             names = [name for _, name, _, _ in string.Formatter().parse(case.line) if name]
             if all(values.get(name) for name in names):
-                return case.line.format(**{
-                    name: value() if callable(value) else value
-                    for name, value in values.items() if name in names})
+                return case.line.format(
+                    **{
+                        name: value() if callable(value) else value
+                        for name, value in values.items()
+                        if name in names
+                    }
+                )
     return None
 
 
@@ -181,9 +234,11 @@ def _classes(error):
 
 
 # What TensorFlow puts around the reason: the node, where the graph was made, hints.
-_AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
-                     r"|Original stack trace|Restoring from checkpoint failed|From /job:"
-                     r"|\d+ root error|\d+ (successful|derived) ")
+_AROUND = re.compile(
+    r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
+    r"|Original stack trace|Restoring from checkpoint failed|From /job:"
+    r"|\d+ root error|\d+ (successful|derived) "
+)
 
 
 def reason(error: Exception) -> str:
@@ -191,8 +246,9 @@ def reason(error: Exception) -> str:
     text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
     # TensorFlow's messages have many lines; the first of the rest is the reason.
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
-    return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines \
-        else type(error).__name__
+    return (
+        re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines else type(error).__name__
+    )
 
 
 # Suffixes of files that are being written, here and by TensorFlow.

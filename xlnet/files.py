@@ -23,7 +23,7 @@ from typing import IO, Any, Optional, Union
 from xlnet import encodings
 from xlnet.errors import UserError
 
-_LONGEST_POINTER = 1024     # [bytes] of Git LFS
+_LONGEST_POINTER = 1024  # [bytes] of Git LFS
 
 
 def make_directory(path: str) -> None:
@@ -57,7 +57,7 @@ def sync(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):     # the file system cannot sync
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system cannot sync
             raise OSError(e.errno, e.strerror, path) from None
     finally:
         os.close(descriptor)
@@ -69,12 +69,12 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     # is_lasting: wait for the disk, some milliseconds; needless for files that are regenerated if
     # their checksum is wrong.
     make_directory(os.path.dirname(os.path.abspath(path)))
-    temporary = "%s.partial-%d" % (path, os.getpid())
+    temporary = f"{path}.partial-{os.getpid()}"
     try:
         yield temporary
         (sync_and_rename if is_lasting else os.replace)(temporary, path)
     except OSError as e:
-        if e.filename is None:      # a failed write; NumPy's has no number, and only a text
+        if e.filename is None:  # a failed write; NumPy's has no number, and only a text
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
         raise
     finally:
@@ -87,10 +87,10 @@ def new_directory(path: str) -> Iterator[str]:
     """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
     `path` only if the block succeeds."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
-        raise UserError("%s is there already, expected a new or an empty directory" % path)
-    path = os.path.realpath(path)       # a link would not be replaced by a directory
+        raise UserError(f"{path} is there already, expected a new or an empty directory")
+    path = os.path.realpath(path)  # a link would not be replaced by a directory
     sweep(path)
-    temporary = "%s.partial-%d" % (path, os.getpid())
+    temporary = f"{path}.partial-{os.getpid()}"
     os.makedirs(temporary)
     try:
         yield temporary
@@ -107,7 +107,7 @@ def sweep(start: str) -> None:
         number = path.rpartition("-")[2]
         if not number.isdecimal():
             continue
-        is_alive = int(number) != os.getpid()       # a killed run's may be ours: 1 in containers
+        is_alive = int(number) != os.getpid()  # a killed run's may be ours: 1 in containers
         try:
             os.kill(int(number), 0)
         except (ProcessLookupError, OverflowError):
@@ -159,7 +159,9 @@ def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
         return json.loads(
             text if isinstance(text, str) else text.decode(json.detect_encoding(text)),
             parse_constant=(lambda name: None if name == "NaN" else float(name))
-            if has_rows else None)
+            if has_rows
+            else None,
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -171,11 +173,12 @@ def read_json(path: str, what: str) -> dict[str, Any]:
         try:
             value = parse_json(f.read())
         except ValueError as e:
-            raise UserError("%s %s: not valid JSON: %s; correct it, or write it again with the "
-                            "program that made it" % (what, path, e)) from None
+            raise UserError(
+                f"{what} {path}: not valid JSON: {e}; correct it, or write it again with the "
+                "program that made it"
+            ) from None
     if not isinstance(value, dict):
-        raise UserError("%s %s: expected a JSON object, found %s"
-                        % (what, path, type(value).__name__))
+        raise UserError(f"{what} {path}: expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -183,12 +186,13 @@ def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
     """A NumPy array from a .npy file, or from an open one at its position; never an object. A
     ValueError if there is no complete array; `mapped`: map the file rather than read it."""
     import numpy as np
+
     try:
         return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
     except OSError:
         raise
     except Exception as e:
-        raise ValueError("is not a complete array: %s" % e) from None
+        raise ValueError(f"is not a complete array: {e}") from None
 
 
 def copy(source: str, target: str) -> None:
@@ -202,16 +206,18 @@ def copy(source: str, target: str) -> None:
 def require_file(path: Optional[str], what: str) -> None:
     """Raises UserError unless `path` is a file; `what` is its flag or role."""
     if not path:
-        raise UserError("%s: no file given" % what)
+        raise UserError(f"{what}: no file given")
     if os.path.isdir(path):
-        raise UserError("%s: %s is a directory, expected a file" % (what, path))
+        raise UserError(f"{what}: {path} is a directory, expected a file")
     if not exists(path):
-        raise UserError("%s: no such file: %s" % (what, path))
+        raise UserError(f"{what}: no such file: {path}")
     if os.path.isfile(path) and os.path.getsize(path) < _LONGEST_POINTER:
         with open(path, "rb") as f:
             if f.read().startswith(encodings.LFS_POINTER):
-                raise UserError("%s: %s is a Git LFS pointer, not the file; run git lfs pull where "
-                                "it is from" % (what, path))
+                raise UserError(
+                    f"{what}: {path} is a Git LFS pointer, not the file; run git lfs pull where "
+                    "it is from"
+                )
 
 
 def matching(pattern: str) -> list[str]:
@@ -229,8 +235,8 @@ def require_directory(path: str, what: str) -> None:
     if os.path.isdir(path) or is_remote(path):
         return
     if os.path.exists(path):
-        raise UserError("%s: %s is a file, expected a directory" % (what, path))
-    raise UserError("%s: no such directory: %s%s" % (what, path, similar(path)))
+        raise UserError(f"{what}: {path} is a file, expected a directory")
+    raise UserError(f"{what}: no such directory: {path}{similar(path)}")
 
 
 def similar(path: str) -> str:
@@ -242,8 +248,11 @@ def similar(path: str) -> str:
     close: list[str] = []
     with contextlib.suppress(OSError):
         close = difflib.get_close_matches(os.path.basename(path), os.listdir(parent or "."), n=1)
-    return "; did you mean '%s'?" % os.path.join(parent, close[0], rest).rstrip("/") if close \
+    return (
+        "; did you mean '{}'?".format(os.path.join(parent, close[0], rest).rstrip("/"))
+        if close
         else ""
+    )
 
 
 def require_inside(path: str, root: str, whose: str) -> None:
@@ -251,28 +260,35 @@ def require_inside(path: str, root: str, whose: str) -> None:
     directory that is, for the error: "the model's". Remote files have no links, but names."""
     if is_remote(root):
         if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
-            raise UserError("%s is outside of %s directory" % (path, whose))
+            raise UserError(f"{path} is outside of {whose} directory")
         return
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
-        raise UserError("%s leads to %s, outside of %s directory; copy the file into it" % (
-            path, target, whose))
+        raise UserError(
+            f"{path} leads to {target}, outside of {whose} directory; copy the file into it"
+        )
 
 
 def check_output(output: Optional[str], paths: Iterable[str], what: str = "output") -> None:
     """Raises UserError if the output is a directory, or one of the input files; what: the flag."""
     if output and (output.endswith(os.sep) or os.path.isdir(output)):
-        raise UserError("%s: %s is a directory, expected a file" % (what, output))
-    if output and os.path.exists(output) and any(
-            os.path.exists(path) and os.path.samefile(path, output) for path in paths):
-        raise UserError("%s: %s is an input, too; give another name" % (what, output))
+        raise UserError(f"{what}: {output} is a directory, expected a file")
+    if (
+        output
+        and os.path.exists(output)
+        and any(os.path.exists(path) and os.path.samefile(path, output) for path in paths)
+    ):
+        raise UserError(f"{what}: {output} is an input, too; give another name")
 
 
 def require_writable(directory: str, what: str) -> None:
     """Raises UserError unless files can be made in `directory`, which need not exist."""
     if not is_writable(directory):
-        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
-                        "directory, or change the rights" % (what, directory))
+        raise UserError(
+            f"{what}: {directory} cannot be written to; copy what is needed elsewhere and "
+            "give that "
+            "directory, or change the rights"
+        )
 
 
 def is_writable(directory: str) -> bool:
@@ -287,15 +303,18 @@ def require_utf8(path: str, what: str) -> None:
     """Raises UserError for a path of bytes that are not UTF-8, which TensorFlow and SentencePiece
     do not take."""
     if any("\udc80" <= character <= "\udcff" for character in path):
-        raise UserError("%s: %s has a byte that is not UTF-8; give the file or directory another "
-                        "name" % (what, path))
+        raise UserError(
+            f"{what}: {path} has a byte that is not UTF-8; give the file or directory another name"
+        )
 
 
 def require_no_pattern(path: str, what: str) -> None:
     """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
     if set(path) & set("*?["):
-        raise UserError("%s: %s has one of * ? [, which TensorFlow takes for a pattern of names; "
-                        "rename it, or give it by another name" % (what, path))
+        raise UserError(
+            f"{what}: {path} has one of * ? [, which TensorFlow takes for a pattern of names; "
+            "rename it, or give it by another name"
+        )
 
 
 def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = None) -> str:
@@ -304,15 +323,20 @@ def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = 
     try:
         return line.decode(encoding or "utf-8")
     except UnicodeDecodeError as e:
-        raise UserError("%s: not %s: byte 0x%02x at column %d%s" % (
-            where, encoding or "UTF-8", line[e.start], e.start + 1,
-            "; expected " + expected if expected else "" if encoding else
-            encodings.hint(line))) from None
+        raise UserError(
+            "{}: not {}: byte 0x{:02x} at column {}{}".format(
+                where,
+                encoding or "UTF-8",
+                line[e.start],
+                e.start + 1,
+                "; expected " + expected if expected else "" if encoding else encodings.hint(line),
+            )
+        ) from None
 
 
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a local or remote file as hexadecimal text."""
-    digest = hashlib.sha256()               # hashlib.file_digest is new in Python 3.11
+    digest = hashlib.sha256()  # hashlib.file_digest is new in Python 3.11
     with open_binary(path) as f:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
@@ -323,10 +347,12 @@ def digest_of(path: str) -> str:
     """The SHA-256 of a file, or of all files in a directory with their names."""
     if not os.path.isdir(path):
         return sha256(path)
-    found = sorted(os.path.join(directory, name) for directory, _, names in os.walk(path)
-                   for name in names)
-    return hashlib.sha256(b"".join(os.fsencode("%s %s\0" % (sha256(each), os.path.relpath(
-        each, path))) for each in found)).hexdigest()
+    found = sorted(
+        os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names
+    )
+    return hashlib.sha256(
+        b"".join(os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0") for each in found)
+    ).hexdigest()
 
 
 def directory_of(checkpoint: str) -> str:
@@ -337,19 +363,23 @@ def directory_of(checkpoint: str) -> str:
 # Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
 # in training, on its own. It is not imported for them: each process that prepares text would wait.
 
+
 def is_remote(path: str) -> bool:
     return "://" in path
 
 
 def match(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
-    if not is_remote(pattern):      # without links to nowhere, which have no size
+    if not is_remote(pattern):  # without links to nowhere, which have no size
         return {path: os.path.getsize(path) for path in matching(pattern) if os.path.exists(path)}
     if gfile := _gfile(pattern):
         with _as_file_errors(pattern):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
-    return {found.path: found.size_in_bytes for result in _file_systems().match([pattern])
-            for found in result.metadata_list}
+    return {
+        found.path: found.size_in_bytes
+        for result in _file_systems().match([pattern])
+        for found in result.metadata_list
+    }
 
 
 def exists(path: str) -> bool:
@@ -387,6 +417,7 @@ def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
     if gfile := _gfile(path):
         return io.BufferedReader(_RemoteFile(gfile, path), max(buffering, 1 << 16))
     from apache_beam.io.filesystem import CompressionTypes
+
     return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
@@ -406,7 +437,7 @@ def local(path: str) -> str:
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
     # Unlike the name of `replacing`, unique among machines that share the directory.
-    temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
+    temporary = f"{path}.partial-{uuid.uuid4().hex}"
     if not is_remote(path):
         make_directory(os.path.dirname(os.path.abspath(path)))
         try:
@@ -419,7 +450,7 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
         return
     systems, folder = _file_systems(), os.path.dirname(path)
     if not systems.exists(folder):
-        with contextlib.suppress(OSError):      # another worker was faster
+        with contextlib.suppress(OSError):  # another worker was faster
             systems.mkdirs(folder)
     with systems.create(temporary) as f:
         yield f
@@ -474,7 +505,7 @@ class _RemoteFile(io.RawIOBase):
     def readinto(self, buffer):
         with _as_file_errors(self._path):
             content = self._file.read(len(buffer))
-        buffer[:len(content)] = content
+        buffer[: len(content)] = content
         return len(content)
 
 

@@ -14,8 +14,12 @@ Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 def by_need(fields: Fields) -> dict[str, list[str]]:
     """The names of settings by need; needs without settings are left out."""
-    groups = {need: [name for name, field in fields.items()
-                     if (field.metadata["need"] or Need.OTHER) is need] for need in Need}
+    groups = {
+        need: [
+            name for name, field in fields.items() if (field.metadata["need"] or Need.OTHER) is need
+        ]
+        for need in Need
+    }
     return {need.value: names for need, names in groups.items() if names}
 
 
@@ -24,10 +28,14 @@ def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
         lines += flag(fields[name])
-    lines += ["", *_wrapped("--config=", config), "",
-              "All %d, by need; --helpfull says what they mean:" % len(fields)]
+    lines += [
+        "",
+        *_wrapped("--config=", config),
+        "",
+        f"All {len(fields)}, by need; --helpfull says what they mean:",
+    ]
     for need, names in by_need(fields).items():
-        lines += _listed(["%s:" % need, *names])
+        lines += _listed([f"{need}:", *names])
     return "\n".join(lines)
 
 
@@ -42,7 +50,8 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
             names = [field.name for field in dataclasses.fields(group) if field.name not in seen]
             seen |= set(names)
             parts[" ".join((group.__doc__ or "").split())] = sorted(
-                names, key=lambda name: default_of(fields[name]) is not REQUIRED)
+                names, key=lambda name: default_of(fields[name]) is not REQUIRED
+            )
     lines = [about.strip(), ""]
     for title, names in parts.items():
         lines.append(title)
@@ -58,22 +67,40 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
 def flag(field: "dataclasses.Field[Any]") -> list[str]:
     """The lines of a flag: name, default, help, choices."""
     default, choices = default_of(field), field.metadata["choices"]
-    return _wrapped("--%s=%s" % (field.name, "" if default is None else default),
-                    field.metadata["help"] + (" (%s)" % ", ".join(choices) if choices else ""))
+    return _wrapped(
+        "--{}={}".format(field.name, "" if default is None else default),
+        field.metadata["help"] + (" ({})".format(", ".join(choices)) if choices else ""),
+    )
 
 
 def _listed(words):
-    return textwrap.wrap(" ".join(words), WIDTH - 2, initial_indent="  ",
-                         subsequent_indent=" " * 6, break_on_hyphens=False)
+    return textwrap.wrap(
+        " ".join(words),
+        WIDTH - 2,
+        initial_indent="  ",
+        subsequent_indent=" " * 6,
+        break_on_hyphens=False,
+    )
 
 
 def _wrapped(name, meaning):
-    return textwrap.wrap(meaning, WIDTH - 4, initial_indent="  %s  " % name,
-                         subsequent_indent=" " * 6)
+    return textwrap.wrap(
+        meaning, WIDTH - 4, initial_indent=f"  {name}  ", subsequent_indent=" " * 6
+    )
 
 
 def commands(command: str, examples: Sequence[str]) -> str:
     """Command lines to copy: the command that starts the program, with each of the examples."""
-    return "\n".join(" \\\n".join(textwrap.wrap(
-        "%s %s" % (command, example), WIDTH - 4, initial_indent="  ", subsequent_indent=" " * 6,
-        break_on_hyphens=False, break_long_words=False)) for example in examples)
+    return "\n".join(
+        " \\\n".join(
+            textwrap.wrap(
+                f"{command} {example}",
+                WIDTH - 4,
+                initial_indent="  ",
+                subsequent_indent=" " * 6,
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+        )
+        for example in examples
+    )

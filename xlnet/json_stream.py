@@ -10,12 +10,15 @@ import ijson
 
 # An escape of half a character, which ijson's parser would turn into "?"; at the end of the text,
 # the next chunk may have the other half.
-_HALF = re.compile(r"(?<!\\)(?:\\\\)*(\\ud[89ab]..(?!\\ud[c-f]|\\ud\Z|\\u\Z|\\\Z|\Z)"
-                   r"|(?<!\\ud[89ab]..)\\ud[c-f]..)", re.IGNORECASE | re.DOTALL)
+_HALF = re.compile(
+    r"(?<!\\)(?:\\\\)*(\\ud[89ab]..(?!\\ud[c-f]|\\ud\Z|\\u\Z|\\\Z|\Z)"
+    r"|(?<!\\ud[89ab]..)\\ud[c-f]..)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Brackets that a chunk may leave open: ijson's time and memory grow with the square of the depth.
 _DEEPEST = 1000
-_OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, and the text before
+_OVERLAP, _CONTEXT = 12, 64  # of chunks: escapes across their borders, and the text before
 
 
 def items(chunks: Iterable[str], prefix: str, are_several: bool = False) -> Iterator[Any]:
@@ -61,9 +64,8 @@ class _Bytes:
             raise ValueError("nested too deeply")
         # Half characters, also where two chunks meet.
         text = self._before + chunk
-        half = _SURROGATE.search(text) and _HALF.search(
-            text, max(len(self._before) - _OVERLAP, 0))
+        half = _SURROGATE.search(text) and _HALF.search(text, max(len(self._before) - _OVERLAP, 0))
         if half:
-            raise ValueError("%s is half a character" % half[1])
+            raise ValueError(f"{half[1]} is half a character")
         self._before = text[-_CONTEXT:]
         return chunk.encode()

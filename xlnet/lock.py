@@ -23,7 +23,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_GRACE = 2.         # [s] in which a process that was killed just now is gone
+_GRACE = 2.0  # [s] in which a process that was killed just now is gone
 _LACKING = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
 
 
@@ -36,13 +36,16 @@ def held(path: str, what: str) -> Iterator[None]:
     place.check()
     with _lock(path, what) as f:
         f.truncate(0)
-        f.write("on host %s as process %d since %s" % (
-            socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")))
+        f.write(
+            "on host {} as process {} since {}".format(
+                socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
+            )
+        )
         f.flush()
         try:
             yield
         except Exception:
-            place.check()       # any failure may be for want of the directory
+            place.check()  # any failure may be for want of the directory
             raise
         finally:
             with contextlib.suppress(OSError):
@@ -70,9 +73,11 @@ class Place:
                 return
         except (FileNotFoundError, NotADirectoryError):
             pass
-        raise UserError("%s: %s was removed, moved or replaced while the run worked in it; nothing "
-                        "more is written: start again where its files are"
-                        % (self._flag, self._directory)) from None
+        raise UserError(
+            f"{self._flag}: {self._directory} was removed, moved or replaced while the "
+            "run worked in it; nothing "
+            "more is written: start again where its files are"
+        ) from None
 
 
 def _lock(path, what):
@@ -88,15 +93,21 @@ def _lock(path, what):
                 return f
         except OSError as e:
             if e.errno in _LACKING:
-                _log.warning("note: the file system of %s has no locks: see that only one process "
-                             "works there", path)
+                _log.warning(
+                    "note: the file system of %s has no locks: see that only one process "
+                    "works there",
+                    path,
+                )
                 return f
             if time.monotonic() > end:
                 f.seek(0)
                 owner = f.read(1000).strip()
                 f.close()
-                raise UserError("%s already, %s; stop it, or wait for it" % (
-                    what, owner or "in another process")) from None
+                raise UserError(
+                    "{} already, {}; stop it, or wait for it".format(
+                        what, owner or "in another process"
+                    )
+                ) from None
         f.close()
         time.sleep(min(0.1, _GRACE / 4))
 

@@ -7,11 +7,11 @@ from typing import Any
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 
-MODEL = ("model",)                      # architectures
-PRETRAINING = ("pretrain",)             # settings of runs
+MODEL = ("model",)  # architectures
+PRETRAINING = ("pretrain",)  # settings of runs
 OF_RUNS = ("pretrain", "finetune")
 
-_BASE = "-base"     # the end of the names for XLNet-Base; those without it are for Large
+_BASE = "-base"  # the end of the names for XLNet-Base; those without it are for Large
 
 
 def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any], str]:
@@ -22,18 +22,25 @@ def read(name: str, role: str, folders: tuple[str, ...]) -> tuple[dict[str, Any]
     role: the flag, for errors.
     folders: folders of `configs/`, or tables there, to search.
     """
-    found = {key: path for folder in folders for short, path in names(folder).items()
-             for key in (short, "configs/%s/%s.json" % (folder, short))}
+    found = {
+        key: path
+        for folder in folders
+        for short, path in names(folder).items()
+        for key in (short, f"configs/{folder}/{short}.json")
+    }
     # A file goes before a preset of its name; a preset before a path to nothing.
     if os.path.isfile(name) or name not in found and _is_path(name):
         return files.read_json(name, role), name
     if name not in found:
         short = [key for folder in folders for key in names(folder)]
-        raise UserError("%s: no such file or preset: %s%s" % (
-            role, name, did_you_mean(name, short) or "; there are " + ", ".join(short)))
+        raise UserError(
+            "{}: no such file or preset: {}{}".format(
+                role, name, did_you_mean(name, short) or "; there are " + ", ".join(short)
+            )
+        )
     values = files.read_json(found[name], role)
-    if os.path.dirname(found[name]) == _home():         # a table
-        task, size = (name[:-len(_BASE)], "base") if name.endswith(_BASE) else (name, "large")
+    if os.path.dirname(found[name]) == _home():  # a table
+        task, size = (name[: -len(_BASE)], "base") if name.endswith(_BASE) else (name, "large")
         both = {key: value for key, value in values[task].items() if key not in ("base", "large")}
         about = "; ".join(part["about"] for part in (both, values[task][size]) if "about" in part)
         values = {"task_name": task, **both, **values[task][size], "about": about}
@@ -45,11 +52,16 @@ def names(folder: str) -> dict[str, str]:
     their files by name, such as "sst-2", "ablation/k7"."""
     home = os.path.join(_home(), folder)
     if os.path.isfile(home + ".json"):
-        return {task + size: home + ".json" for task in files.read_json(home + ".json", "presets")
-                for size in ("", _BASE)}
+        return {
+            task + size: home + ".json"
+            for task in files.read_json(home + ".json", "presets")
+            for size in ("", _BASE)
+        }
     paths = sorted(glob.glob(os.path.join(glob.escape(home), "**", "*.json"), recursive=True))
-    return {os.path.splitext(os.path.relpath(path, home))[0].replace(os.sep, "/"): path
-            for path in paths}
+    return {
+        os.path.splitext(os.path.relpath(path, home))[0].replace(os.sep, "/"): path
+        for path in paths
+    }
 
 
 def _home():

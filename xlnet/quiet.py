@@ -22,7 +22,7 @@ def import_tensorflow() -> None:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
             # The descriptor, as C++ writes to it; Python's own lines go to a copy, which is shown.
-            with contextlib.suppress(OSError):      # stderr may be closed
+            with contextlib.suppress(OSError):  # stderr may be closed
                 shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
                 stack.callback(os.dup2, shown.fileno(), 2)
                 stack.enter_context(contextlib.redirect_stderr(shown))
@@ -37,7 +37,7 @@ def _version() -> tuple[int, ...]:
     try:
         return tuple(map(int, importlib.metadata.version("tensorflow").split(".")[:2]))
     except importlib.metadata.PackageNotFoundError:
-        return 0,
+        return (0,)
 
 
 @contextlib.contextmanager

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
-LONGEST_CELL = 1 << 24      # [characters]
-LINES_OF_A_ROW = 50         # at most, of one whose quotation marks are looked at
+LONGEST_CELL = 1 << 24  # [characters]
+LINES_OF_A_ROW = 50  # at most, of one whose quotation marks are looked at
 _QUOTED_CELL = r'"(?:[^"]|"")*"'
-_CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL))
+_CELLS = re.compile(rf'(?:{_QUOTED_CELL}|[^"\t]*)(?:\t(?:{_QUOTED_CELL}|[^"\t]*))*')
 _NEEDS_QUOTES = re.compile(r'""|[\t\n]')
 
 
@@ -35,8 +35,12 @@ def is_quoted(lines: Iterable[str]) -> tuple[bool, Optional[int]]:
         if begun.count('"') % 2 and number - start < LINES_OF_A_ROW:
             continue
         # A quotation mark in an unquoted cell, or rows as wide as the others: not quoted.
-        if not _CELLS.fullmatch(begun) or tabs and "\n" in begun and all(
-                each.count("\t") == tabs for each in begun.split("\n")):
+        if (
+            not _CELLS.fullmatch(begun)
+            or tabs
+            and "\n" in begun
+            and all(each.count("\t") == tabs for each in begun.split("\n"))
+        ):
             return False, start if has_needed else None
         # For it: a quoted cell that needs it. Against: a row of which not all cells are quoted.
         cells = re.findall(_QUOTED_CELL, begun)
@@ -55,8 +59,8 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
     """
     csv.field_size_limit(LONGEST_CELL)
     to_come = iter(lines)
-    again: collections.deque[tuple[Any, str]] = collections.deque()     # lines behind an error
-    taken: list[tuple[Any, str]] = []                                   # of a row
+    again: collections.deque[tuple[Any, str]] = collections.deque()  # lines behind an error
+    taken: list[tuple[Any, str]] = []  # of a row
 
     def take():
         while (line := again.popleft() if again else next(to_come, None)) is not None:
@@ -70,7 +74,7 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
                 yield taken[0][0], row
                 taken.clear()
             is_done = True
-        except csv.Error as e:      # the reader is lost: another one begins behind the first line
+        except csv.Error as e:  # the reader is lost: another one begins behind the first line
             yield taken[0][0], _reason(e)
             again.extendleft(reversed(taken[1:]))
             taken.clear()
@@ -78,8 +82,11 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
 
 def _reason(error):
     if "field limit" in str(error):
-        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
-            % format(LONGEST_CELL, ",")
+        return (
+            "a cell of more than {} characters; is a quotation mark before it not closed?".format(
+                format(LONGEST_CELL, ",")
+            )
+        )
     if "new-line" in str(error):
         return "not CSV: a carriage return in a cell without quotation marks"
-    return "not CSV: %s" % error
+    return f"not CSV: {error}"

@@ -22,10 +22,12 @@ import sys
 import zipfile
 
 # Pure packages that TensorFlow and this library import; the others are with PyTorch and JAX.
-PACKAGES = ("absl-py astunparse flatbuffers gast google_pasta opt_einsum protobuf six termcolor "
-            "wrapt keras namex optree sentencepiece==0.2.1 google-crc32c ijson").split()
-CONTAINER = struct.pack("<I", 0xba55ed50)       # begins the code of one source file for all GPUs
-ELF = 2                                         # machine code; 1 is PTX
+PACKAGES = (
+    "absl-py astunparse flatbuffers gast google_pasta opt_einsum protobuf six termcolor "
+    "wrapt keras namex optree sentencepiece==0.2.1 google-crc32c ijson"
+).split()
+CONTAINER = struct.pack("<I", 0xBA55ED50)  # begins the code of one source file for all GPUs
+ELF = 2  # machine code; 1 is PTX
 PLUGIN = "python/profiler/internal/_pywrap_profiler_plugin"
 
 
@@ -41,15 +43,15 @@ def keep_only(path, capability):
         while (position := data.find(CONTAINER, position, end)) >= 0:
             _, _, header, length = struct.unpack_from("<IHHQ", data, position)
             position, stop = position + header, position + header + length
-            while position < stop:          # the entries of a container
+            while position < stop:  # the entries of a container
                 kind, _, header, length, _, _, _, _, target = struct.unpack_from(
-                    "<HHIQIIHHI", data, position)
+                    "<HHIQIIHHI", data, position
+                )
                 begin, position = position + header, position + header + length
                 kept[kind == ELF and target == capability] += length
                 if kind != ELF or target != capability:
                     data[begin:position] = bytes(length)
-    print("%s: %d MB of GPU code kept, %d MB zeroed" % (
-        path.name, kept[True] >> 20, kept[False] >> 20))
+    print(f"{path.name}: {kept[True] >> 20} MB of GPU code kept, {kept[False] >> 20} MB zeroed")
 
 
 def main():
@@ -63,18 +65,43 @@ def main():
     site = tree / "site"
     for wheel in given.wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as file:
-            file.extractall(site, [name for name in file.namelist() if not re.search(
-                "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|" + PLUGIN, name)])
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target",
-                    site, *PACKAGES], check=True)
+            file.extractall(
+                site,
+                [
+                    name
+                    for name in file.namelist()
+                    if not re.search(
+                        "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|" + PLUGIN, name
+                    )
+                ],
+            )
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            site,
+            *PACKAGES,
+        ],
+        check=True,
+    )
     (site / "tensorflow" / (PLUGIN + ".py")).write_text("")
     for name in ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2"):
         keep_only(site / "tensorflow" / name, given.compute_capability)
         subprocess.run(["strip", "--strip-all", site / "tensorflow" / name], check=True)
     shutil.rmtree(given.output / "parts", ignore_errors=True)
     (given.output / "parts").mkdir()
-    subprocess.run("tar --sort=name -cf - -C '%s' . | zstd -q -T0 -15 --long=28 | split -b %d -d - "
-                   "'%s/parts/p'" % (tree, given.part_bytes, given.output), shell=True, check=True)
+    subprocess.run(
+        f"tar --sort=name -cf - -C '{tree}' . | zstd -q -T0 -15 --long=28 | split -b "
+        f"{given.part_bytes} -d - "
+        f"'{given.output}/parts/p'",
+        shell=True,
+        check=True,
+    )
 
 
 if __name__ == "__main__":

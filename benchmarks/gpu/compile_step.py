@@ -38,16 +38,24 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2, "u32": 4, "s32": 4, "u64": 8, "s64": 8, 
 def main(directory, output):
     jax.config.update("jax_enable_x64", True)
     topology = topologies.get_topology_desc(
-        platform="cuda", topology_name="", target_config=H100, topology="1x1x1")
+        platform="cuda", topology_name="", target_config=H100, topology="1x1x1"
+    )
     devices = topology.devices
     with mlir.make_ir_context():
-        module = devices[0].client.compile(
-            ir.Module.parse(stablehlo(directory)), xla_client.DeviceList(tuple(devices)),
-            xla_client.CompileOptions()).hlo_modules()[0].to_string()
+        module = (
+            devices[0]
+            .client.compile(
+                ir.Module.parse(stablehlo(directory)),
+                xla_client.DeviceList(tuple(devices)),
+                xla_client.CompileOptions(),
+            )
+            .hlo_modules()[0]
+            .to_string()
+        )
     with open(output, "w", encoding="utf-8") as file:
         file.write(module)
     sizes = []
-    for line in module[module.index("ENTRY "):].splitlines():
+    for line in module[module.index("ENTRY ") :].splitlines():
         if found := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (\S+?)\{.*? ([\w\-]+)\(", line):
             name, shape, kind = found.groups()
             dtype, _, numbers = shape.strip("(").partition("[")
@@ -56,9 +64,9 @@ def main(directory, output):
                 count *= int(number)
             if kind not in ("bitcast", "get-tuple-element", "parameter", "tuple"):
                 sizes.append((count, name, shape))
-    print("%d kernels and copies" % len(sizes))
+    print(f"{len(sizes)} kernels and copies")
     for count, name, shape in sorted(sizes, reverse=True)[:40]:
-        print("%8.1f MB  %s  %s" % (count / 1e6, name, shape))
+        print(f"{count / 1e6:8.1f} MB  {name}  {shape}")
 
 
 if __name__ == "__main__":

@@ -26,17 +26,25 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 def options_of(text):
     """The work, the architecture and the options of time_xlnet.build."""
     import work as works
-    given = dict({"work": "pretrain", "precision": "bf16", "config": "configs/model/base.json"},
-                 **json.loads(text))
-    sizes = {name: given.pop(name) for name in ("batch", "length", "memory", "targets")
-             if name in given}
+
+    given = dict(
+        {"work": "pretrain", "precision": "bf16", "config": "configs/model/base.json"},
+        **json.loads(text),
+    )
+    sizes = {
+        name: given.pop(name) for name in ("batch", "length", "memory", "targets") if name in given
+    }
     work = dataclasses.replace(works.WORKS[given.pop("work")], **sizes)
     with open(given.pop("config"), encoding="utf-8") as file:
         config = json.load(file)
     config["n_layer"] = given.pop("n_layer", config["n_layer"])
     values = given.pop("values", config["d_model"] < 256)
-    return work, config, values, dict(given, recompute=given.get("recompute", False), xla=True,
-                                      device="cpu")
+    return (
+        work,
+        config,
+        values,
+        dict(given, recompute=given.get("recompute", False), xla=True, device="cpu"),
+    )
 
 
 def run(directory, text):
@@ -46,23 +54,30 @@ def run(directory, text):
     import time_xlnet
 
     from xlnet.settings.network import XLNetConfig
+
     work, config, values, options = options_of(text)
     tf.disable_eager_execution()
     fetches, feed, session_config = time_xlnet.build(work, XLNetConfig(**config), options)
     graph = tf.get_default_graph()
-    call, = [op for op in graph.get_operations() if "_XlaMustCompile" in op.node_def.attr
-             and op.get_attr("_XlaMustCompile")]
+    (call,) = [
+        op
+        for op in graph.get_operations()
+        if "_XlaMustCompile" in op.node_def.attr and op.get_attr("_XlaMustCompile")
+    ]
     variables = {v.handle.name: v for v in tf.global_variables()}
-    readable = [variables[x.name].read_value() if x.dtype == tf.resource else x
-                for x in call.inputs]
+    readable = [
+        variables[x.name].read_value() if x.dtype == tf.resource else x for x in call.inputs
+    ]
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         before = session.run(readable, feed) if values else None
         outputs = session.run(list(call.outputs), feed)
     if values:
-        np.savez(os.path.join(directory, "values.npz"),
-                 **{"in%d" % i: np.asarray(x) for i, x in enumerate(before)},
-                 **{"out%d" % i: np.asarray(x, "f4") for i, x in enumerate(outputs)})
+        np.savez(
+            os.path.join(directory, "values.npz"),
+            **{f"in{i}": np.asarray(x) for i, x in enumerate(before)},
+            **{f"out{i}": np.asarray(x, "f4") for i, x in enumerate(outputs)},
+        )
 
 
 def main(directory, text):
@@ -70,16 +85,21 @@ def main(directory, text):
     work, config, values, options = options_of(text)
     dump = os.path.join(directory, "dump")
     os.makedirs(dump, exist_ok=True)
-    environment = dict(os.environ, XLNET_EXPORT="1", CUDA_VISIBLE_DEVICES="",
-                       XLA_FLAGS="--xla_dump_to=%s --xla_dump_hlo_as_proto" % dump)
-    process = subprocess.Popen([sys.executable, os.path.abspath(__file__), directory, text],
-                               env=environment)
+    environment = dict(
+        os.environ,
+        XLNET_EXPORT="1",
+        CUDA_VISIBLE_DEVICES="",
+        XLA_FLAGS=f"--xla_dump_to={dump} --xla_dump_hlo_as_proto",
+    )
+    process = subprocess.Popen(
+        [sys.executable, os.path.abspath(__file__), directory, text], env=environment
+    )
     found = []
     while process.poll() is None and (values or not found):
         time.sleep(1)
         found = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
     if not values:
-        time.sleep(2)       # until it is written
+        time.sleep(2)  # until it is written
         process.send_signal(signal.SIGKILL)
     elif process.returncode:
         sys.exit(process.returncode)
@@ -88,10 +108,20 @@ def main(directory, text):
     os.replace(largest, os.path.join(directory, "step.hlo.pb"))
     shutil.rmtree(dump)
     with open(os.path.join(directory, "step.json"), "w", encoding="utf-8") as file:
-        json.dump({"work": dataclasses.asdict(work), "config": config,
-                   "precision": options["precision"], "recompute": options["recompute"]}, file)
-    print("%s: %d bytes of HLO" % (directory, os.path.getsize(
-        os.path.join(directory, "step.hlo.pb"))))
+        json.dump(
+            {
+                "work": dataclasses.asdict(work),
+                "config": config,
+                "precision": options["precision"],
+                "recompute": options["recompute"],
+            },
+            file,
+        )
+    print(
+        "{}: {} bytes of HLO".format(
+            directory, os.path.getsize(os.path.join(directory, "step.hlo.pb"))
+        )
+    )
 
 
 if __name__ == "__main__":

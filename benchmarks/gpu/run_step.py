@@ -26,10 +26,17 @@ from jax.extend import mlir
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 
-jax.config.update("jax_enable_x64", True)      # token ids are int64, seeds uint64
+jax.config.update("jax_enable_x64", True)  # token ids are int64, seeds uint64
 
-DTYPES = {"f32": "f4", "bf16": "bfloat16", "f16": "f2", "i64": "i8", "i32": "i4", "ui64": "u8",
-          "i1": "?"}
+DTYPES = {
+    "f32": "f4",
+    "bf16": "bfloat16",
+    "f16": "f2",
+    "i64": "i8",
+    "i32": "i4",
+    "ui64": "u8",
+    "i1": "?",
+}
 
 
 def stablehlo(directory):
@@ -41,7 +48,7 @@ def stablehlo(directory):
         key, position = varint(proto, position)
         size, position = varint(proto, position)
         if key == 1 << 3 | 2:
-            return mlir.hlo_to_stablehlo(proto[position:position + size])
+            return mlir.hlo_to_stablehlo(proto[position : position + size])
         position += size
 
 
@@ -60,8 +67,11 @@ def parameters(text):
     """Shape and dtype of each parameter of the main function."""
     with internal.make_ir_context():
         module = ir.Module.parse(text)
-        main = next(operation for operation in module.body.operations
-                    if str(operation.attributes["sym_name"]) == '"main"')
+        main = next(
+            operation
+            for operation in module.body.operations
+            if str(operation.attributes["sym_name"]) == '"main"'
+        )
         types = [ir.RankedTensorType(each) for each in main.type.inputs]
         return [(tuple(each.shape), DTYPES[str(each.element_type)]) for each in types]
 
@@ -69,21 +79,28 @@ def parameters(text):
 def compare(directory, executable, shapes):
     """Prints the largest relative difference of loss, gradients and memories to TensorFlow's."""
     values = np.load(os.path.join(directory, "values.npz"))
-    given = iter(values["in%d" % i] for i in range(sum(n.startswith("in") for n in values.files)))
+    given = iter(values[f"in{i}"] for i in range(sum(n.startswith("in") for n in values.files)))
     # Inputs that are constants for XLA are not parameters.
-    kept = [np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
-            for shape, dtype in shapes]
+    kept = [
+        np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
+        for shape, dtype in shapes
+    ]
     outputs = run(executable, placed(kept))
-    wanted = [values["out%d" % i] for i in range(len(outputs))]
-    worst = max(float(np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30))
-                for a, b in zip(outputs, wanted))
-    print("%s: loss %.7f, TensorFlow's %.7f; largest difference of %d outputs: %.2g of the largest "
-          "value" % (directory, outputs[0], wanted[0], len(outputs), worst))
+    wanted = [values[f"out{i}"] for i in range(len(outputs))]
+    worst = max(
+        float(np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30))
+        for a, b in zip(outputs, wanted)
+    )
+    print(
+        f"{directory}: loss {outputs[0]:.7f}, TensorFlow's {wanted[0]:.7f}; largest difference of "
+        f"{len(outputs)} outputs: {worst:.2g} of the largest value"
+    )
 
 
 def random_inputs(shapes, work, config):
     """Token ids and ranks of `work`, random weights of standard deviation 0.02."""
     import work as works
+
     random, arrays = np.random.RandomState(0), works.batch(work, config["n_token"])
     inputs = []
     for shape, dtype in shapes:
@@ -123,24 +140,26 @@ def list_kernels(executable, arrays, top):
     with tempfile.TemporaryDirectory() as directory:
         with jax.profiler.trace(directory):
             timed(executable, arrays, 3, 0)
-        path, = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
+        (path,) = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
         with gzip.open(path) as file:
             events = json.load(file)["traceEvents"]
-    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events
-             if e.get("name") == "thread_name"}
+    lanes = {
+        (e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"
+    }
     total, count = collections.Counter(), collections.Counter()
     for event in events:
         if event.get("ph") == "X" and "Stream" in lanes.get((event["pid"], event["tid"]), ""):
             total[event["name"]] += event["dur"] / 3e3
             count[event["name"]] += 1
-    print("%.1f ms in %d kernels a step" % (sum(total.values()), sum(count.values()) / 3))
+    print(f"{sum(total.values()):.1f} ms in {sum(count.values()) / 3:.0f} kernels a step")
     for name, ms in total.most_common(top):
-        print("%8.3f ms %5d x %s" % (ms, count[name] / 3, name[:100]))
+        print(f"{ms:8.3f} ms {count[name] / 3:5.0f} x {name[:100]}")
 
 
 def main():
     import work as works
     from run import operations
+
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("directories", nargs="+")
     flags.add_argument("--peak_tflops", type=float, help="of the device, from its data sheet")
@@ -148,13 +167,13 @@ def main():
     flags.add_argument("--profile", type=int, default=0, help="kernels to list; 0: none")
     given = flags.parse_args()
     client = jax.devices()[0].client
-    print("JAX %s on %s" % (jax.__version__, jax.devices()[0].device_kind))
+    print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}")
     for directory in given.directories:
         with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
             about = json.load(file)
         text, start = stablehlo(directory), time.perf_counter()
         executable = client.compile_and_load(text, client.devices()[:1])
-        print("%s: compiled in %.1f s" % (directory, time.perf_counter() - start))
+        print(f"{directory}: compiled in {time.perf_counter() - start:.1f} s")
         shapes, work = parameters(text), works.Work(**about["work"])
         if os.path.exists(os.path.join(directory, "values.npz")):
             compare(directory, executable, shapes)
@@ -162,11 +181,13 @@ def main():
         arrays = placed(random_inputs(shapes, work, about["config"]))
         seconds, loss = timed(executable, arrays, given.steps, 3)
         used = operations(about["config"], work, "gpu") / seconds / 1e12
-        print("%s %d x %d, %s: %.4f s, %.0f tokens/s, %.1f TFLOP/s%s, loss %.3f, peak %.2f GiB" % (
-            work.kind, work.batch, work.length, about["precision"], seconds, work.tokens / seconds,
-            used, ", %.1f %% of the peak" % (100 * used / given.peak_tflops)
-            if given.peak_tflops else "", loss,
-            (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 2 ** 30))
+        share = f", {100 * used / given.peak_tflops:.1f} % of the peak" if given.peak_tflops else ""
+        memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 2**30
+        print(
+            f"{work.kind} {work.batch} x {work.length}, {about['precision']}: {seconds:.4f} s, "
+            f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "
+            f"peak {memory:.2f} GiB"
+        )
         if given.profile:
             list_kernels(executable, arrays, given.profile)
 

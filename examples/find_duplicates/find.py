@@ -24,13 +24,13 @@ def read(path):
     with open(path, encoding="utf-8", newline="") as f:
         texts = [row["text"] for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)]
     different = list(dict.fromkeys(texts))
-    print("%d texts, %d of them there before" % (len(texts), len(texts) - len(different)))
+    print(f"{len(texts)} texts, {len(texts) - len(different)} of them there before")
     return different
 
 
 def similarities(model, texts):
     """float32 [n,n]: cosines of the texts' vectors, without what all of them have in common."""
-    vectors = model.vectors(texts)                                                  # [n,d_model]
+    vectors = model.vectors(texts)  # [n,d_model]
     vectors = vectors - vectors.mean(axis=0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors @ vectors.T
@@ -42,7 +42,7 @@ def main(model_dir, path):
         alike = np.triu(similarities(model, texts), k=1)
     for place in alike.ravel().argsort()[::-1][:SHOWN]:
         first, second = divmod(place, len(texts))
-        print("\n%.3f\n  %s\n  %s" % (alike[first, second], texts[first], texts[second]))
+        print(f"\n{alike[first, second]:.3f}\n  {texts[first]}\n  {texts[second]}")
 
 
 if __name__ == "__main__":

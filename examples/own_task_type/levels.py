@@ -14,7 +14,7 @@ def distance(task, decisions, labels, values):
 
 
 class LevelsScorer(ClassificationScorer):
-    default_metrics = ("distance", "accuracy")      # the first one chooses the best checkpoint
+    default_metrics = ("distance", "accuracy")  # the first one chooses the best checkpoint
     lower_is_better = frozenset({"distance"})
 
     @property

@@ -20,18 +20,21 @@ def closeness(task, decisions, gold_labels, values):
 
 
 class Reader(contract.Reader):
-    def from_train_file(self, path):        # of own files; a `Task` may name its labels
+    def from_train_file(self, path):  # of own files; a `Task` may name its labels
         levels = {row.label for row in self.read(path, True)}
         return dataclasses.replace(self.task, labels=classification.sorted_names(levels))
 
     def parse_label(self, cells):
         level = "".join(map(str, cells[:1])).strip()
-        return (level, None) if level in (self.task.labels or [level]) else (
-            None, "level '%s', expected one of %s" % (level, ", ".join(self.task.labels)))
+        return (
+            (level, None)
+            if level in (self.task.labels or [level])
+            else (None, "level '{}', expected one of {}".format(level, ", ".join(self.task.labels)))
+        )
 
     def label_array(self, rows):
         above = self.task.scorer.gold_labels(rows)[:, None] > np.arange(len(self.task.labels) - 1)
-        return above.astype(np.float32)                                                # [n,L-1]
+        return above.astype(np.float32)  # [n,L-1]
 
 
 class Head(contract.Head):
@@ -43,16 +46,19 @@ class Head(contract.Head):
 
     def loss(self, nn, logits, features, options):
         import tensorflow.compat.v1 as tf
+
         return tf.reduce_sum(nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1)
 
     def outputs(self, nn, logits, features):
         import tensorflow.compat.v1 as tf
+
         return {"values": tf.sigmoid(logits)}
 
 
 class Scorer(contract.Scorer):
     """A prediction is the probability, float32 [L-1], that the level is above each but the last
     one; decisions and gold labels are the level's index."""
+
     default_metrics = ("closeness", "accuracy")
     metrics = {"closeness": closeness, "accuracy": split_metrics.accuracy}
     column = "level"

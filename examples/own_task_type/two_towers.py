@@ -17,18 +17,19 @@ from xlnet.tasks.types.regression import (
 
 class TowersReader(RegressionReader):
     def parse_pairs(self, text_a, text_b, choices):
-        return ((text_a, None), (text_b, None)), None       # two inputs of one text, not one of two
+        return ((text_a, None), (text_b, None)), None  # two inputs of one text, not one of two
 
 
 class TowersHead(RegressionHead):
     def num_choices(self, is_training):
-        return 2                                            # C, as many as parse_pairs returns
+        return 2  # C, as many as parse_pairs returns
 
     def logits(self, nn, features, is_training):
         import tensorflow.compat.v1 as tf
-        vectors = nn.summary()                                                        # [B*2,D]
+
+        vectors = nn.summary()  # [B*2,D]
         vectors = tf.math.l2_normalize(tf.reshape(vectors, [-1, 2, vectors.shape[-1]]), axis=2)
-        return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)                   # [B]
+        return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)  # [B]
 
 
 class TowersScorer(RegressionScorer):
@@ -41,5 +42,8 @@ class TowersExport(RegressionExport):
         return encoder.records([[text("text_a"), None], [text("text_b"), None]])
 
 
-TWO_TOWERS = tasks.register(TaskType("two_towers", TowersReader, TowersHead, TowersScorer,
-                                     verb="score", export=TowersExport))
+TWO_TOWERS = tasks.register(
+    TaskType(
+        "two_towers", TowersReader, TowersHead, TowersScorer, verb="score", export=TowersExport
+    )
+)

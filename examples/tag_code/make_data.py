@@ -13,11 +13,14 @@ import re
 import sys
 import zlib
 
-SAMPLE = os.path.join("sample_run", "text", "pretrain")     # what run_sample.sh has made
+SAMPLE = os.path.join("sample_run", "text", "pretrain")  # what run_sample.sh has made
 MODULES = "asyncio ctypes json os re socket sys threading tkinter".split()
 TYPES = "bytearray bytes dict float frozenset int str tuple".split()
-EXCEPTIONS = [name for name, value in vars(builtins).items()
-              if isinstance(value, type) and issubclass(value, BaseException)]
+EXCEPTIONS = [
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+]
 _WORD = re.compile(r"\w+")
 
 
@@ -35,8 +38,11 @@ def is_held_out(word):
 
 def marked(sentence):
     """The entities of a sentence: [start, end, label], in characters."""
-    return [[found.start(), found.end(), label(found[0])] for found in _WORD.finditer(sentence)
-            if label(found[0])]
+    return [
+        [found.start(), found.end(), label(found[0])]
+        for found in _WORD.finditer(sentence)
+        if label(found[0])
+    ]
 
 
 def main(directory):
@@ -56,8 +62,11 @@ def main(directory):
     for name, rows in files.items():
         with open(os.path.join(directory, name + ".jsonl"), "w", encoding="utf-8") as f:
             f.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        print("%s: %d sentences, %d names" % (
-            name, len(rows), sum(len(row["entities"]) for row in rows)))
+        print(
+            "{}: {} sentences, {} names".format(
+                name, len(rows), sum(len(row["entities"]) for row in rows)
+            )
+        )
 
 
 if __name__ == "__main__":

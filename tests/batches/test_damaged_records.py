@@ -10,7 +10,7 @@ from xlnet.errors import UserError
 from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
 
-STREAM = 1          # of the four
+STREAM = 1  # of the four
 
 
 def spoil(folder, windows):
@@ -39,7 +39,7 @@ def test_a_window_is_read_by_its_place_alone(folder):
         expected = f.read(places[1])
     record = tfrecord.read_record(path, places[1], 7)
     assert tfrecord.frame(record) == expected
-    with pytest.raises(UserError, match="^%s: record 6 is damaged; remove the records" % path):
+    with pytest.raises(UserError, match=f"^{path}: record 6 is damaged; remove the records"):
         tfrecord.read_record(path, places[1], 6)
 
 
@@ -59,4 +59,4 @@ def test_a_run_ends_at_damage_in_one_line(place, folder):
     path, _ = spoil(folder, [0])
     done = train(place, "fails", record_info_dir=folder, train_steps=4)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "train_gpu.py: %s: record 0 is damaged; remove the records" % path in done.stderr
+    assert f"train_gpu.py: {path}: record 0 is damaged; remove the records" in done.stderr

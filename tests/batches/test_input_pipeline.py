@@ -14,7 +14,7 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import Tokenizer
 
-BATCH = 2           # of 4 streams: an epoch has two rounds
+BATCH = 2  # of 4 streams: an epoch has two rounds
 
 
 class Reader:
@@ -30,18 +30,30 @@ class Reader:
     def __call__(self, steps, batch_size=BATCH, **changes):
         """`steps` batches, as a dict of arrays [steps,...]."""
         import tensorflow.compat.v1 as tf
+
         with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(
-                self.dataset(batch_size, **changes)).get_next()
+            batch = tf.data.make_one_shot_iterator(self.dataset(batch_size, **changes)).get_next()
             batches = [session.run(batch) for _ in range(steps)]
         return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
 
     def dataset(self, batch_size=BATCH, mask_mode="whole_word", **changes):
-        permutation = Permutation(reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6,
-                                  mask_beta=1, mask_mode=mask_mode)
+        permutation = Permutation(
+            reuse_len=16,
+            num_predict=5,
+            perm_size=16,
+            mask_alpha=6,
+            mask_beta=1,
+            mask_mode=mask_mode,
+        )
         return input_pipeline.pretraining_batches(
-            self._folder, self._manifest, batch_size=batch_size, permutation=permutation,
-            special_ids=self._special, seed=3, **changes)
+            self._folder,
+            self._manifest,
+            batch_size=batch_size,
+            permutation=permutation,
+            special_ids=self._special,
+            seed=3,
+            **changes,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +76,22 @@ def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
     """Within a round, at its last window, at the next round's first, in the second epoch."""
     for start in (3, read.windows - 1, read.windows, read.epoch + 1):
         found = read(3, start_step=start)
-        assert_equal(found, {name: value[start:start + 3] for name, value in epochs.items()})
+        assert_equal(found, {name: value[start : start + 3] for name, value in epochs.items()})
 
 
 def test_rows_are_rows_of_the_whole_batch(read, epochs):
     for rows in (slice(0, 1), slice(1, 2)):
         found = read(read.windows + 2, rows=rows)
-        assert_equal(found, {name: value[:read.windows + 2, rows]
-                             for name, value in epochs.items()})
+        assert_equal(
+            found, {name: value[: read.windows + 2, rows] for name, value in epochs.items()}
+        )
 
 
 def test_epochs_have_the_same_windows_and_other_draws(read, epochs):
-    first, second = [{name: value[part] for name, value in epochs.items()}
-                     for part in (slice(0, read.epoch), slice(read.epoch, None))]
+    first, second = [
+        {name: value[part] for name, value in epochs.items()}
+        for part in (slice(0, read.epoch), slice(read.epoch, None))
+    ]
     for name in ("input_ids", "seg_ids", "direction", "label", "starts_stream"):
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
     same = (first["positions"] == second["positions"]).all(axis=-1)
@@ -87,17 +102,22 @@ def test_epochs_have_the_same_windows_and_other_draws(read, epochs):
 def test_a_window_is_drawn_the_same_in_any_batch_size(read, epochs):
     """Streams 0 to 3: two at a time, and all side by side."""
     found = read(read.windows, batch_size=4)
-    rounds = [{name: value[begin:begin + read.windows] for name, value in epochs.items()}
-              for begin in (0, read.windows)]
-    assert_equal(found, {name: np.concatenate([part[name] for part in rounds], axis=1)
-                         for name in epochs})
+    rounds = [
+        {name: value[begin : begin + read.windows] for name, value in epochs.items()}
+        for begin in (0, read.windows)
+    ]
+    assert_equal(
+        found, {name: np.concatenate([part[name] for part in rounds], axis=1) for name in epochs}
+    )
 
 
-@pytest.mark.parametrize("num_streams, batch, directions", (
-    (32, 16, 2), (32, 32, 2), (96, 8, 2), (24, 3, 2), (8, 1, 2), (12, 4, 1), (9, 3, 1)))
+@pytest.mark.parametrize(
+    "num_streams, batch, directions",
+    ((32, 16, 2), (32, 32, 2), (96, 8, 2), (24, 3, 2), (8, 1, 2), (12, 4, 1), (9, 3, 1)),
+)
 def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch, directions):
     rounds = input_pipeline.rounds(num_streams, batch, directions)
-    assert sorted(rounds.ravel()) == list(range(num_streams))       # an epoch is every stream once
+    assert sorted(rounds.ravel()) == list(range(num_streams))  # an epoch is every stream once
     together = directions if batch % directions == 0 else 1
     distance = num_streams * together // batch
     for streams in rounds:
@@ -108,24 +128,37 @@ def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch,
 
 def test_memory_is_cleared_where_a_stream_starts(read, epochs):
     starts = np.arange(2 * read.epoch) % read.windows == 0
-    np.testing.assert_array_equal(epochs["starts_stream"],
-                                  np.stack([starts] * BATCH, axis=1).astype(np.int32))
+    np.testing.assert_array_equal(
+        epochs["starts_stream"], np.stack([starts] * BATCH, axis=1).astype(np.int32)
+    )
 
 
 def test_eager_batches_are_those_of_a_graph(read, epochs):
     found = list(zip(range(3), read.dataset()))
-    assert_equal({name: [batch[name] for _, batch in found] for name in epochs},
-                 {name: value[:3] for name, value in epochs.items()})
+    assert_equal(
+        {name: [batch[name] for _, batch in found] for name in epochs},
+        {name: value[:3] for name, value in epochs.items()},
+    )
 
 
 @pytest.mark.slow
 def test_the_interpreter_exits_while_batches_are_read(place):
     """Also where Python drew ahead: a thread that calls it during the exit never returns."""
-    done = subprocess.run([sys.executable, "-c", (
-        "import pathlib, test_input_pipeline as test\n"
-        "batches = iter(test.Reader(pathlib.Path(%r)).dataset())\nnext(batches)"
-        % str(place / "train"))], cwd=os.path.dirname(__file__), timeout=100,
-        env=dict(os.environ, PYTHONPATH="%s:%s" % (ROOT, ROOT / "tests")))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import pathlib, test_input_pipeline as test\n"
+                "batches = iter(test.Reader(pathlib.Path({!r})).dataset())\nnext(batches)".format(
+                    str(place / "train")
+                )
+            ),
+        ],
+        cwd=os.path.dirname(__file__),
+        timeout=100,
+        env=dict(os.environ, PYTHONPATH="{}:{}".format(ROOT, ROOT / "tests")),
+    )
     assert done.returncode == 0
 
 

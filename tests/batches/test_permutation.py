@@ -23,15 +23,108 @@ LEGACY = dataclasses.replace(SETTINGS, reuse_len=32, perm_size=32, mask_mode="le
 LENGTH = 64
 # Words of 1 to 6 pieces, one of 13 (longer than a word is taken to be), A's <sep> at 45, and at
 # the end <sep> <cls>.
-WORDS = (1, 3, 1, 2, 6, 1, 1, 4, 2, 3, 1, 1, 2, 1, 13, 2, 1, None, 5, 1, 2, 1, 1, 3, 1, 1, 1, None,
-         None)
+WORDS = (
+    1,
+    3,
+    1,
+    2,
+    6,
+    1,
+    1,
+    4,
+    2,
+    3,
+    1,
+    1,
+    2,
+    1,
+    13,
+    2,
+    1,
+    None,
+    5,
+    1,
+    2,
+    1,
+    1,
+    3,
+    1,
+    1,
+    1,
+    None,
+    None,
+)
 # What the seed 0 draws for the first two streams.
-POSITIONS = [[4, 5, 6, 10, 32, 33, 34, 35, 37, 38, 39], [13, 14, 15, 16, 24, 25, 41, 51, 52, 53,
-             61]]
-RANK = [-1, -1, -1, -1, 18, 12, 8, -1, -1, -1, 20, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
-        -1, -1, 24, 24, 24, 24, 24, 24, 24, 24, 36, 43, 35, 30, 24, 42, 47, 37, 24, 24,
-        24, 24, 24, 28, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24,
-        71, 61]
+POSITIONS = [
+    [4, 5, 6, 10, 32, 33, 34, 35, 37, 38, 39],
+    [13, 14, 15, 16, 24, 25, 41, 51, 52, 53, 61],
+]
+RANK = [
+    -1,
+    -1,
+    -1,
+    -1,
+    18,
+    12,
+    8,
+    -1,
+    -1,
+    -1,
+    20,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    -1,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    36,
+    43,
+    35,
+    30,
+    24,
+    42,
+    47,
+    37,
+    24,
+    24,
+    24,
+    24,
+    24,
+    28,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    24,
+    71,
+    61,
+]
 
 
 def text(words=WORDS):
@@ -51,8 +144,13 @@ def mirrored(is_special, word_start):
 def draw(rows, settings=SETTINGS, seed=0, direction=0, of=None):
     """Draws `rows` windows of one text; returns `Sampled` and the targets, bool [rows,Q]."""
     is_special, word_start = [np.tile(array, (rows, 1)) for array in of or text()]
-    drawn = permutation.sample(Random(seed, 0, np.arange(rows), np.zeros(rows, int)), is_special,
-                               word_start, np.full(rows, direction), settings)
+    drawn = permutation.sample(
+        Random(seed, 0, np.arange(rows), np.zeros(rows, int)),
+        is_special,
+        word_start,
+        np.full(rows, direction),
+        settings,
+    )
     picked = np.zeros(is_special.shape, bool)
     used = np.nonzero(drawn.weights)
     picked[used[0], drawn.positions[used]] = True
@@ -74,22 +172,22 @@ def assert_same_shares(a, b, draws):
 @pytest.mark.parametrize("number", range(6))
 def test_ranks_give_the_reference_masks(graph, golden, number):
     case = golden("any.permutation")
-    given = case.group("in/%d/" % number)
+    given = case.group(f"in/{number}/")
     special = np.isin(given["inputs"], (case.settings["sep_id"], case.settings["cls_id"]))
     permuted = given["is_masked"] | special
     rank = permutation.ranks_of_order(given["order"][None], permuted[None])
     is_target = given["is_masked"] & ~special
     hidden = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target[None]))
     with tf.Session() as session:
-        np.testing.assert_array_equal(session.run(hidden)[0],
-                                      case["out/%d/perm_mask" % number] > 0)
-    np.testing.assert_array_equal(is_target, case["out/%d/target_mask" % number] > 0)
+        np.testing.assert_array_equal(session.run(hidden)[0], case[f"out/{number}/perm_mask"] > 0)
+    np.testing.assert_array_equal(is_target, case[f"out/{number}/target_mask"] > 0)
     # The reference's targets are its inputs: a slot predicts the token at its own position.
-    expected = case["out/%d/target" % number][is_target]
+    expected = case[f"out/{number}/target"][is_target]
     np.testing.assert_array_equal(given["inputs"][is_target], expected)
 
 
 # ---- exact ----
+
 
 @pytest.mark.parametrize("settings", [SETTINGS, TOKEN])
 def test_budgets_are_exact(settings):
@@ -114,16 +212,18 @@ def test_draws_do_not_depend_on_the_batch():
     is_special, word_start = text()
     together, _ = draw(5)
     for row in (3, 0):
-        alone = permutation.sample(Random(0, 0, [row], [0]), is_special[None], word_start[None],
-                                   [0], SETTINGS)
+        alone = permutation.sample(
+            Random(0, 0, [row], [0]), is_special[None], word_start[None], [0], SETTINGS
+        )
         for one, all_rows in zip(alone, together):
             np.testing.assert_array_equal(one[0], all_rows[row])
 
 
 def test_every_key_has_numbers_of_its_own():
     keys = list(itertools.product((0, 1), repeat=4))
-    numbers = [Random(seed, epoch, [stream], [window]).uniform(50)
-               for seed, epoch, stream, window in keys]
+    numbers = [
+        Random(seed, epoch, [stream], [window]).uniform(50) for seed, epoch, stream, window in keys
+    ]
     again = Random(0, 0, [0], [0])
     parts = [again.uniform(50), again.uniform(7), again.uniform(50)]
     values = np.concatenate([n.ravel() for n in numbers + parts[1:]])
@@ -140,7 +240,7 @@ def test_words_are_whole_but_for_one_a_part():
         end = position + (size or 1)
         if (size or 99) <= permutation.LONGEST_WORD:
             for part, (low, high) in enumerate(((0, 24), (24, 64))):
-                low, high = max(low, position), min(high, end)   # a word ends where a part ends
+                low, high = max(low, position), min(high, end)  # a word ends where a part ends
                 if low < high:
                     some = picked[:, low:high].sum(axis=1)
                     cut[:, part] += (0 < some) & (some < high - low)
@@ -154,7 +254,7 @@ def test_too_many_targets_are_refused():
     draw(2, of=text([1] * 11 + [None] * 53))
     SETTINGS.check(14)
     for settings, most in ((SETTINGS, 10), (dataclasses.replace(LEGACY, reuse_len=5), 10)):
-        with pytest.raises(UserError, match="num_predict is 11, expected at most %d" % most):
+        with pytest.raises(UserError, match=f"num_predict is 11, expected at most {most}"):
             settings.check(most + 3 if settings is SETTINGS else 64)
 
 
@@ -163,16 +263,30 @@ def test_any_budget_and_a_text_that_is_one_word(budget):
     is_special, _ = text()
     for starts in (np.zeros(LENGTH, bool), np.ones(LENGTH, bool)):
         picked = permutation.sample_targets(
-            Random(0, 0, range(50), [0] * 50), np.tile(is_special, (50, 1)),
-            np.tile(starts, (50, 1)), np.full(50, budget), SETTINGS)
+            Random(0, 0, range(50), [0] * 50),
+            np.tile(is_special, (50, 1)),
+            np.tile(starts, (50, 1)),
+            np.full(50, budget),
+            SETTINGS,
+        )
         assert (picked.sum(axis=1) == budget).all() and not (picked & is_special).any()
 
 
 # ---- statistical: chances ----
 
-@pytest.mark.parametrize("settings", [SETTINGS, TOKEN, *(
-    dataclasses.replace(SETTINGS, num_predict=num_predict, mask_alpha=5, mask_beta=2)
-    for num_predict in (5, 24, 50))], ids=["whole_word", "token", "5", "24", "50"])
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SETTINGS,
+        TOKEN,
+        *(
+            dataclasses.replace(SETTINGS, num_predict=num_predict, mask_alpha=5, mask_beta=2)
+            for num_predict in (5, 24, 50)
+        ),
+    ],
+    ids=["whole_word", "token", "5", "24", "50"],
+)
 @pytest.mark.parametrize("backward", [False, True])
 def test_every_token_has_the_same_chance(settings, backward):
     """Whatever its word's length, its place, its part, the direction and the budget."""
@@ -192,16 +306,20 @@ def test_both_directions_draw_the_same_spans():
     spans = []
     for seed, of in enumerate([(is_special, word_start), mirrored(is_special, word_start)]):
         rows = [np.tile(array, (10000, 1)) for array in of]
-        spans.append(permutation.sample_targets(
-            Random(seed, 0, range(10000), [0] * 10000), *rows, np.full(10000, 7), SETTINGS))
+        spans.append(
+            permutation.sample_targets(
+                Random(seed, 0, range(10000), [0] * 10000), *rows, np.full(10000, 7), SETTINGS
+            )
+        )
     assert_same_shares(pairs(spans[0]), pairs(spans[1])[::-1], 10000)
 
 
 def test_neighbours_are_picked_together_as_often_everywhere():
     """Also at the edges: words of one piece, the seam of the ring left out."""
     one_piece = np.zeros((20000, 48), bool), np.ones((20000, 48), bool)
-    picked = permutation.sample_targets(Random(0, 0, range(20000), [0] * 20000), *one_piece,
-                                        np.full(20000, 8), SETTINGS)
+    picked = permutation.sample_targets(
+        Random(0, 0, range(20000), [0] * 20000), *one_piece, np.full(20000, 8), SETTINGS
+    )
     share = pairs(picked)
     assert_share(share, share.mean(), 20000)
 
@@ -224,16 +342,20 @@ def test_ngrams_have_sizes_with_weight_1_over_n():
 def test_spans_lie_evenly():
     """With a budget of 1/6 each six n-grams in a row give about one: the halves of the text differ
     by much less than if tokens were drawn without looking at each other (hypergeometric)."""
-    _, picked = draw(5000, dataclasses.replace(TOKEN, reuse_len=48, num_predict=16),
-                     of=(np.zeros(96, bool), np.ones(96, bool)))
-    left = picked[:, :24].sum(axis=1)       # half of the first part, 4 of its 8 targets
-    by_lot = np.sqrt(8 * .5 * .5 * 40 / 47)
-    assert abs(left.mean() - 4) < 6 * by_lot / np.sqrt(5000) and left.std() < .6 * by_lot
+    _, picked = draw(
+        5000,
+        dataclasses.replace(TOKEN, reuse_len=48, num_predict=16),
+        of=(np.zeros(96, bool), np.ones(96, bool)),
+    )
+    left = picked[:, :24].sum(axis=1)  # half of the first part, 4 of its 8 targets
+    by_lot = np.sqrt(8 * 0.5 * 0.5 * 40 / 47)
+    assert abs(left.mean() - 4) < 6 * by_lot / np.sqrt(5000) and left.std() < 0.6 * by_lot
 
 
 # ---- orders ----
 
-@pytest.mark.parametrize("perm_size", [24, 12, 7, 23, 64])      # 7, 23: a cut chunk is the last
+
+@pytest.mark.parametrize("perm_size", [24, 12, 7, 23, 64])  # 7, 23: a cut chunk is the last
 @pytest.mark.parametrize("seed", range(5))
 def test_parts_are_set_apart(perm_size, seed):
     """The first part is blind to the second, the second sees all of the first."""
@@ -246,8 +368,8 @@ def test_parts_are_set_apart(perm_size, seed):
     ordered = is_target | is_special
     for part in (slice(0, 24), slice(24, 64)):
         inner, own = hidden[part, part], ordered[part]
-        assert not inner[:, ~own].any()                    # plain tokens: seen by all
-        assert inner[~own][:, own].all()                   # and they see no permuted one
+        assert not inner[:, ~own].any()  # plain tokens: seen by all
+        assert inner[~own][:, own].all()  # and they see no permuted one
         assert inner[np.diag_indices(len(own))].tolist() == is_target[part].tolist()
 
 
@@ -273,10 +395,11 @@ def test_chunks_follow_one_another():
 def test_given_targets_fill_slots_from_the_left():
     is_target = np.zeros((2, LENGTH), bool)
     is_target[0, [3, 30, 31]] = True
-    drawn = permutation.arrange(Random(0, 0, [0, 1], [0, 0]), is_target, np.tile(text()[0], (2, 1)),
-                                SETTINGS)
+    drawn = permutation.arrange(
+        Random(0, 0, [0, 1], [0, 0]), is_target, np.tile(text()[0], (2, 1)), SETTINGS
+    )
     assert drawn.positions[0].tolist() == [3, 30] + [31] * 9
-    assert drawn.positions[1].tolist() == [63] * 11              # <cls>: no target is hidden
+    assert drawn.positions[1].tolist() == [63] * 11  # <cls>: no target is hidden
     np.testing.assert_array_equal(drawn.weights, [[1] * 3 + [0] * 8, [0] * 11])
     is_target[1, :12] = True
     with pytest.raises(ValueError, match="12 targets, more than num_predict=11"):
@@ -285,16 +408,17 @@ def test_given_targets_fill_slots_from_the_left():
 
 # ---- the reference's rule ----
 
+
 def simulate_reference(rng, starts, goal):
     """Its rule in other words, a token at a time: mask of one part, alpha 6, beta 1."""
     mask, at = np.zeros(len(starts), bool), 0
     while mask.sum() < goal:
         n = min(rng.choice(5, p=np.array([60, 30, 20, 15, 12]) / 137) + 1, goal - mask.sum())
         skip = rng.integers(6 * n)
-        following = np.flatnonzero(starts[at + skip:]) + at + skip
+        following = np.flatnonzero(starts[at + skip :]) + at + skip
         if not len(following) or following[0] + n >= len(starts):
             break
-        mask[following[0]:following[0] + n] = True
+        mask[following[0] : following[0] + n] = True
         at = following[0] + n + 6 * n - skip
     while mask.sum() < goal:
         mask[rng.integers(len(starts))] = True
@@ -311,13 +435,14 @@ def test_legacy_draws_as_the_reference_does(backward):
     # The parts of a backward window are those of the mirrored text, each read as text runs.
     parts = ((32, 64, 6), (0, 32, 5)) if backward else ((0, 32, 6), (32, 64, 5))
     for low, high, goal in parts:
-        expected[low:high] = np.mean([simulate_reference(rng, word_start[low:high], goal)
-                                      for _ in range(1500)], axis=0)
+        expected[low:high] = np.mean(
+            [simulate_reference(rng, word_start[low:high], goal) for _ in range(1500)], axis=0
+        )
     expected[is_special] = 0
-    found = picked.mean(axis=0)[::-1 if backward else 1]
+    found = picked.mean(axis=0)[:: -1 if backward else 1]
     bound = 6 * np.sqrt(expected * (1 - expected) * (1 / 1500 + 1 / 10000)) + 1e-3
     assert (np.abs(found - expected) <= bound).all()
-    assert np.ptp(found[~is_special]) > 0.1      # its chances are uneven: why it is not the default
+    assert np.ptp(found[~is_special]) > 0.1  # its chances are uneven: why it is not the default
 
 
 def test_legacy_leaves_slots_empty_where_special_tokens_were_drawn():

@@ -46,8 +46,9 @@ class Folder:
 
     def edit(self, **changes):
         """Entries of config.json; None is null."""
-        (self.path / "config.json").write_text(json.dumps(
-            dict(stored(self.path, "config.json"), **changes)))
+        (self.path / "config.json").write_text(
+            json.dumps(dict(stored(self.path, "config.json"), **changes))
+        )
         return self
 
     @property
@@ -64,11 +65,14 @@ class Folder:
         weight_map = {name: names[i % 2] for i, name in enumerate(sorted(tensors))}
         for shard in names:
             if os.path.basename(shard) == shard:
-                safetensors.write(str(self.path / shard), {
-                    name: tensors[name] for name in tensors if weight_map[name] == shard})
+                safetensors.write(
+                    str(self.path / shard),
+                    {name: tensors[name] for name in tensors if weight_map[name] == shard},
+                )
         (self.path / "model.safetensors").unlink()
-        (self.path / "model.safetensors.index.json").write_text(json.dumps(
-            {"metadata": {"total_size": 1}, "weight_map": weight_map}))
+        (self.path / "model.safetensors.index.json").write_text(
+            json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map})
+        )
         return self
 
     def give_vocabulary(self, path, **tokenizer_config):
@@ -82,10 +86,13 @@ class Folder:
         return self.edit(vocab_size=count).write(tensors)
 
     def convert(self, target, *vocabulary, **columns):
-        conversion.from_huggingface(str(self.path), str(target),
-                                    huggingface_task.Columns(**columns), *vocabulary)
-        return {name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
-                for name, _ in tf.train.list_variables(checkpoint.resolve(str(target)))}
+        conversion.from_huggingface(
+            str(self.path), str(target), huggingface_task.Columns(**columns), *vocabulary
+        )
+        return {
+            name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
+            for name, _ in tf.train.list_variables(checkpoint.resolve(str(target)))
+        }
 
 
 @pytest.fixture
@@ -105,9 +112,20 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
-@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
-                                  "sub/model.safetensors", "..\\model.safetensors", "config.json",
-                                  "", None, 3))
+@pytest.mark.parametrize(
+    "name",
+    (
+        "../other/model.safetensors",
+        "/etc/model.safetensors",
+        "..",
+        "sub/model.safetensors",
+        "..\\model.safetensors",
+        "config.json",
+        "",
+        None,
+        3,
+    ),
+)
 def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
     (tmp_path / "other").mkdir()
     shutil.copy(HF / "lm" / "model.safetensors", tmp_path / "other")
@@ -146,11 +164,17 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
         pickled.convert(tmp_path / "out")
 
 
-@pytest.mark.parametrize("header, data, length", (
-    (b"", b"", None), (b"{}", b"", 1 << 60), (b"not json", b"", None),
-    ({"x": dict(dtype="F64", shape=[1], data_offsets=[0, 8])}, bytes(8), None),
-    ({"x": dict(dtype="F32", shape=[2], data_offsets=[0, 4])}, bytes(4), None),
-    ({"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])}, bytes(4), None)))
+@pytest.mark.parametrize(
+    "header, data, length",
+    (
+        (b"", b"", None),
+        (b"{}", b"", 1 << 60),
+        (b"not json", b"", None),
+        ({"x": dict(dtype="F64", shape=[1], data_offsets=[0, 8])}, bytes(8), None),
+        ({"x": dict(dtype="F32", shape=[2], data_offsets=[0, 4])}, bytes(4), None),
+        ({"x": dict(dtype="F32", shape=[1 << 62], data_offsets=[0, 1 << 64])}, bytes(4), None),
+    ),
+)
 def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path = tmp_path / "x.safetensors"
@@ -160,40 +184,59 @@ def test_a_damaged_file_is_refused(tmp_path, header, data, length):
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("changes, message", (
-    (dict(model_type="bert"), "model_type is 'bert'"),
-    (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
-    (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
-    (dict(ff_activation="silu"), "ff_activation is 'silu'"),
-    (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
-    (dict(attn_type="uni"), "attn_type is 'uni'"),
-    (dict(bi_data=True), "bi_data is True"),
-    (dict(same_length=True), "same_length is True"),
-    (dict(summary_type="attn"), "summary_type is 'attn'"),
-    (dict(summary_activation="relu"), "summary_activation is 'relu' with summary_use_proj True"),
-    (dict(problem_type="other"), "problem_type is 'other'"),
-    (dict(problem_type="regression"), "there are 4 outputs"),
-    (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
-    (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
-    (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
-    (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
-    (dict(n_layer="2"), "n_layer is '2'"),
-    (dict(n_layer=10 ** 12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
-    (dict(n_head=0), "config.json: "),
-    (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
-    (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
-    (dict(end_n_top=True), "config.json: end_n_top is True, expected int"),
-    (dict(ff_activation=["gelu"]), r"config.json: ff_activation is \['gelu'\], expected one of"),
-    (dict(architectures=[["XLNetModel"]]), r"architectures is \[\['XLNetModel'\]\], expected")))
+@pytest.mark.parametrize(
+    "changes, message",
+    (
+        (dict(model_type="bert"), "model_type is 'bert'"),
+        (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
+        (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
+        (dict(ff_activation="silu"), "ff_activation is 'silu'"),
+        (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
+        (dict(attn_type="uni"), "attn_type is 'uni'"),
+        (dict(bi_data=True), "bi_data is True"),
+        (dict(same_length=True), "same_length is True"),
+        (dict(summary_type="attn"), "summary_type is 'attn'"),
+        (
+            dict(summary_activation="relu"),
+            "summary_activation is 'relu' with summary_use_proj True",
+        ),
+        (dict(problem_type="other"), "problem_type is 'other'"),
+        (dict(problem_type="regression"), "there are 4 outputs"),
+        (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
+        (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
+        (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
+        (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
+        (dict(n_layer="2"), "n_layer is '2'"),
+        (dict(n_layer=10**12), "n_layer is 1000000000000, expected 1 <= n_layer <= 1000"),
+        (dict(n_head=0), "config.json: "),
+        (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]"),
+        (dict(clamp_len=None), "config.json: clamp_len is None, expected int"),
+        (dict(end_n_top=True), "config.json: end_n_top is True, expected int"),
+        (
+            dict(ff_activation=["gelu"]),
+            r"config.json: ff_activation is \['gelu'\], expected one of",
+        ),
+        (dict(architectures=[["XLNetModel"]]), r"architectures is \[\['XLNetModel'\]\], expected"),
+    ),
+)
 def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
         folder().edit(**changes).convert(tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
 
 
-@pytest.mark.parametrize("name, value", (
-    ("mem_len", None), ("reuse_len", None), ("bos_token_id", None), ("eos_token_id", None),
-    ("eos_token_id", [2, 3]), ("pad_token_id", None), ("dropout", 0)))
+@pytest.mark.parametrize(
+    "name, value",
+    (
+        ("mem_len", None),
+        ("reuse_len", None),
+        ("bos_token_id", None),
+        ("eos_token_id", None),
+        ("eos_token_id", [2, 3]),
+        ("pad_token_id", None),
+        ("dropout", 0),
+    ),
+)
 def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
     folder().edit(**{name: value}).convert(tmp_path / "out")
     assert stored(tmp_path / "out", "huggingface_config.json")[name] == value
@@ -202,8 +245,7 @@ def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name,
 def test_weights_alone_keep_their_output_layer(folder, tmp_path):
     model = folder()
     model.convert(tmp_path / "converted")
-    best_checkpoint.export(checkpoint.resolve(str(tmp_path / "converted")),
-                           str(tmp_path / "ours"))
+    best_checkpoint.export(checkpoint.resolve(str(tmp_path / "converted")), str(tmp_path / "ours"))
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
@@ -222,8 +264,9 @@ def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
     embedding = tensors["transformer.word_embedding.weight"]
     with caplog.at_level(logging.WARNING):
         model.write(dict(tensors, **{"lm_loss.weight": embedding, "extra": embedding})).convert(
-            tmp_path / "tied")
-    assert "1 only in %s, not used: extra" % model.path in caplog.text
+            tmp_path / "tied"
+        )
+    assert f"1 only in {model.path}, not used: extra" in caplog.text
     with pytest.raises(UserError, match="lm_loss.weight differs from transformer.word_embedding"):
         model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
 
@@ -241,11 +284,13 @@ def test_half_precision_there_and_back(folder, tmp_path, dtype):
     assert all(value.dtype == np.float32 for value in values.values())
     to_huggingface(tmp_path, "back", dtype)
     assert (tmp_path / "back" / "model.safetensors").read_bytes() == (
-        narrow.path / "model.safetensors").read_bytes()
+        narrow.path / "model.safetensors"
+    ).read_bytes()
     assert stored(tmp_path / "back", "config.json")["dtype"] == dtype
 
 
 # ---- biases that all layers share ----
+
 
 def test_tied_biases_are_those_of_every_layer(tmp_path):
     """untie_r False: one [N,H] here, the same numbers in each layer there."""
@@ -253,43 +298,61 @@ def test_tied_biases_are_those_of_every_layer(tmp_path):
     source.mkdir()
     config = xlnet.XLNetConfig(json_path=str(GOLDEN / "tied_relu_checkpoint" / "xlnet_config.json"))
     kept = checkpoint.read_weights(str(GOLDEN / "tied_relu_checkpoint" / "xlnet_model.ckpt"))
-    config = xlnet.XLNetConfig(**dict(config.to_dict(), d_head=4))     # as that library has it
-    weights = {name: np.ascontiguousarray(value[..., :4]) if value.shape[-1] == 6 else value
-               for name, value in kept.items()}
+    config = xlnet.XLNetConfig(**dict(config.to_dict(), d_head=4))  # as that library has it
+    weights = {
+        name: np.ascontiguousarray(value[..., :4]) if value.shape[-1] == 6 else value
+        for name, value in kept.items()
+    }
     checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), weights)
     config.to_json(str(source / "xlnet_config.json"))
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
     tensors = safetensors.read(str(tmp_path / "theirs" / "model.safetensors"))
     for layer in range(2):
-        np.testing.assert_array_equal(tensors["transformer.layer.%d.rel_attn.r_w_bias" % layer],
-                                      weights["model/transformer/r_w_bias"])
+        np.testing.assert_array_equal(
+            tensors[f"transformer.layer.{layer}.rel_attn.r_w_bias"],
+            weights["model/transformer/r_w_bias"],
+        )
     theirs = Folder(tmp_path / "copy", "lm")
     shutil.rmtree(theirs.path)
     shutil.copytree(tmp_path / "theirs", theirs.path)
     same(theirs.convert(tmp_path / "back"), weights)
 
-    tensors["transformer.layer.1.rel_attn.r_w_bias"] += 1              # fine-tuned there
+    tensors["transformer.layer.1.rel_attn.r_w_bias"] += 1  # fine-tuned there
     apart = theirs.write(tensors).convert(tmp_path / "untied")
-    np.testing.assert_array_equal(apart["model/transformer/r_w_bias"][1],
-                                  weights["model/transformer/r_w_bias"] + 1)
+    np.testing.assert_array_equal(
+        apart["model/transformer/r_w_bias"][1], weights["model/transformer/r_w_bias"] + 1
+    )
     assert xlnet.XLNetConfig(json_path=str(tmp_path / "untied" / "xlnet_config.json")).untie_r
 
 
-@pytest.mark.parametrize("kind, changes, said", [
-    ("regression", {}, "long_document=memory"),
-    ("regression", dict(long_document="truncate", predict_threshold=0.7), None),
-    ("spans", {}, None), ("spans", dict(long_document="memory"), "long_document=memory"),
-    ("classification", dict(long_document="truncate"), None),
-    ("multi_label", dict(label_thresholds="plant:0.1"),
-     "label_thresholds=plant:0.1, predict_threshold=0.98"),
-    ("multiple_choice", {}, "fills_gaps=True")])
+@pytest.mark.parametrize(
+    "kind, changes, said",
+    [
+        ("regression", {}, "long_document=memory"),
+        ("regression", dict(long_document="truncate", predict_threshold=0.7), None),
+        ("spans", {}, None),
+        ("spans", dict(long_document="memory"), "long_document=memory"),
+        ("classification", dict(long_document="truncate"), None),
+        (
+            "multi_label",
+            dict(label_thresholds="plant:0.1"),
+            "label_thresholds=plant:0.1, predict_threshold=0.98",
+        ),
+        ("multiple_choice", {}, "fills_gaps=True"),
+    ],
+)
 def test_settings_that_decide_here_alone_are_noted(tmp_path, caplog, kind, changes, said):
     make_model(tmp_path / "ours", kind, **changes)
     with caplog.at_level(logging.WARNING, logger="xlnet"):
         to_huggingface(tmp_path, "theirs")
     notes = [one.getMessage() for one in caplog.records if "predicts" in one.getMessage()]
-    assert notes == ([] if said is None else [
-        "note: the model predicts with %s here, which Hugging Face's library does not have" % said])
+    assert notes == (
+        []
+        if said is None
+        else [
+            f"note: the model predicts with {said} here, which Hugging Face's library does not have"
+        ]
+    )
 
 
 def test_a_head_width_that_is_not_there_is_refused(tmp_path):
@@ -300,10 +363,12 @@ def test_a_head_width_that_is_not_there_is_refused(tmp_path):
 
 # ---- vocabulary and cleaning ----
 
+
 @pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (True, True)))
 def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased, keep_accents):
-    model = folder("lm").give_vocabulary(vocabulary, do_lower_case=uncased,
-                                         keep_accents=keep_accents)
+    model = folder("lm").give_vocabulary(
+        vocabulary, do_lower_case=uncased, keep_accents=keep_accents
+    )
     model.convert(tmp_path / "ours")
     ours = Tokenizer(str(tmp_path / "ours" / "spiece.model"))
     assert (ours.uncased, ours.keep_accents) == (uncased, keep_accents)
@@ -327,8 +392,9 @@ def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased
 
 
 def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
-    path = train_tiny_model(tmp_path / "sp.model", control=["<cls>", "<sep>", "<eod>"],
-                            user_defined=())
+    path = train_tiny_model(
+        tmp_path / "sp.model", control=["<cls>", "<sep>", "<eod>"], user_defined=()
+    )
     ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
     kept = stored(tmp_path / "out", "tokenizer_config.json")
     assert kept["pad_token"] == "<unk>" and kept["mask_token"] is None
@@ -352,17 +418,30 @@ def test_cleaning_that_there_is_not_here_is_refused(folder, tmp_path, vocabulary
 LABELS = {"0": "world", "1": "sports", "2": "business", "3": "science"}
 
 
-@pytest.mark.parametrize("changes, kind, labels, head", (
-    (dict(id2label=LABELS), "classification", list(LABELS.values()), "classification_custom"),
-    (dict(id2label=LABELS, problem_type="multi_label_classification"), "multi_label",
-     list(LABELS.values()), "classification_custom"),
-    (dict(id2label={"0": "LABEL_0"}), "regression", None, "regression_custom")))
-def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary, changes, kind,
-                                                   labels, head):
+@pytest.mark.parametrize(
+    "changes, kind, labels, head",
+    (
+        (dict(id2label=LABELS), "classification", list(LABELS.values()), "classification_custom"),
+        (
+            dict(id2label=LABELS, problem_type="multi_label_classification"),
+            "multi_label",
+            list(LABELS.values()),
+            "classification_custom",
+        ),
+        (dict(id2label={"0": "LABEL_0"}), "regression", None, "regression_custom"),
+    ),
+)
+def test_labels_and_kind_of_task_go_with_the_model(
+    folder, tmp_path, vocabulary, changes, kind, labels, head
+):
     model = folder().give_vocabulary(vocabulary).edit(**changes)
     if labels is None:
-        model.write({name: value[:1] if name.startswith("logits_proj") else value
-                     for name, value in model.tensors.items()})
+        model.write(
+            {
+                name: value[:1] if name.startswith("logits_proj") else value
+                for name, value in model.tensors.items()
+            }
+        )
     model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
     kept = stored(tmp_path / "ours", "task.json")
     assert (kept["kind"], kept["labels"], kept["head"]) == (kind, labels, head)
@@ -388,9 +467,15 @@ def test_columns_of_answers(folder, tmp_path, vocabulary):
         folder().give_vocabulary(vocabulary).convert(tmp_path / "out", choice_columns="a,b")
 
 
-@pytest.mark.parametrize("tags, scheme", (
-    ("O B-PER I-PER B-LOC I-LOC", "bio2"), ("I-PER O B-PER I-LOC B-LOC", "bio2"),
-    ("O B-PER I-PER E-PER S-PER", "bioes"), ("O B-PER M-PER E-PER S-PER", "bmes")))
+@pytest.mark.parametrize(
+    "tags, scheme",
+    (
+        ("O B-PER I-PER B-LOC I-LOC", "bio2"),
+        ("I-PER O B-PER I-LOC B-LOC", "bio2"),
+        ("O B-PER I-PER E-PER S-PER", "bioes"),
+        ("O B-PER M-PER E-PER S-PER", "bmes"),
+    ),
+)
 def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     """Tags stay in the order of the outputs, whatever it is."""
     labels = {str(id): tag for id, tag in enumerate(tags.split())}
@@ -413,47 +498,78 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     kept = stored(tmp_path / "ours", "task.json")
     assert kept["kind"] == "spans" and kept["head"] == "start_logits"
     assert kept["kind_options"]["start_n_top"] == 3 and kept["kind_options"]["end_n_top"] == 4
-    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    (tmp_path / "ours" / "huggingface_config.json").unlink()  # as of a model of ours
     to_huggingface(tmp_path, "back")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
     config = stored(tmp_path / "back", "config.json")
     assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
-    assert "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion" \
+    assert (
+        "note: load it with transformers.XLNetForQuestionAnswering; AutoModelForQuestion"
         "Answering builds XLNetForQuestionAnsweringSimple" in caplog.text
+    )
 
 
-@pytest.mark.parametrize("length, entries, stride, query", [
-    (512, {}, 128, 64), (194, {}, 127, 64), (100, {}, 49, 48), (50, {}, 24, 23), (5, {}, 1, 1),
-    (60, dict(doc_stride=9, max_query_length=20), 9, 20)])
-def test_windows_of_a_short_model_that_answers_questions(folder, tmp_path, vocabulary, length,
-                                                         entries, stride, query):
-    """The defaults are for 512 tokens; what a model of ours had is kept on the way there and back.
-    """
-    model = folder("question_answering").give_vocabulary(
-        vocabulary, model_max_length=length).edit(**entries)
+@pytest.mark.parametrize(
+    "length, entries, stride, query",
+    [
+        (512, {}, 128, 64),
+        (194, {}, 127, 64),
+        (100, {}, 49, 48),
+        (50, {}, 24, 23),
+        (5, {}, 1, 1),
+        (60, dict(doc_stride=9, max_query_length=20), 9, 20),
+    ],
+)
+def test_windows_of_a_short_model_that_answers_questions(
+    folder, tmp_path, vocabulary, length, entries, stride, query
+):
+    """The defaults are for 512 tokens; what a model of ours had is kept there and back."""
+    model = (
+        folder("question_answering")
+        .give_vocabulary(vocabulary, model_max_length=length)
+        .edit(**entries)
+    )
     model.convert(tmp_path / "ours")
     kept = model_files.read(str(tmp_path / "ours")).tuned.settings
     assert (kept.max_seq_length, kept.doc_stride, kept.max_query_length) == (length, stride, query)
-    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    (tmp_path / "ours" / "huggingface_config.json").unlink()  # as of a model of ours
     to_huggingface(tmp_path, "back")
     config = stored(tmp_path / "back", "config.json")
     assert (config["doc_stride"], config["max_query_length"]) == (stride, query)
 
 
-@pytest.mark.parametrize("name, entries, length, said", [
-    ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
-    ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
-    ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
-    ("question_answering", dict(max_query_length=None), 512, "max_query_length is None, expected"),
-    ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
-    ("sequence_classification", {}, 1, "max_seq_length is 1"),
-    ("token_classification", dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC",
-                                            "4": "I-LOC"}), 1, "max_seq_length is 1"),
-    ("sequence_classification", dict(id2label={"0": "a\ud800", "1": "b", "2": "c"}), 512,
-     "config.json has half a character")])
-def test_what_could_not_be_loaded_is_not_written(folder, tmp_path, vocabulary, name, entries,
-                                                 length, said):
+@pytest.mark.parametrize(
+    "name, entries, length, said",
+    [
+        ("question_answering", dict(end_n_top=0), 512, "end_n_top is 0"),
+        ("question_answering", dict(start_n_top=-1), 512, "start_n_top is -1"),
+        ("question_answering", dict(doc_stride=500), 512, "doc_stride is 500, expected at most"),
+        (
+            "question_answering",
+            dict(max_query_length=None),
+            512,
+            "max_query_length is None, expected",
+        ),
+        ("question_answering", {}, 3, "max_seq_length is 3, expected at least 4"),
+        ("sequence_classification", {}, 1, "max_seq_length is 1"),
+        (
+            "token_classification",
+            dict(id2label={"0": "O", "1": "B-PER", "2": "I-PER", "3": "B-LOC", "4": "I-LOC"}),
+            1,
+            "max_seq_length is 1",
+        ),
+        (
+            "sequence_classification",
+            dict(id2label={"0": "a\ud800", "1": "b", "2": "c"}),
+            512,
+            "config.json has half a character",
+        ),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_written(
+    folder, tmp_path, vocabulary, name, entries, length, said
+):
     model = folder(name).give_vocabulary(vocabulary, model_max_length=length).edit(**entries)
     with pytest.raises(UserError, match=said):
         model.convert(tmp_path / "ours")
@@ -463,10 +579,18 @@ def test_what_could_not_be_loaded_is_not_written(folder, tmp_path, vocabulary, n
 @pytest.mark.parametrize("activation", ["", None])
 def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activation):
     """That library takes no null; before version 5 it wrote it."""
-    model = folder().give_vocabulary(vocabulary).edit(
-        summary_use_proj=False, summary_activation=activation)
-    model.write({name: value for name, value in model.tensors.items()
-                 if not name.startswith("sequence_summary")})
+    model = (
+        folder()
+        .give_vocabulary(vocabulary)
+        .edit(summary_use_proj=False, summary_activation=activation)
+    )
+    model.write(
+        {
+            name: value
+            for name, value in model.tensors.items()
+            if not name.startswith("sequence_summary")
+        }
+    )
     model.convert(tmp_path / "ours")
     assert stored(tmp_path / "ours", "task.json")["use_summ_proj"] is False
     to_huggingface(tmp_path, "back")
@@ -475,12 +599,21 @@ def test_a_text_vector_without_a_projection(folder, tmp_path, vocabulary, activa
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
 
 
-@pytest.mark.parametrize("labels", ("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
-                                    "O I-PER I-LOC B-LOC I-ORG", "O B-PER M-PER E-PER I-PER"))
+@pytest.mark.parametrize(
+    "labels",
+    (
+        "LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
+        "O I-PER I-LOC B-LOC I-ORG",
+        "O B-PER M-PER E-PER I-PER",
+    ),
+)
 def test_labels_that_are_not_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
     """Nor those of iob1, whose entities begin with I: they would be decoded as of bio2."""
-    model = folder("token_classification").give_vocabulary(vocabulary).edit(
-        id2label={str(id): label for id, label in enumerate(labels.split())})
+    model = (
+        folder("token_classification")
+        .give_vocabulary(vocabulary)
+        .edit(id2label={str(id): label for id, label in enumerate(labels.split())})
+    )
     with caplog.at_level(logging.WARNING):
         model.convert(tmp_path / "ours")
     assert "without a task: its labels are not the tags of a scheme" in caplog.text
@@ -497,18 +630,25 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("XLNET_TEST_ALL"),
-                    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files")
+@pytest.mark.skipif(
+    not os.environ.get("XLNET_TEST_ALL"),
+    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files",
+)
 def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
     config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
     (tmp_path / "ours").mkdir()
     config.to_json(tmp_path / "ours" / "xlnet_config.json")
-    checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
-        pair.ours: rng.standard_normal(pair.shape, np.float32)
-        for pair in weights.pairs(config, (weights.LM,))})
+    checkpoint.write_arrays(
+        str(tmp_path / "ours" / "xlnet_model.ckpt"),
+        {
+            pair.ours: rng.standard_normal(pair.shape, np.float32)
+            for pair in weights.pairs(config, (weights.LM,))
+        },
+    )
     to_huggingface(tmp_path, "theirs")
-    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
-                                huggingface_task.Columns())
+    conversion.from_huggingface(
+        str(tmp_path / "theirs"), str(tmp_path / "back"), huggingface_task.Columns()
+    )
     prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
     names = sorted(checkpoint.names(prefixes[0]))
     assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319

@@ -18,9 +18,16 @@ from xlnet.settings.network import CARRIED_NAME
 from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
 
-RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
-ALL = ("lm", "sequence_classification", "multiple_choice", "question_answering",
-       "question_answering_simple", "token_classification", "exact_gelu")
+RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
+ALL = (
+    "lm",
+    "sequence_classification",
+    "multiple_choice",
+    "question_answering",
+    "question_answering_simple",
+    "token_classification",
+    "exact_gelu",
+)
 
 
 class Converted:
@@ -48,19 +55,29 @@ class Converted:
 
     def texts(self):
         """What one network reads: ids, segments, padding [B,T], choices one below the other."""
-        flat = [self["in/" + name].reshape(-1, self["in/input_ids"].shape[-1])
-                for name in ("input_ids", "token_type_ids", "attention_mask")]
-        return [tf.constant(x, dtype) for x, dtype in
-                zip((flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32))]
+        flat = [
+            self["in/" + name].reshape(-1, self["in/input_ids"].shape[-1])
+            for name in ("input_ids", "token_type_ids", "attention_mask")
+        ]
+        return [
+            tf.constant(x, dtype)
+            for x, dtype in zip((flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32))
+        ]
 
     def layers(self, scope):
         """The `heads.HeadBuilder` of fine-tuning; to be called in `train_step.model_scope`."""
         run = xlnet.RunConfig(False, **RUN)
         ids, segments, padding = self.texts()
-        sequence = modeling.transformer_xl(self.config, run, input_ids=ids, seg_ids=segments,
-                                           mask=padding[:, None] > 0).sequence
-        return heads.HeadBuilder(run, scope, sequence, padding, lambda: heads.summarize(
-            self.config, run, sequence, padding=padding))
+        sequence = modeling.transformer_xl(
+            self.config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
+        ).sequence
+        return heads.HeadBuilder(
+            run,
+            scope,
+            sequence,
+            padding,
+            lambda: heads.summarize(self.config, run, sequence, padding=padding),
+        )
 
 
 @pytest.fixture
@@ -74,39 +91,70 @@ def test_language_model(graph, converted):
     carried = config_json.read(str(model.directory / CARRIED_NAME)).carried
     run = xlnet.RunConfig(False, **RUN, mem_len=carried["mem_len"], reuse_len=carried["reuse_len"])
     ids, segments, padding = (tf.transpose(x) for x in model.texts())
-    mems = [tf.constant(mem) for mem in model["in/mems"]]                     # [M,B,D] each
+    mems = [tf.constant(mem) for mem in model["in/mems"]]  # [M,B,D] each
     network = xlnet.XLNetModel(
-        model.config, run, ids, segments, padding, mems=mems, inp_q=tf.zeros_like(padding),
+        model.config,
+        run,
+        ids,
+        segments,
+        padding,
+        mems=mems,
+        inp_q=tf.zeros_like(padding),
         perm_mask=tf.transpose(tf.constant(model["in/perm_mask"]), [1, 2, 0]),
-        target_mapping=tf.transpose(tf.constant(model["in/target_mapping"]), [1, 2, 0]))
+        target_mapping=tf.transpose(tf.constant(model["in/target_mapping"]), [1, 2, 0]),
+    )
     with tf.variable_scope("model/lm_loss"):
         bias = tf.get_variable("bias", [model.config.n_token])
-    logits = tf.einsum("pbd,vd->bpv", network.get_sequence_output(),
-                       network.get_embedding_table()) + bias
+    logits = (
+        tf.einsum("pbd,vd->bpv", network.get_sequence_output(), network.get_embedding_table())
+        + bias
+    )
     logits, *mems = model.run(logits, *network.get_new_memory())
     assert_close(logits, model["out/logits"])
     assert_close(np.stack(mems), model["out/new_mems"])
 
 
-@pytest.mark.parametrize("name, kind, columns", (
-    ("sequence_classification", "classification", {}),
-    ("multiple_choice", "multiple_choice", {"choices": ("a", "b", "c")})))
+@pytest.mark.parametrize(
+    "name, kind, columns",
+    (
+        ("sequence_classification", "classification", {}),
+        ("multiple_choice", "multiple_choice", {"choices": ("a", "b", "c")}),
+    ),
+)
 def test_tasks(graph, converted, name, kind, columns):
     model, kind = converted(name), TASK_TYPES[kind]
-    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), type=kind,
-                labels=tuple("ABCD"[:model["out/logits"].shape[-1]]), **columns)
+    task = Task(
+        "custom",
+        text_a=("text",),
+        text_b=(),
+        label=("label",),
+        metrics=(),
+        type=kind,
+        labels=tuple("ABCD"[: model["out/logits"].shape[-1]]),
+        **columns,
+    )
     with train_step.model_scope():
         padding = 1 - model["in/attention_mask"]
-        logits = task.head.logits(model.layers(task.head.scope()), {"input_mask": tf.constant(
-            padding.reshape(len(padding), -1), tf.float32)}, False)
+        logits = task.head.logits(
+            model.layers(task.head.scope()),
+            {"input_mask": tf.constant(padding.reshape(len(padding), -1), tf.float32)},
+            False,
+        )
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
 def test_tags(graph, converted):
     model, kind = converted("token_classification"), TASK_TYPES["tagging"]
-    task = Task("custom", text_a=("1",), text_b=(), label=(), metrics=(), type=kind,
-                labels=("O", "B-A", "I-A", "B-B", "I-B"))
-    unread = collections.defaultdict(type(None))        # what is not needed for the logits
+    task = Task(
+        "custom",
+        text_a=("1",),
+        text_b=(),
+        label=(),
+        metrics=(),
+        type=kind,
+        labels=("O", "B-A", "I-A", "B-B", "I-B"),
+    )
+    unread = collections.defaultdict(type(None))  # what is not needed for the logits
     with train_step.model_scope():
         logits = task.head.logits(model.layers(task.head.scope()), unread, False)
     assert_close(model.run(logits)[0], model["out/logits"])
@@ -117,15 +165,28 @@ def test_spans_with_beams(graph, converted):
     model = converted("question_answering")
     with train_step.model_scope():
         nn = model.layers("start_logits")
-        outputs = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4).head.beams(
-            nn, tf.constant(model["in/p_mask"]), tf.constant(model["in/cls_index"], tf.int32), 3,
-            tf.zeros([3], tf.int32))
-    names = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index",
-             "cls_logits")
+        outputs = (
+            TASKS["squad2"]
+            .with_options(start_n_top=3, end_n_top=4)
+            .head.beams(
+                nn,
+                tf.constant(model["in/p_mask"]),
+                tf.constant(model["in/cls_index"], tf.int32),
+                3,
+                tf.zeros([3], tf.int32),
+            )
+        )
+    names = (
+        "start_top_log_probs",
+        "start_top_index",
+        "end_top_log_probs",
+        "end_top_index",
+        "cls_logits",
+    )
     found = dict(zip(names, model.run(*(outputs[name] for name in names))))
-    for name in ("end_top_log_probs", "end_top_index"):     # there [B,E*S], here [B,S,E]
+    for name in ("end_top_log_probs", "end_top_index"):  # there [B,E*S], here [B,S,E]
         found[name] = found[name].transpose([0, 2, 1]).reshape(3, 12)
-    for name in ("start_top_log_probs", "end_top_log_probs"):   # no logarithms there
+    for name in ("start_top_log_probs", "end_top_log_probs"):  # no logarithms there
         found[name] = np.exp(found[name])
     for name in names:
         assert_close(found[name], model["out/" + name], name)
@@ -136,16 +197,21 @@ def test_plain_spans(graph, converted):
     with train_step.model_scope():
         task = TASKS["squad2"].with_options(span_head="separate", max_answer_length=4)
         outputs = task.head.beams(
-            model.layers("span_logits"), tf.zeros([3, 14]), tf.constant([13, 13, 13]), 13, None)
+            model.layers("span_logits"), tf.zeros([3, 14]), tf.constant([13, 13, 13]), 13, None
+        )
     found = model.run(*outputs.values())
     found = dict(zip(outputs, found))
-    start, end = (value - np.logaddexp.reduce(value, axis=1, keepdims=True) for value in (
-        model["out/start_logits"], model["out/end_logits"]))
+    start, end = (
+        value - np.logaddexp.reduce(value, axis=1, keepdims=True)
+        for value in (model["out/start_logits"], model["out/end_logits"])
+    )
     assert_close(found["start_log_probs"], start)
     assert_close(found["end_log_probs"], end)
     # The same, start by start and end by end: the best span of text of up to 4 tokens.
-    best = [max((start[b, i] + end[b, j], i, j) for i in range(13)
-                for j in range(i, min(i + 4, 13))) for b in range(3)]
+    best = [
+        max((start[b, i] + end[b, j], i, j) for i in range(13) for j in range(i, min(i + 4, 13)))
+        for b in range(3)
+    ]
     assert_close(found["cls_logits"], start[:, 13] + end[:, 13] - [score for score, _, _ in best])
     score = found["start_top_log_probs"][:, :, None] + found["end_top_log_probs"]
     for b in range(3):
@@ -157,28 +223,40 @@ def test_plain_spans(graph, converted):
 def test_there_and_back_is_the_same_file(converted, tmp_path, name):
     model = converted(name)
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
-    weights = [(folder / "model.safetensors").read_bytes()
-               for folder in (model.source, tmp_path / "back")]
+    weights = [
+        (folder / "model.safetensors").read_bytes() for folder in (model.source, tmp_path / "back")
+    ]
     assert weights[0] == weights[1]
-    configs = [json.loads((folder / "config.json").read_text())
-               for folder in (model.source, tmp_path / "back")]
+    configs = [
+        json.loads((folder / "config.json").read_text())
+        for folder in (model.source, tmp_path / "back")
+    ]
     assert configs[0].pop("transformers_version")
     assert {name: configs[1][name] for name in configs[0]} == configs[0]
 
 
-@pytest.mark.parametrize("theirs, ours, expected", (
-    ("gelu", "gelu_erf", "out/logits"), ("gelu_new", "gelu", "out/logits_gelu_new")))
+@pytest.mark.parametrize(
+    "theirs, ours, expected",
+    (("gelu", "gelu_erf", "out/logits"), ("gelu_new", "gelu", "out/logits_gelu_new")),
+)
 def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected):
     """The same weights under two names of GELU: outputs that differ by 3e-4 there, and here."""
     source = tmp_path / "source"
     shutil.copytree(GOLDEN / "hf" / "exact_gelu", source)
     text = (source / "config.json").read_text()
-    (source / "config.json").write_text(text.replace('"gelu"', '"%s"' % theirs))
+    (source / "config.json").write_text(text.replace('"gelu"', f'"{theirs}"'))
     model = Converted(source, tmp_path / "converted")
     assert model.config.ff_activation == ours
     kind = TASK_TYPES["classification"]
-    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), type=kind,
-                labels=tuple("ABCD"))
+    task = Task(
+        "custom",
+        text_a=("text",),
+        text_b=(),
+        label=("label",),
+        metrics=(),
+        type=kind,
+        labels=tuple("ABCD"),
+    )
     with train_step.model_scope():
         logits = task.head.logits(model.layers(task.head.scope()), {}, False)
     assert_close(model.run(logits)[0], model[expected])

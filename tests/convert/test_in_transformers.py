@@ -64,10 +64,13 @@ def python(request):
 def random_weights(config, outputs, rng):
     """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
     from xlnet.convert import weights
+
     parts = (weights.SUMMARY, weights.SEQUENCE)
-    return {pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
-            for pair in weights.pairs(config, parts, "classification_custom", outputs)
-            if pair.ours != weights.MASK_EMBEDDING}
+    return {
+        pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
+        for pair in weights.pairs(config, parts, "classification_custom", outputs)
+        if pair.ours != weights.MASK_EMBEDDING
+    }
 
 
 @pytest.mark.parametrize("activation", ("relu", "gelu", "gelu_erf"))
@@ -77,6 +80,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     from xlnet.engine import train_step
     from xlnet.network import heads, modeling
     from xlnet.tokenization.tokenizer import Tokenizer
+
     rng = np.random.RandomState(0)
     source, labels = tmp_path / "ours", ["rain", "snow", "sun"]
     config = xlnet.XLNetConfig(**SIZES, ff_activation=activation)
@@ -87,31 +91,58 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     make_vocabulary(tmp_path / "sp.model", 37)
     tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
     tokenizer.save(str(source / "spiece.model"))
-    (source / "task.json").write_text(json.dumps(dict(
-        settings={"max_seq_length": 96}, kind="classification", labels=labels,
-        head="classification_custom", summary_type="last", use_summ_proj=True)))
+    (source / "task.json").write_text(
+        json.dumps(
+            dict(
+                settings={"max_seq_length": 96},
+                kind="classification",
+                labels=labels,
+                head="classification_custom",
+                summary_type="last",
+                use_summ_proj=True,
+            )
+        )
+    )
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
 
     ids = rng.randint(7, 37, [3, 12])
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
     segments = rng.randint(0, 3, [3, 12])
-    np.savez(tmp_path / "inputs.npz", input_ids=ids, token_type_ids=segments,
-             attention_mask=1 - padding)
+    np.savez(
+        tmp_path / "inputs.npz", input_ids=ids, token_type_ids=segments, attention_mask=1 - padding
+    )
     done = subprocess.run(
-        [python, "-c", SCRIPT, str(tmp_path / "theirs"), str(tmp_path / "inputs.npz"),
-         str(tmp_path / "outputs.npz"), TEXT], capture_output=True, text=True)
+        [
+            python,
+            "-c",
+            SCRIPT,
+            str(tmp_path / "theirs"),
+            str(tmp_path / "inputs.npz"),
+            str(tmp_path / "outputs.npz"),
+            TEXT,
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     theirs = np.load(tmp_path / "outputs.npz")
 
-    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
     with train_step.model_scope():
         sequence = modeling.transformer_xl(
-            config, run, input_ids=tf.constant(ids, tf.int32),
+            config,
+            run,
+            input_ids=tf.constant(ids, tf.int32),
             seg_ids=tf.constant(segments, tf.int32),
-            mask=tf.constant(padding)[:, None] > 0).sequence
-        logits = heads.classification(run, heads.summarize(config, run, sequence),
-                                      tf.zeros([3], tf.int32), num_classes=3,
-                                      scope="classification_custom").logits
+            mask=tf.constant(padding)[:, None] > 0,
+        ).sequence
+        logits = heads.classification(
+            run,
+            heads.summarize(config, run, sequence),
+            tf.zeros([3], tf.int32),
+            num_classes=3,
+            scope="classification_custom",
+        ).logits
     with tf.Session() as session:
         for variable in tf.global_variables():
             variable.load(stored[variable.op.name], session)
@@ -161,33 +192,66 @@ for context, question in questions:
     print(json.dumps([tokenizer.decode(encoded["input_ids"][0][i:j + 1]),
                       start[-1] + end[-1] - score]))
 """
-QUESTIONS = (("the cat sat on a mat while two dogs ran past", "two dogs in 2010"),
-             ("old houses near 13 rivers in 2010 a cat ran", "cat near a mat"))
+QUESTIONS = (
+    ("the cat sat on a mat while two dogs ran past", "two dogs in 2010"),
+    ("old houses near 13 rivers in 2010 a cat ran", "cat near a mat"),
+)
 
 
 def test_their_simple_form_answers_here_as_there(python, tmp_path):
     vocabulary = train_tiny_model(tmp_path / "spiece.model")
     done = subprocess.run(
         [python, "-c", SIMPLE_SPANS, vocabulary, str(tmp_path / "theirs"), json.dumps(QUESTIONS)],
-        capture_output=True, text=True)
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
-    expected = [json.loads(line) for line in done.stdout.splitlines()[-len(QUESTIONS):]]
+    expected = [json.loads(line) for line in done.stdout.splitlines()[-len(QUESTIONS) :]]
     assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
-    (tmp_path / "questions.json").write_text(json.dumps({"version": "v2.0", "data": [
-        {"title": "", "paragraphs": [{"context": context, "qas": [
-            {"id": str(id), "question": question, "answers": []}]}]}
-        for id, (context, question) in enumerate(QUESTIONS)]}))
+    (tmp_path / "questions.json").write_text(
+        json.dumps(
+            {
+                "version": "v2.0",
+                "data": [
+                    {
+                        "title": "",
+                        "paragraphs": [
+                            {
+                                "context": context,
+                                "qas": [{"id": str(id), "question": question, "answers": []}],
+                            }
+                        ],
+                    }
+                    for id, (context, question) in enumerate(QUESTIONS)
+                ],
+            }
+        )
+    )
     for command in (
-            ["-m", "xlnet", "convert", "--source=theirs", "--target=ours"],
-            [str(ROOT / "run_squad.py"), "--model_dir=ours", "--do_predict", "--start_n_top=20",
-             "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
-             "--predict_file=questions.json"]):
+        ["-m", "xlnet", "convert", "--source=theirs", "--target=ours"],
+        [
+            str(ROOT / "run_squad.py"),
+            "--model_dir=ours",
+            "--do_predict",
+            "--start_n_top=20",
+            "--end_n_top=20",
+            "--allow_changes",
+            "--predict_dir=ours",
+            "--predict_file=questions.json",
+        ],
+    ):
         done = subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True,
-            env=dict(os.environ, PYTHONPATH=str(ROOT)))
+            [sys.executable, *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        )
         assert done.returncode == 0, done.stderr
-    answers, null = (json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end))
-                                .read_text()) for end in (".json", ".na_prob.json"))
+    answers, null = (
+        json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end)).read_text())
+        for end in (".json", ".na_prob.json")
+    )
     for id, (text, margin) in enumerate(expected):
         assert null[str(id)] == pytest.approx(special.expit(margin), abs=1e-5)
         assert answers[str(id)] == ("" if margin > 0 else text)
@@ -225,18 +289,24 @@ for name, kind, has_projection in itertools.product(
 
 def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
     """The library refused `summary_activation` null, which we wrote without a projection."""
+
     def in_transformers(step):
-        done = subprocess.run([python, "-c", SWITCHES, step, str(tmp_path), json.dumps(names)],
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [python, "-c", SWITCHES, step, str(tmp_path), json.dumps(names)],
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
+
     names = list(config_json.CLASSES.values())
     in_transformers("make")
     folders = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert len(folders) == 7 * 3 * 2
     for path in folders:
         choices = dict(choice_columns="a,b,c") if "Choice" in path.name else {}
-        conversion.from_huggingface(str(path), str(path) + "-ours",
-                                    huggingface_task.Columns(**choices))
+        conversion.from_huggingface(
+            str(path), str(path) + "-ours", huggingface_task.Columns(**choices)
+        )
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
     in_transformers("load")
     for path in folders:

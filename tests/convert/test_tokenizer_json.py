@@ -14,8 +14,13 @@ from xlnet.convert import conversion, huggingface_task, safetensors, tokenizer_f
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
 
-TEXTS = ("The cat  sat, `` on '' a mat in 2010, and 13,000", "Ünïcödé ﬁ <eop> ｆｕｌｌ 3, <cls>",
-         "", " ", "unknown 字 x")
+TEXTS = (
+    "The cat  sat, `` on '' a mat in 2010, and 13,000",
+    "Ünïcödé ﬁ <eop> ｆｕｌｌ 3, <cls>",
+    "",
+    " ",
+    "unknown 字 x",
+)
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 
 
@@ -23,8 +28,10 @@ def contents(model):
     """Of a SentencePiece model as bytes: (text, score, type) of each piece, the normalizer's
     table."""
     found = ModelProto.FromString(model)
-    return ([(piece.piece, piece.score, piece.type) for piece in found.pieces],
-            found.normalizer_spec.precompiled_charsmap)
+    return (
+        [(piece.piece, piece.score, piece.type) for piece in found.pieces],
+        found.normalizer_spec.precompiled_charsmap,
+    )
 
 
 def as_that_library_writes(path, uncased=False, keep_accents=False, is_older=False):
@@ -32,26 +39,41 @@ def as_that_library_writes(path, uncased=False, keep_accents=False, is_older=Fal
     ones say of no piece but the special ones that it was defined by users."""
     with open(path, "rb") as f:
         pieces, table = contents(f.read())
-    steps = [{"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
-             for quotes in ("``", "''")]
+    steps = [
+        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
+        for quotes in ("``", "''")
+    ]
     steps += [] if keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
     steps += [{"type": "Lowercase"}] * uncased
-    steps += [{"type": "Precompiled",
-               "precompiled_charsmap": base64.b64encode(table).decode()}] * bool(table)
+    steps += [
+        {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+    ] * bool(table)
     steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    added = [{"id": id, "content": text, "special": kind != USER_DEFINED or is_older}
-             for id, (text, _, kind) in enumerate(pieces)
-             if kind in (UNKNOWN, CONTROL) or kind == USER_DEFINED and (
-                 not is_older or text == "<eop>")]
+    added = [
+        {"id": id, "content": text, "special": kind != USER_DEFINED or is_older}
+        for id, (text, _, kind) in enumerate(pieces)
+        if kind in (UNKNOWN, CONTROL) or kind == USER_DEFINED and (not is_older or text == "<eop>")
+    ]
     words = {"type": "Metaspace", "replacement": "\u2581"}
-    return {"version": "1.0", "added_tokens": added,
-            "normalizer": {"type": "Sequence", "normalizers": steps},
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-                {"type": "WhitespaceSplit"}, dict(words, add_prefix_space=True)]} if is_older else
-            dict(words, prepend_scheme="always", split=True),
-            "model": {"type": "Unigram", "unk_id": 0, "vocab": [
+    return {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, dict(words, add_prefix_space=True)],
+        }
+        if is_older
+        else dict(words, prepend_scheme="always", split=True),
+        "model": {
+            "type": "Unigram",
+            "unk_id": 0,
+            "vocab": [
                 [text, score - 100 * (text[-1] == "," and text[-2:-1].isdigit())]
-                for text, score, _ in pieces]}}
+                for text, score, _ in pieces
+            ],
+        },
+    }
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +87,9 @@ def write(folder, values):
     return folder / "tokenizer.json"
 
 
-@pytest.mark.parametrize("options", ({}, dict(uncased=True), dict(keep_accents=True),
-                                     dict(is_older=True)))
+@pytest.mark.parametrize(
+    "options", ({}, dict(uncased=True), dict(keep_accents=True), dict(is_older=True))
+)
 def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, options):
     path = write(tmp_path / "theirs", as_that_library_writes(vocabulary, **options))
     found = tokenizer_json.read(str(path))
@@ -74,15 +97,15 @@ def test_text_is_cut_as_by_the_model_that_it_was_made_of(vocabulary, tmp_path, o
         assert contents(found.model) == contents(f.read())
     tokenizer = tokenizer_files.read(str(tmp_path / "theirs"), str(tmp_path))
     is_older = options.get("is_older", False)
-    original = Tokenizer(vocabulary, **{name: value for name, value in options.items()
-                                        if name != "is_older"})
+    original = Tokenizer(
+        vocabulary, **{name: value for name, value in options.items() if name != "is_older"}
+    )
     assert tokenizer.encode_lines(TEXTS) == original.encode_lines(TEXTS)
     assert found.cut_apart == (() if is_older else ("3,",))
-    assert (tokenizer.uncased, tokenizer.keep_accents) == (
-        original.uncased, original.keep_accents)
+    assert (tokenizer.uncased, tokenizer.keep_accents) == (original.uncased, original.keep_accents)
 
 
-@pytest.mark.skipif(not SPIECE.exists(), reason="needs %s" % SPIECE)
+@pytest.mark.skipif(not SPIECE.exists(), reason=f"needs {SPIECE}")
 @pytest.mark.parametrize("is_older", (False, True))
 def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     path = write(tmp_path, as_that_library_writes(SPIECE, is_older=is_older))
@@ -91,25 +114,46 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(str(SPIECE)).encode_lines(TEXTS)
 
 
-@pytest.mark.parametrize("change, message", (
-    (lambda v: v["model"].update(type="BPE"), "the model is BPE"),
-    (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
-    (lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}), "the normalizer .*NFC"),
-    (lambda v: v["normalizer"]["normalizers"].pop(2), "the normalizer is .*expected that of XLNet"),
-    (lambda v: v["normalizer"]["normalizers"].pop(0), "the normalizer is Replace '', NFKD"),
-    (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "Replace `` by x"),
-    (lambda v: v["pre_tokenizer"].update(prepend_scheme="never"), "the pre_tokenizer is Metaspace"),
-    (lambda v: v["pre_tokenizer"].update(type="Whitespace"), "the pre_tokenizer is Whitespace,"),
-    (lambda v: v["added_tokens"].append({"id": 10 ** 6, "content": "<new>", "special": True}),
-     "token '<new>' was added to the vocabulary as 1000000, which has no place here"),
-    (lambda v: v["added_tokens"].append({"id": 12, "content": "<new>", "special": True}),
-     "token '<new>' was added to the vocabulary as 12"),
-    (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
-    (lambda v: v["model"]["vocab"].append(["x"]), "not as that library writes it"),
-    (lambda v: v.pop("model"), "not as that library writes it .KeyError: 'model'"),
-    (lambda v: v.update(normalizer=None), "not as that library writes it")))
-def test_what_cannot_be_done_here_is_refused_with_the_way_out(vocabulary, tmp_path, change,
-                                                              message):
+@pytest.mark.parametrize(
+    "change, message",
+    (
+        (lambda v: v["model"].update(type="BPE"), "the model is BPE"),
+        (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
+        (
+            lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}),
+            "the normalizer .*NFC",
+        ),
+        (
+            lambda v: v["normalizer"]["normalizers"].pop(2),
+            "the normalizer is .*expected that of XLNet",
+        ),
+        (lambda v: v["normalizer"]["normalizers"].pop(0), "the normalizer is Replace '', NFKD"),
+        (lambda v: v["normalizer"]["normalizers"][0].update(content="x"), "Replace `` by x"),
+        (
+            lambda v: v["pre_tokenizer"].update(prepend_scheme="never"),
+            "the pre_tokenizer is Metaspace",
+        ),
+        (
+            lambda v: v["pre_tokenizer"].update(type="Whitespace"),
+            "the pre_tokenizer is Whitespace,",
+        ),
+        (
+            lambda v: v["added_tokens"].append({"id": 10**6, "content": "<new>", "special": True}),
+            "token '<new>' was added to the vocabulary as 1000000, which has no place here",
+        ),
+        (
+            lambda v: v["added_tokens"].append({"id": 12, "content": "<new>", "special": True}),
+            "token '<new>' was added to the vocabulary as 12",
+        ),
+        (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
+        (lambda v: v["model"]["vocab"].append(["x"]), "not as that library writes it"),
+        (lambda v: v.pop("model"), "not as that library writes it .KeyError: 'model'"),
+        (lambda v: v.update(normalizer=None), "not as that library writes it"),
+    ),
+)
+def test_what_cannot_be_done_here_is_refused_with_the_way_out(
+    vocabulary, tmp_path, change, message
+):
     values = as_that_library_writes(vocabulary)
     change(values)
     with pytest.raises(UserError, match=message) as e:
@@ -117,21 +161,36 @@ def test_what_cannot_be_done_here_is_refused_with_the_way_out(vocabulary, tmp_pa
     assert str(e.value).endswith("; give --spiece_model_file") and "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("options, said", [
-    ({}, None), (dict(model_type="char"), None),
-    (dict(add_dummy_prefix=False), "no space before a text"),
-    (dict(model_type="bpe", add_dummy_prefix=False), "model_type BPE and no space before a text")])
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({}, None),
+        (dict(model_type="char"), None),
+        (dict(add_dummy_prefix=False), "no space before a text"),
+        (
+            dict(model_type="bpe", add_dummy_prefix=False),
+            "model_type BPE and no space before a text",
+        ),
+    ],
+)
 def test_a_model_that_is_cut_otherwise_there_is_noted(tmp_path, caplog, options, said):
     path = train(tmp_path / "spiece.model", ODD_TEXTS, 400, hard_vocab_limit=False, **options)
     tokenizer_json.write(str(tmp_path / "tokenizer.json"), Tokenizer(path))
-    assert caplog.messages == ([] if said is None else [
-        "note: tokenizer.json cuts text otherwise than the SentencePiece model, which has " + said])
+    assert caplog.messages == (
+        []
+        if said is None
+        else [
+            "note: tokenizer.json cuts text otherwise than the SentencePiece model, which has "
+            + said
+        ]
+    )
 
 
 def test_bytes_of_unknown_characters_are_those_of_the_vocabulary(tmp_path):
     for name in ("bytes", "few"):
-        tokenizer_json.write(str(tmp_path / name), Tokenizer(train_odd_model(
-            tmp_path / "spiece.model", name)))
+        tokenizer_json.write(
+            str(tmp_path / name), Tokenizer(train_odd_model(tmp_path / "spiece.model", name))
+        )
         written = json.loads((tmp_path / name).read_text())
         assert written["model"]["byte_fallback"] is (name == "bytes")
         assert ("ByteFallback" in json.dumps(written["decoder"])) is (name == "bytes")
@@ -165,6 +224,6 @@ def test_it_goes_with_the_converted_model(vocabulary, tmp_path, caplog):
     # Its "3," is an added token, at which that library parts texts.
     assert " has 3, as added tokens" in caplog.messages[0]
     assert "cuts text as it does" not in caplog.text
-    assert (ours / "task.json").is_file()       # ready to predict
+    assert (ours / "task.json").is_file()  # ready to predict
     tokenizer = Tokenizer(str(ours / "spiece.model"))
     assert tokenizer.encode_lines(TEXTS) == Tokenizer(vocabulary, True).encode_lines(TEXTS)

@@ -15,17 +15,23 @@ from helpers.paths import ROOT
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
-PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
-                              for path in (ROOT / folder).rglob("*.md"))]
+PAGES = [
+    "README.md",
+    *sorted(
+        path.relative_to(ROOT).as_posix()
+        for folder in ("docs", "examples")
+        for path in (ROOT / folder).rglob("*.md")
+    ),
+]
 QUICK = ("docs/how_to/install.md",)
-MAKE_THE_SAMPLE = ("README.md", "docs/tutorials/first_run.md")     # others find it
-TIMEOUT = 1800              # of a block [s]
+MAKE_THE_SAMPLE = ("README.md", "docs/tutorials/first_run.md")  # others find it
+TIMEOUT = 1800  # of a block [s]
 SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
 
 # README.md has no comments: what comes before its blocks, by their beginning; None: it is not run.
 README = {
     "git clone": None,
-    "import xlnet": None,       # tests/serving/test_documentation.py runs it
+    "import xlnet": None,  # tests/serving/test_documentation.py runs it
     "bash scripts/run_sample.sh": "add run_sample.sh " + " ".join(SAMPLE_STEPS),
     "xlnet data vocabulary": """
         mkdir text
@@ -71,24 +77,38 @@ class Reader:
     def __init__(self, directory: pathlib.Path):
         self.tree, self._added = directory / "repository", directory / "added"
         programs = directory / "bin"
-        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=shutil.ignore_patterns(
-            ".*", "tests", "site", "sample_run", "__pycache__", "*.egg-info"))
+        shutil.copytree(
+            ROOT,
+            self.tree,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(
+                ".*", "tests", "site", "sample_run", "__pycache__", "*.egg-info"
+            ),
+        )
         self._added.mkdir()
         programs.mkdir()
-        for name, path in (("python", sys.executable), ("python3", sys.executable),
-                           ("bash", "/bin/bash")):
+        for name, path in (
+            ("python", sys.executable),
+            ("python3", sys.executable),
+            ("bash", "/bin/bash"),
+        ):
             (programs / name).write_text(STAND_IN % path)
         (programs / "xlnet").write_text('#!/bin/bash\nexec python -m xlnet "$@"\n')
         for path in programs.iterdir():
             path.chmod(0o755)
-        (self.tree / ".venv").mkdir()       # for commands that name it
+        (self.tree / ".venv").mkdir()  # for commands that name it
         (self.tree / ".venv" / "bin").symlink_to(programs)
         (programs / "activate").write_text("")
-        for stamp in (ROOT / ".venv").glob("*.cksum"):      # setup.sh takes it for complete
+        for stamp in (ROOT / ".venv").glob("*.cksum"):  # setup.sh takes it for complete
             shutil.copy(stamp, self.tree / ".venv")
         self._environment = dict(
-            os.environ, ADDED=str(self._added), PYTHONPATH=str(self.tree), PATH=os.pathsep.join((
-                str(programs), str(pathlib.Path(sys.executable).parent), os.environ["PATH"])))
+            os.environ,
+            ADDED=str(self._added),
+            PYTHONPATH=str(self.tree),
+            PATH=os.pathsep.join(
+                (str(programs), str(pathlib.Path(sys.executable).parent), os.environ["PATH"])
+            ),
+        )
         self._where, self._groups = self.tree, []
 
     def run(self, script, is_shown=True):
@@ -96,12 +116,17 @@ class Reader:
         log = self._added.with_suffix(".log")
         with open(log, "wb") as f:
             process = subprocess.Popen(
-                ["/bin/bash", "-c", PRELUDE + script], cwd=self._where, env=self._environment,
-                stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT,
-                start_new_session=True)
+                ["/bin/bash", "-c", PRELUDE + script],
+                cwd=self._where,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             self._groups.append(process.pid)
             status = process.wait(TIMEOUT)
-        assert status == 0, "%s\n%s" % (script, log.read_text(errors="replace")[-3000:])
+        assert status == 0, "{}\n{}".format(script, log.read_text(errors="replace")[-3000:])
         self._where = pathlib.Path(pathlib.Path(str(self._added) + ".where").read_text().strip())
         if is_shown:
             for path in self._added.iterdir():
@@ -132,13 +157,14 @@ def sample(tmp_path_factory):
         if not (directory / "repository").exists():
             Reader(directory).run("python scripts/run_sample.py " + " ".join(SAMPLE_STEPS))
         return directory / "repository" / "sample_run"
+
     return made
 
 
 def commands(language, text):
     """What a shell is to run; of a console session the lines after `$`, without outputs."""
     if language == "python":
-        return "python << 'END_OF_BLOCK'\n%s\nEND_OF_BLOCK\n" % text
+        return f"python << 'END_OF_BLOCK'\n{text}\nEND_OF_BLOCK\n"
     if language == "console":
         return "\n".join(re.findall(r"^\$ ((?:.*\\\n)*.*)", text, re.MULTILINE))
     return text
@@ -146,11 +172,17 @@ def commands(language, text):
 
 def blocks(page, evaluate):
     """The blocks of a page as `sybil` finds them, for `evaluate(language, text, is_shown)`."""
+
     def evaluator(example):
         is_shown = not example.document.text.startswith("<!--", example.start)
         evaluate(example.region.lexemes["arguments"], str(example.parsed), is_shown)
-    found = Sybil([*(CodeBlockParser(language, evaluator)
-                     for language in ("bash", "console", "python")), SkipParser()])
+
+    found = Sybil(
+        [
+            *(CodeBlockParser(language, evaluator) for language in ("bash", "console", "python")),
+            SkipParser(),
+        ]
+    )
     return found.parse(ROOT / page).examples()
 
 
@@ -160,12 +192,16 @@ def test_commands(page, reader, sample):
         pytest.skip("XLNET_TEST_ALL=1 runs the commands of all pages")
 
     def evaluate(language, text, is_shown):
-        before = next((script for start, script in README.items() if text.startswith(start)), "") \
-            if page == "README.md" else ""
+        before = (
+            next((script for start, script in README.items() if text.startswith(start)), "")
+            if page == "README.md"
+            else ""
+        )
         if before is not None:
             if before:
                 reader.run(re.sub("^ {8}", "", before, flags=re.MULTILINE), is_shown=False)
             reader.run(commands(language, text), is_shown)
+
     if page not in MAKE_THE_SAMPLE and "sample_run" in (ROOT / page).read_text(encoding="utf-8"):
         shutil.copytree(sample(), reader.tree / "sample_run")
     for example in blocks(page, evaluate):
@@ -190,7 +226,8 @@ def test_blocks_are_found_and_say_their_language():
             except unittest.SkipTest as e:
                 shown.append((None, str(e), True))
         assert sum(is_shown for *_, is_shown in shown) == sum(
-            language in ("bash", "console", "python") for language in fences[::2]), page
+            language in ("bash", "console", "python") for language in fences[::2]
+        ), page
         seen += [text for _, text, _ in shown] if page == "README.md" else []
     assert [sum(text.startswith(start) for text in seen) for start in README] == [1] * len(README)
 

@@ -21,29 +21,43 @@ def printed(outputs):
 
 
 def test_the_papers_figures(monkeypatch):
-    monkeypatch.chdir(ROOT / "tests")                   # nothing depends on the place
+    monkeypatch.chdir(ROOT / "tests")  # nothing depends on the place
     notebook = notebooks.read(PAPER)
     kept = [cell["outputs"] for cell in notebooks.code_cells(notebook)]
     said = ""
     for before, now in zip(kept, notebooks.run(notebook)):
         assert kinds(now) == kinds(before)
         assert re.sub(_NUMBER, "", printed(now)) == re.sub(_NUMBER, "", printed(before))
-        np.testing.assert_allclose(*([float(number) for number in re.findall(
-            _NUMBER, printed(outputs))] for outputs in (now, before)), atol=.2)
+        np.testing.assert_allclose(
+            *(
+                [float(number) for number in re.findall(_NUMBER, printed(outputs))]
+                for outputs in (now, before)
+            ),
+            atol=0.2,
+        )
         said += printed(now)
     assert kinds([each for outputs in kept for each in outputs]).count("display_data") == 8
     assert "the same: True\n" in said
     first, second = map(float, re.search("nats at the end: (.*) and (.*)", said).groups())
-    assert np.log(12) / 2 - .1 < first < 1.6 and second < .3
+    assert np.log(12) / 2 - 0.1 < first < 1.6 and second < 0.3
 
 
 def test_pretraining_on_own_text(monkeypatch, tmp_path):
-    outputs = run_in(tmp_path, monkeypatch, "pretrain_tiny", ("head -n 8000", "head -n 3000"),
-                     ("--train_steps=1000", "--train_steps=20 --warmup_steps=2"),
-                     ("--log_steps=100", "--log_steps=10"))
+    outputs = run_in(
+        tmp_path,
+        monkeypatch,
+        "pretrain_tiny",
+        ("head -n 8000", "head -n 3000"),
+        ("--train_steps=1000", "--train_steps=20 --warmup_steps=2"),
+        ("--log_steps=100", "--log_steps=10"),
+    )
     assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in printed(outputs)
-    assert len(re.findall(r"^0\.\d{4}  Return the .* of the object\.$", printed(outputs),
-                          re.MULTILINE)) == 3
+    assert (
+        len(
+            re.findall(r"^0\.\d{4}  Return the .* of the object\.$", printed(outputs), re.MULTILINE)
+        )
+        == 3
+    )
 
 
 def test_a_spreadsheet(monkeypatch, tmp_path):

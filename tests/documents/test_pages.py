@@ -10,19 +10,34 @@ from xlnet.serving.model import Model
 
 _LINK = re.compile(r"(?<!`)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^( *)(```+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
-PAGES = ["README.md", *(path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
-                        for path in sorted((ROOT / folder).rglob("*.md")))]
-MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in [
-    *ROOT.glob("*.md"), *ROOT.glob(".github/**/*.md"),
-    *(path for folder in ("docs", "benchmarks", "examples")
-      for path in (ROOT / folder).rglob("*.md"))])
+PAGES = [
+    "README.md",
+    *(
+        path.relative_to(ROOT).as_posix()
+        for folder in ("docs", "examples")
+        for path in sorted((ROOT / folder).rglob("*.md"))
+    ),
+]
+MARKDOWN = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob(".github/**/*.md"),
+        *(
+            path
+            for folder in ("docs", "benchmarks", "examples")
+            for path in (ROOT / folder).rglob("*.md")
+        ),
+    ]
+)
 
 
 def anchors(text):
     """The places of a page that links may name, as GitHub and the site make them of headings."""
     headings = re.findall(r"^#+ (.*)$", _FENCED.sub("", text), re.MULTILINE)
-    return {re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower()))
-            for heading in headings} | set(re.findall(r'id="([^"]+)"', text))
+    return {
+        re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower())) for heading in headings
+    } | set(re.findall(r'id="([^"]+)"', text))
 
 
 def targets(text):
@@ -41,24 +56,57 @@ def test_links_lead_to_what_is_there():
                 assert target.startswith(("https://", "mailto:")), target
                 continue
             led = (ROOT / page).parent / path if path else ROOT / page
-            assert led.exists(), "%s links to %s" % (page, target)
+            assert led.exists(), f"{page} links to {target}"
             assert not anchor or anchor in anchors(led.read_text(encoding="utf-8")), target
 
 
 def test_flags_that_the_documents_name_are_there():
     """None that is only accepted for the sake of older command lines; others' are in the set."""
-    others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
-              "full", "help", "helpfull", "config", "huggingface", "works",
-              "signal", "requeue", "open", "job", "time", "nodes", "ntasks",    # of SLURM
-              "preload", "url", "dask_client_address", "map", "pipeline", "strict",
-              "xla_gpu_dot_merger_threshold_mb", "xla_gpu_enable_triton_gemm"}
+    others = {
+        "build",
+        "gpus",
+        "rm",
+        "target",
+        "no",
+        "runner",
+        "project",
+        "logdir",
+        "na",
+        "dev",
+        "full",
+        "help",
+        "helpfull",
+        "config",
+        "huggingface",
+        "works",
+        "signal",
+        "requeue",
+        "open",
+        "job",
+        "time",
+        "nodes",
+        "ntasks",  # of SLURM
+        "preload",
+        "url",
+        "dask_client_address",
+        "map",
+        "pipeline",
+        "strict",
+        "xla_gpu_dot_merger_threshold_mb",
+        "xla_gpu_enable_triton_gemm",
+    }
     for file in command_lines.all_files():
         for program in file.programs:
-            others.update(program.settings, *(
-                field.metadata["aliases"] for field in program.settings.values()))
-    named = {"%s: --%s" % (page, flag) for page in PAGES
-             for flag in re.findall(r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8"))
-             if flag not in others}
+            others.update(
+                program.settings,
+                *(field.metadata["aliases"] for field in program.settings.values()),
+            )
+    named = {
+        f"{page}: --{flag}"
+        for page in PAGES
+        for flag in re.findall(r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8"))
+        if flag not in others
+    }
     assert not named
 
 
@@ -68,8 +116,7 @@ def test_methods_that_newcomers_are_led_to_are_there():
     ours = "\n".join(re.findall(r"^\| .* \| (.*) \|$", page, re.MULTILINE))
     named = re.findall(r"\b(model|xlnet)\.(\w+)", ours)
     assert len(named) > 15
-    missing = {name for of, name in named
-               if not hasattr(Model if of == "model" else xlnet, name)}
+    missing = {name for of, name in named if not hasattr(Model if of == "model" else xlnet, name)}
     assert not missing
 
 
@@ -77,8 +124,9 @@ def test_the_stops_of_the_code_map_are_there():
     """Each names a module and what to read in it."""
     page = (ROOT / "docs" / "explanation" / "code.md").read_text(encoding="utf-8")
     stops = re.findall(
-        r"^\d+\. \[`([\w/]+\.py)`: `(\w+)`\]\(\.\./\.\./xlnet/(.*?)\)", page, re.MULTILINE)
+        r"^\d+\. \[`([\w/]+\.py)`: `(\w+)`\]\(\.\./\.\./xlnet/(.*?)\)", page, re.MULTILINE
+    )
     assert len(stops) == len(re.findall(r"^\d+\. ", page, re.MULTILINE)) > 8
     for module, name, path in stops:
         text = (ROOT / "xlnet" / path).read_text(encoding="utf-8")
-        assert module == path and re.search(r"(def|class) %s\b" % name, text), (path, name)
+        assert module == path and re.search(rf"(def|class) {name}\b", text), (path, name)

@@ -19,26 +19,46 @@ exit $STATUS
 """
 
 
-@pytest.mark.parametrize("steps, status, is_signalled, log", (
-    (1000, 0, True, ["saved", "requeue 7"]),        # at the time limit
-    (1, 0, False, ["ended"]),                       # all steps done
-    (1, 1, False, ["ended"])))                      # an error
+@pytest.mark.parametrize(
+    "steps, status, is_signalled, log",
+    (
+        (1000, 0, True, ["saved", "requeue 7"]),  # at the time limit
+        (1, 0, False, ["ended"]),  # all steps done
+        (1, 1, False, ["ended"]),
+    ),
+)  # an error
 def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
-    script, = re.findall(r"^```bash\n(.*?)^```", (ROOT / "docs/how_to/slurm.md").read_text(),
-                         re.DOTALL | re.MULTILINE)
-    for name, text in (("python", RUN), ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
-                       ("job.sh", script)):
+    (script,) = re.findall(
+        r"^```bash\n(.*?)^```",
+        (ROOT / "docs/how_to/slurm.md").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    for name, text in (
+        ("python", RUN),
+        ("scontrol", '#!/bin/bash\necho "$*" >> log\n'),
+        ("job.sh", script),
+    ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    job = subprocess.Popen(["bash", "job.sh"], cwd=tmp_path, env=dict(
-        os.environ, PATH="%s:%s" % (tmp_path, os.environ["PATH"]), SLURM_JOB_ID="7",
-        STEPS=str(steps), STATUS=str(status)))
+    job = subprocess.Popen(
+        ["bash", "job.sh"],
+        cwd=tmp_path,
+        env=dict(
+            os.environ,
+            PATH="{}:{}".format(tmp_path, os.environ["PATH"]),
+            SLURM_JOB_ID="7",
+            STEPS=str(steps),
+            STATUS=str(status),
+        ),
+    )
     end = time.monotonic() + 30
     while not (tmp_path / "log").exists() and time.monotonic() < end:
         time.sleep(0.02)
     while is_signalled and job.poll() is None and time.monotonic() < end:
-        job.send_signal(signal.SIGUSR1)     # again: the first may come before the job's `run=$!`
+        job.send_signal(signal.SIGUSR1)  # again: the first may come before the job's `run=$!`
         time.sleep(1)
     assert job.wait(timeout=60) == status
     assert (tmp_path / "log").read_text().splitlines() == [
-        "began train_gpu.py --config=run.json", *log]
+        "began train_gpu.py --config=run.json",
+        *log,
+    ]

@@ -16,9 +16,22 @@ SCRIPT = ROOT / "examples" / "typed_script.py"
 def mypy(path, folder):
     pytest.importorskip("mypy", reason="mypy comes with scripts/setup.sh --dev")
     return subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=",
-         "--cache-dir", folder / "cache", path], cwd=folder, capture_output=True, text=True,
-        env=dict(os.environ, MYPYPATH=str(ROOT)))
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--follow-imports=silent",
+            "--config-file=",
+            "--cache-dir",
+            folder / "cache",
+            path,
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, MYPYPATH=str(ROOT)),
+    )
 
 
 def test_a_users_script_passes_strict_checks(tmp_path):
@@ -28,18 +41,23 @@ def test_a_users_script_passes_strict_checks(tmp_path):
 
 def test_what_does_not_fit_is_found(tmp_path):
     """So the types are there: Any would fit everywhere."""
-    wrong = {"model.clasify('a')": "clasify", "model.classify(3)": "No overload variant",
-             "model.classify(['a']).label": "list[Label | Labels]",
-             "model.fill('a').text": '"list[Filling]" has no attribute "text"',
-             "len(model.answer('a', 'b').start)": "int | None",
-             "model.tag('a').words.sort()": '"tuple[str, ...]" has no attribute "sort"',
-             "xlnet.load('a', device=3)": '"load" has incompatible type "int"'}
+    wrong = {
+        "model.clasify('a')": "clasify",
+        "model.classify(3)": "No overload variant",
+        "model.classify(['a']).label": "list[Label | Labels]",
+        "model.fill('a').text": '"list[Filling]" has no attribute "text"',
+        "len(model.answer('a', 'b').start)": "int | None",
+        "model.tag('a').words.sort()": '"tuple[str, ...]" has no attribute "sort"',
+        "xlnet.load('a', device=3)": '"load" has incompatible type "int"',
+    }
     path = tmp_path / "wrong.py"
-    path.write_text("import xlnet\nmodel = xlnet.load('model')\n%s\n" % "\n".join(wrong))
+    path.write_text("import xlnet\nmodel = xlnet.load('model')\n{}\n".format("\n".join(wrong)))
     found = mypy(path, tmp_path).stdout
     for line, (code, words) in enumerate(wrong.items(), 3):
-        assert any(each.startswith("wrong.py:%d: error: " % line) and words in each
-                   for each in found.splitlines()), (code, found)
+        assert any(
+            each.startswith(f"wrong.py:{line}: error: ") and words in each
+            for each in found.splitlines()
+        ), (code, found)
 
 
 def test_the_script_runs(model_of, permuted, quick_start):

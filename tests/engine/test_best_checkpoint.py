@@ -13,12 +13,14 @@ from xlnet.engine import best_checkpoint, checkpoint
 def make_checkpoint(directory, step, value):
     directory.mkdir(exist_ok=True)
     with tf.Graph().as_default(), tf.Session() as session:
-        weight = tf.get_variable("model/w", initializer=tf.fill([3], float(value)),
-                                 use_resource=True)
+        weight = tf.get_variable(
+            "model/w", initializer=tf.fill([3], float(value)), use_resource=True
+        )
         tf.train.get_or_create_global_step()
         session.run(tf.global_variables_initializer())
         return tf.train.Saver([weight, tf.train.get_global_step()]).save(
-            session, str(directory / "model.ckpt"), global_step=step)
+            session, str(directory / "model.ckpt"), global_step=step
+        )
 
 
 def value_of(directory):
@@ -43,10 +45,14 @@ def kill_at(monkeypatch, number):
                 raise Killed()
             done.append(operation)
             return operation(*arguments, **named)
+
         return run
-    for module, names in ((os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
-                          (shutil, ("copyfile", "rmtree", "copytree")),
-                          (checkpoint, ("write_arrays",))):
+
+    for module, names in (
+        (os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
+        (shutil, ("copyfile", "rmtree", "copytree")),
+        (checkpoint, ("write_arrays",)),
+    ):
         for name in names:
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
 
@@ -80,23 +86,35 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
         found.append(value_of(best))
         best_checkpoint.export(new, str(best))
         assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
-            "checkpoint", "task.json", "model.ckpt-%d.index" % step,
-            "model.ckpt-%d.data-00000-of-00001" % step}
+            "checkpoint",
+            "task.json",
+            f"model.ckpt-{step}.index",
+            f"model.ckpt-{step}.data-00000-of-00001",
+        }
     assert 3 < number < 100 and found == sorted(found) and set(found) == {1, 2}
 
 
-@pytest.mark.parametrize("lower_is_better, metric, best", (
-    (False, (.5, .7, .7, .7), 3), (True, (.5, .3, .3, .3), 3), (False, (.5, .5, .5, .5), 3)))
+@pytest.mark.parametrize(
+    "lower_is_better, metric, best",
+    (
+        (False, (0.5, 0.7, 0.7, 0.7), 3),
+        (True, (0.5, 0.3, 0.3, 0.3), 3),
+        (False, (0.5, 0.5, 0.5, 0.5), 3),
+    ),
+)
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better, metric, best):
-    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better,
-                                            table="scores.tsv")
-    for step, score, loss in zip((1, 2, 3, 4), metric, (2., 2., 1., 1.)):
+    chosen = best_checkpoint.BestCheckpoint(
+        str(tmp_path), "score", lower_is_better=lower_is_better, table="scores.tsv"
+    )
+    for step, score, loss in zip((1, 2, 3, 4), metric, (2.0, 2.0, 1.0, 1.0)):
         assert not chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == best
     again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
     assert again.evaluations == chosen.evaluations
     assert (tmp_path / "scores.tsv").read_text().split("\n")[:2] == [
-        "step,score", "1,%.6f" % metric[0]]
+        "step,score",
+        f"1,{metric[0]:.6f}",
+    ]
     again.go_back_to(2)
     assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
 
@@ -104,7 +122,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
 @pytest.mark.parametrize("lower_is_better", (False, True))
 def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better)
-    for step, (score, loss) in enumerate(((np.nan, 1.), (.5, 1.), (.5, np.nan), (np.nan, .1))):
+    for step, (score, loss) in enumerate(((np.nan, 1.0), (0.5, 1.0), (0.5, np.nan), (np.nan, 0.1))):
         chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == 1
 

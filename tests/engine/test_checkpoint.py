@@ -25,11 +25,15 @@ def config_of(folder=RELEASED, **changes):
 
 
 def build(config, with_query=True):
-    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
     with tf.variable_scope("model"):
         modeling.transformer_xl(
-            config, run, input_ids=tf.zeros([1, 4], tf.int32), seg_ids=tf.zeros([1, 4], tf.int32),
-            query=modeling.Query(masked=tf.ones([1, 4])) if with_query else None)
+            config,
+            run,
+            input_ids=tf.zeros([1, 4], tf.int32),
+            seg_ids=tf.zeros([1, 4], tf.int32),
+            query=modeling.Query(masked=tf.ones([1, 4])) if with_query else None,
+        )
 
 
 @pytest.mark.parametrize("name", ("untied_gelu", "tied_relu"))
@@ -57,8 +61,9 @@ def test_warm_start_takes_the_values_and_says_so(graph):
         session.run(tf.global_variables_initializer())
         for variable in tf.trainable_variables():
             if variable is not fresh:
-                np.testing.assert_array_equal(session.run(variable),
-                                              reader.get_tensor(variable.op.name))
+                np.testing.assert_array_equal(
+                    session.run(variable), reader.get_tensor(variable.op.name)
+                )
 
 
 def test_slots_are_left_out(graph, tmp_path):
@@ -72,50 +77,78 @@ def test_slots_are_left_out(graph, tmp_path):
     assert checkpoint.compare(prefix, [weight]) == (["model/w"], [], [])
 
 
-@pytest.mark.parametrize("counts, is_read", (
-    (dict(global_step=0), False), (dict(global_step=3), True),
-    ({"global_step": 3, checkpoint.UPDATES: 0}, False),
-    ({"global_step": 3, checkpoint.UPDATES: 1}, True), ({}, True)))
+@pytest.mark.parametrize(
+    "counts, is_read",
+    (
+        (dict(global_step=0), False),
+        (dict(global_step=3), True),
+        ({"global_step": 3, checkpoint.UPDATES: 0}, False),
+        ({"global_step": 3, checkpoint.UPDATES: 1}, True),
+        ({}, True),
+    ),
+)
 def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
     """Before it they are 0."""
     prefix = str(tmp_path / "model.ckpt-3")
-    checkpoint.write_arrays(prefix, dict(
-        {name: np.array(value, np.float32 if "/" in name else np.int64)
-         for name, value in counts.items()},
-        **{"model/w": np.float32([1.]), "model/w/average": np.float32([2.])}))
-    assert checkpoint.read_weights(prefix) == {"model/w": [2. if is_read else 1.]}
+    checkpoint.write_arrays(
+        prefix,
+        dict(
+            {
+                name: np.array(value, np.float32 if "/" in name else np.int64)
+                for name, value in counts.items()
+            },
+            **{"model/w": np.float32([1.0]), "model/w/average": np.float32([2.0])},
+        ),
+    )
+    assert checkpoint.read_weights(prefix) == {"model/w": [2.0 if is_read else 1.0]}
 
 
 def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_path):
     """The EMA, as inference and `best/` do; a weight that was frozen has none."""
     prefix = str(tmp_path / "model.ckpt-3")
-    checkpoint.write_arrays(prefix, {
-        name: np.full([2], value, "f4") for name, value in (
-            ("model/w", 1), ("model/w/average", 2), ("model/w/Adam", 3), ("model/frozen", 4))})
-    variables = [tf.get_variable(name, [2], use_resource=True)
-                 for name in ("model/w", "model/frozen")]
+    checkpoint.write_arrays(
+        prefix,
+        {
+            name: np.full([2], value, "f4")
+            for name, value in (
+                ("model/w", 1),
+                ("model/w/average", 2),
+                ("model/w/Adam", 3),
+                ("model/frozen", 4),
+            )
+        },
+    )
+    variables = [
+        tf.get_variable(name, [2], use_resource=True) for name in ("model/w", "model/frozen")
+    ]
     lines = []
     checkpoint.warm_start(prefix, config_of(), log=lines.append)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         found = {v.op.name: value.tolist() for v, value in zip(variables, session.run(variables))}
-        assert found == {"model/w": [2, 2], "model/frozen": [4, 4]} == {
-            name: value.tolist() for name, value in checkpoint.read_weights(prefix).items()}
-    assert lines == ["started from %s: 2 of 2 variables, the EMA of the weights" % prefix]
+        assert (
+            found
+            == {"model/w": [2, 2], "model/frozen": [4, 4]}
+            == {name: value.tolist() for name, value in checkpoint.read_weights(prefix).items()}
+        )
+    assert lines == [f"started from {prefix}: 2 of 2 variables, the EMA of the weights"]
 
 
 def test_weights_of_another_type_are_refused(graph, tmp_path):
     half = str(tmp_path / "x.ckpt")
-    checkpoint.write_arrays(half, {name: array.astype(np.float16)
-                                   for name, array in checkpoint.read_weights(PREFIX).items()})
+    checkpoint.write_arrays(
+        half,
+        {name: array.astype(np.float16) for name, array in checkpoint.read_weights(PREFIX).items()},
+    )
     with pytest.raises(UserError, match="is of type float16, expected float32"):
         checkpoint.warm_start(half, config_of())
 
 
 def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
     prefix = str(tmp_path / "my.ckpt")
-    checkpoint.write_arrays(prefix, {"model/w": np.zeros([1], "f4"),
-                                     "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")})
+    checkpoint.write_arrays(
+        prefix, {"model/w": np.zeros([1], "f4"), "_CHECKPOINTABLE_OBJECT_GRAPH": np.array("x")}
+    )
     assert list(checkpoint.read_weights(prefix)) == ["model/w"]
 
 
@@ -134,7 +167,8 @@ def test_a_prefix_a_directory_or_latest(graph, tmp_path):
     shutil.copytree(tmp_path, tmp_path / "runs" / "latest")
     checkpoint.note_newest(str(tmp_path / "runs" / "latest"))
     assert checkpoint.resolve(str(tmp_path / "runs" / "latest")) == str(
-        tmp_path / "runs" / "latest" / "model.ckpt-10")
+        tmp_path / "runs" / "latest" / "model.ckpt-10"
+    )
     assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [5, 10]
 
 
@@ -168,21 +202,24 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
         pytest.skip("needs ../shared/data/xlnet_tiny_ckpt")
     array = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     config = config_of(folder)
-    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=mem_len)
-    mems = [tf.constant(array["mems_%d" % i], tf.float32) for i in range(2)] \
-        if mem_len else None
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=mem_len)
+    mems = [tf.constant(array[f"mems_{i}"], tf.float32) for i in range(2)] if mem_len else None
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
-            config, run, attn_type="uni", mems=mems,
+            config,
+            run,
+            attn_type="uni",
+            mems=mems,
             input_ids=tf.constant(array["input_ids"], tf.int32),
-            seg_ids=tf.constant(array["seg_ids"], tf.int32))
+            seg_ids=tf.constant(array["seg_ids"], tf.int32),
+        )
     checkpoint.warm_start(str(folder / "xlnet_model.ckpt"), config, log=lambda line: None)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])
     assert_close(sequence, array[name + "_output"], "output")
     for i, memory in enumerate(new_mems):
-        assert_close(memory, array["%s_new_mems_%d" % (name, i)], "memory %d" % i)
+        assert_close(memory, array[f"{name}_new_mems_{i}"], f"memory {i}")
 
 
 def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, monkeypatch):
@@ -200,7 +237,7 @@ def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, mo
 def test_a_directory_does_not_lead_out_of_itself(tmp_path, is_relative):
     """The file `checkpoint` of a stranger's directory names nothing that lies elsewhere."""
     away = os.path.relpath(PREFIX, tmp_path) if is_relative else PREFIX
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % away)
+    (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "{away}"\n')
     with pytest.raises(UserError, match="checkpoint points to"):
         checkpoint.resolve(str(tmp_path))
 
@@ -208,8 +245,10 @@ def test_a_directory_does_not_lead_out_of_itself(tmp_path, is_relative):
 def make_run(directory, steps):
     """Checkpoints of a run with 6 weights."""
     for step in steps:
-        checkpoint.write_arrays(str(directory / ("model.ckpt-%d" % step)), {
-            "global_step": np.array(step), **{"model/w%d" % i: np.zeros([1000]) for i in range(6)}})
+        checkpoint.write_arrays(
+            str(directory / (f"model.ckpt-{step}")),
+            {"global_step": np.array(step), **{f"model/w{i}": np.zeros([1000]) for i in range(6)}},
+        )
 
 
 def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
@@ -219,6 +258,7 @@ def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
     def noting(source, target):
         names.append(os.path.basename(target))
         put(source, target)
+
     monkeypatch.setattr(files, "sync_and_rename", noting)
     weight = tf.get_variable("w", [2])
     with tf.Session() as session:
@@ -240,7 +280,7 @@ def test_a_disk_that_does_not_answer_has_damaged_nothing(tmp_path):
     make_run(tmp_path, (1, 2))
     data = tmp_path / "model.ckpt-2.data-00000-of-00001"
     os.rename(data, tmp_path / "aside")
-    os.symlink("/proc/self/mem", data)          # Input/output error
+    os.symlink("/proc/self/mem", data)  # Input/output error
     before = sorted(os.listdir(tmp_path))
     with pytest.raises(UserError, match="ckpt-2.data.* Input/output error"):
         checkpoint.newest_whole(str(tmp_path))

@@ -28,8 +28,10 @@ from xlnet.network import ops
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 
-V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
-              for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0))))
+V100, A100 = (
+    types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
+    for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0)))
+)
 
 
 @pytest.fixture
@@ -41,9 +43,12 @@ def machine(monkeypatch):
         monkeypatch.setattr(owner, name, lambda *given: done.append((name, *given)))
 
     def make(found=(), files=(), hidden=None, has_cuda=True):
-        for name in ("set_visible_devices", "experimental.set_memory_growth",
-                     "experimental.enable_tensor_float_32_execution",
-                     "experimental.enable_op_determinism"):
+        for name in (
+            "set_visible_devices",
+            "experimental.set_memory_growth",
+            "experimental.enable_tensor_float_32_execution",
+            "experimental.enable_op_determinism",
+        ):
             *owner, name = name.split(".")
             record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
         monkeypatch.setattr(tf2.test, "is_built_with_cuda", lambda: has_cuda)
@@ -54,24 +59,37 @@ def machine(monkeypatch):
         if hidden is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
         return done
+
     return make
 
 
-@pytest.mark.parametrize("there, why", (
-    ({}, "there is no /dev/nvidia0; "), (dict(hidden=""), "CUDA_VISIBLE_DEVICES is ''"),
-    (dict(has_cuda=False), "this TensorFlow was built without CUDA"),
-    (dict(files=["/dev/nvidia0"], hidden="-1"),
-     "this machine has /dev/nvidia0, but CUDA_VISIBLE_DEVICES is '-1'"),
-    (dict(files=["/dev/nvidia0"]), "this machine has /dev/nvidia0, but TensorFlow cannot use it; "
-     "pip install 'tensorflow[and-cuda]==%s' " % tf2.__version__)))
+@pytest.mark.parametrize(
+    "there, why",
+    (
+        ({}, "there is no /dev/nvidia0; "),
+        (dict(hidden=""), "CUDA_VISIBLE_DEVICES is ''"),
+        (dict(has_cuda=False), "this TensorFlow was built without CUDA"),
+        (
+            dict(files=["/dev/nvidia0"], hidden="-1"),
+            "this machine has /dev/nvidia0, but CUDA_VISIBLE_DEVICES is '-1'",
+        ),
+        (
+            dict(files=["/dev/nvidia0"]),
+            "this machine has /dev/nvidia0, but TensorFlow cannot use it; "
+            f"pip install 'tensorflow[and-cuda]=={tf2.__version__}' ",
+        ),
+    ),
+)
 def test_why_there_is_no_gpu(machine, there, why):
     machine(**there)
     assert engine_devices.why_no_gpu().startswith(why)
     why = engine_devices.why_no_gpu()
     devices = connect(DeviceSettings())
     assert devices.words.endswith(" cores; no GPU: " + why) and not devices.gpus
-    for asked, beginning in ((dict(num_core_per_host=8), "num_core_per_host is 8, but no GPU was "
-                              "found: "), (dict(device="gpu"), "device is gpu, but no GPU was ")):
+    for asked, beginning in (
+        (dict(num_core_per_host=8), "num_core_per_host is 8, but no GPU was found: "),
+        (dict(device="gpu"), "device is gpu, but no GPU was "),
+    ):
         with pytest.raises(UserError) as e:
             connect(DeviceSettings(**asked))
         assert str(e.value).startswith(beginning)
@@ -81,14 +99,20 @@ def test_why_there_is_no_gpu(machine, there, why):
 @pytest.fixture
 def tpu(monkeypatch):
     """Function that says what comes of asking TensorFlow for a TPU."""
+
     def make(initialize):
         for owner, name, stand_in in (
-                (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
-                (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
-                (tf2.tpu.experimental, "initialize_tpu_system", initialize),
-                (tf2.distribute, "TPUStrategy", lambda resolver: types.SimpleNamespace(
-                    num_replicas_in_sync=8))):
+            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
+            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
+            (tf2.tpu.experimental, "initialize_tpu_system", initialize),
+            (
+                tf2.distribute,
+                "TPUStrategy",
+                lambda resolver: types.SimpleNamespace(num_replicas_in_sync=8),
+            ),
+        ):
             monkeypatch.setattr(owner, name, stand_in)
+
     return make
 
 
@@ -98,16 +122,22 @@ def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
         connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
     assert str(e.value) == (
         "use_tpu is True, but no TPU is found as tpu_name 'grpc://127.0.0.1:1': Connection "
-        "refused; without --use_tpu this runs on 1 GPU (NVIDIA A100)")
-    assert caplog.messages == ["note: asking for the TPU 'grpc://127.0.0.1:1'; this machine itself "
-                               "has 1 GPU (NVIDIA A100)"]
+        "refused; without --use_tpu this runs on 1 GPU (NVIDIA A100)"
+    )
+    assert caplog.messages == [
+        "note: asking for the TPU 'grpc://127.0.0.1:1'; this machine itself has 1 GPU (NVIDIA A100)"
+    ]
     machine()
 
     def none(resolver):
         raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in ...")
+
     tpu(none)
-    with pytest.raises(UserError, match="'local': TPUs not found in the cluster; without --use_tpu "
-                       r"this runs on CPU, \d+ cores; no GPU: there is no /dev/nvidia0"):
+    with pytest.raises(
+        UserError,
+        match="'local': TPUs not found in the cluster; without --use_tpu "
+        r"this runs on CPU, \d+ cores; no GPU: there is no /dev/nvidia0",
+    ):
         connect(DeviceSettings(use_tpu=True))
 
 
@@ -115,12 +145,17 @@ def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
     machine(found=[A100])
     tpu(lambda resolver: None)
     assert connect(DeviceSettings(use_tpu=True)).words == (
-        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)")
+        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)"
+    )
 
 
-@pytest.mark.parametrize("found, flags, words", (
-    ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
-    ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas")))
+@pytest.mark.parametrize(
+    "found, flags, words",
+    (
+        ([V100, V100], {}, "1 GPU (Tesla V100-SXM2-16GB)"),
+        ([A100, A100], dict(device="cpu", num_core_per_host=2), "CPU, %d cores as 2 replicas"),
+    ),
+)
 def test_devices_are_named(machine, found, flags, words):
     """GPUs are hidden where replicas on the CPU are asked for."""
     machine(found=found)
@@ -133,17 +168,32 @@ def test_devices_are_named(machine, found, flags, words):
 
 def test_too_many_gpus_are_refused(machine):
     machine(found=[V100, V100])
-    with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
-                       r"\(Tesla V100-SXM2-16GB\)$"):
+    with pytest.raises(
+        UserError,
+        match=r"^num_core_per_host is 3, but this machine has 2 GPU "
+        r"\(Tesla V100-SXM2-16GB\)$",
+    ):
         connect(DeviceSettings(num_core_per_host=3))
 
 
-@pytest.mark.parametrize("found, flags, precision, words", (
-    ([A100], {}, "fp32", "fp32, matmuls in TF32"),
-    ([A100], dict(deterministic=True), "fp32", "fp32"),
-    ([A100], {}, "bf16", "bf16"), ([V100], {}, "fp32", "fp32"), ([V100], {}, "fp16", "fp16"),
-    ([V100], {}, "bf16", "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
-                         "arithmetic, --precision=fp16 is for it"), ([], {}, "fp32", "fp32")))
+@pytest.mark.parametrize(
+    "found, flags, precision, words",
+    (
+        ([A100], {}, "fp32", "fp32, matmuls in TF32"),
+        ([A100], dict(deterministic=True), "fp32", "fp32"),
+        ([A100], {}, "bf16", "bf16"),
+        ([V100], {}, "fp32", "fp32"),
+        ([V100], {}, "fp16", "fp16"),
+        (
+            [V100],
+            {},
+            "bf16",
+            "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
+            "arithmetic, --precision=fp16 is for it",
+        ),
+        ([], {}, "fp32", "fp32"),
+    ),
+)
 def test_the_precision_is_that_of_the_gpu(machine, found, flags, precision, words):
     done = machine(found=found)
     devices = connect(DeviceSettings(**flags))
@@ -165,7 +215,8 @@ def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
     connect(DeviceSettings())
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert caplog.messages[0].startswith(
-        "note: training on the CPU: this machine has /dev/nvidia0, ")
+        "note: training on the CPU: this machine has /dev/nvidia0, "
+    )
 
 
 def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
@@ -174,9 +225,12 @@ def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
     monkeypatch.setattr(tf2.distribute, "MirroredStrategy", lambda names: done.append(names))
     devices = connect(DeviceSettings(num_core_per_host=2))
     assert done == [
-        ("set_visible_devices", [A100, A100], "GPU"), ("set_memory_growth", A100, True),
-        ("set_memory_growth", A100, True), ("enable_tensor_float_32_execution", True),
-        ["/gpu:0", "/gpu:1"]]
+        ("set_visible_devices", [A100, A100], "GPU"),
+        ("set_memory_growth", A100, True),
+        ("set_memory_growth", A100, True),
+        ("enable_tensor_float_32_execution", True),
+        ["/gpu:0", "/gpu:1"],
+    ]
     options = devices.session_config().gpu_options
     assert options.allow_growth and options.visible_device_list == "0,1"
 
@@ -186,6 +240,7 @@ def test_gpus_that_are_in_use_stay_as_they_are(machine, monkeypatch, caplog):
 
     def too_late(devices, kind):
         raise RuntimeError("Visible devices cannot be modified after being initialized")
+
     monkeypatch.setattr(tf2.config, "set_visible_devices", too_late)
     with caplog.at_level("INFO"):
         assert connect(DeviceSettings()).gpus == (A100,)
@@ -198,13 +253,16 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     seed_of = train_step.dropout_seed
 
     def greedy(seed, step):
-        return seed_of(seed, step) + tf.cast(tf.reduce_sum(
-            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0)), tf.uint64)
+        return seed_of(seed, step) + tf.cast(
+            tf.reduce_sum(tf.fill([tf.cast(step, tf.int32) + 2**30, 2**17], 0)), tf.uint64
+        )
+
     monkeypatch.setattr(train_step, "dropout_seed", greedy)
     done = train(place, "too_large", train_steps=2)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stderr.startswith(
-        "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: ")
+        "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: "
+    )
     for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
         assert "--" + flag in done.stderr
 
@@ -215,23 +273,28 @@ def test_flags_of_xla_that_the_user_sets_win(tmp_path, given):
     """The last one of a name counts; a name of a file must be alone, or XLA ends the program. They
     are set for a run that compiles, and read only then."""
     (tmp_path / "flags.txt").write_text("--xla_gpu_enable_triton_gemm=true")
-    program = """
+    program = f"""
 import os
 from xlnet import quiet
 quiet.import_tensorflow()
 from xlnet.engine.devices import connect
 from xlnet.settings.devices import DeviceSettings
 connect(DeviceSettings(device="cpu"))
-assert os.environ.get("XLA_FLAGS") == %r
+assert os.environ.get("XLA_FLAGS") == {given!r}
 connect(DeviceSettings(device="cpu", xla=True))
 import tensorflow as tf
 print(os.environ["XLA_FLAGS"])
 print(int(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(1))))
-""" % given
+"""
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     done = subprocess.run(
-        [sys.executable, "-c", program], text=True, capture_output=True, cwd=tmp_path, check=False,
-        env=dict(environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})))
+        [sys.executable, "-c", program],
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
+        env=dict(environment, PYTHONPATH=str(ROOT), **({"XLA_FLAGS": given} if given else {})),
+    )
     flags, *rest = done.stdout.splitlines() or [""]
     assert rest == ["2"], done.stderr
     assert flags.endswith(given or "") and (flags == given) == (given == "flags.txt")
@@ -257,8 +320,9 @@ all_hold.wait()
 """
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"),
-                    reason="the C library does not list its heaps")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_stats"), reason="the C library does not list its heaps"
+)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.slow
 def test_threads_share_a_heap(shared):
@@ -271,16 +335,17 @@ def test_threads_share_a_heap(shared):
 
 @tf.custom_gradient
 def doubled(x):
-    return 2. * x, lambda dy: 3. * dy
+    return 2.0 * x, lambda dy: 3.0 * dy
 
 
 @pytest.mark.parametrize("forgets", (True, False))
 def test_a_graph_goes_when_its_gradients_are_forgotten(forgets):
     def build():
         with tf.Graph().as_default() as graph, tf.Session() as session:
-            x = tf.constant(1.)
-            assert session.run(tf.gradients(doubled(x), x)) == [3.]
+            x = tf.constant(1.0)
+            assert session.run(tf.gradients(doubled(x), x)) == [3.0]
             return weakref.ref(graph)
+
     if forgets:
         with engine_devices.gradients_forgotten():
             graph = build()
@@ -292,12 +357,12 @@ def test_a_graph_goes_when_its_gradients_are_forgotten(forgets):
 
 # ---- the same training on any devices
 
-STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
+STEPS = 50  # of every run; bi_data is on: every batch has rows of both directions
 # Dropout is on, with noise that belongs to rows, and the next-segment head has its own: where that
 # agrees, so does what has no noise. The sinusoids have noise too: some are all but constant, which
 # softmax ignores, so that without it gradients of r/kernel are zero but for rounding, and Adam
 # makes of that what it makes of any gradient.
-SETTINGS = dict(train_steps=STEPS, next_segment_loss=1., position_dropout="row")
+SETTINGS = dict(train_steps=STEPS, next_segment_loss=1.0, position_dropout="row")
 
 
 @pytest.fixture(scope="module")
@@ -305,24 +370,28 @@ def runs(place):
     """The same run four times; name to model directory."""
     settings = dict(SETTINGS, eval_record_info_dir=place / "train")
     hosts = start_hosts(place, "hosts", **settings)
-    for name, changes in (("one", {}), ("replicas", dict(num_core_per_host=2)),
-                          ("micro", dict(grad_accum_steps=2))):
+    for name, changes in (
+        ("one", {}),
+        ("replicas", dict(num_core_per_host=2)),
+        ("micro", dict(grad_accum_steps=2)),
+    ):
         done = train(place, name, **settings, **changes)
         assert done.returncode == 0, done.stderr
     printed = [host.communicate(timeout=300)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], printed
-    assert "step %d/%d" % (STEPS, STEPS) in printed[0] and "step" not in printed[1]
+    assert f"step {STEPS}/{STEPS}" in printed[0] and "step" not in printed[1]
     return place
 
 
 def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
-    y = ops.built_once(lambda x: tf.exp(x) * 2.)(tf.placeholder(tf.float32, []))
+    y = ops.built_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
     fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
     config = Devices(None).session_config(is_training=True)
     with tf.Session(config=config) as session:
-        found = session.run(fetches, {y.op.inputs[0]: 1.},
-                            tf.RunOptions(output_partition_graphs=True), metadata)
-    assert found == [pytest.approx(2. * np.e)]
+        found = session.run(
+            fetches, {y.op.inputs[0]: 1.0}, tf.RunOptions(output_partition_graphs=True), metadata
+        )
+    assert found == [pytest.approx(2.0 * np.e)]
     run = {node.op for part in metadata.partition_graphs for node in part.node}
     assert "Exp" in run and not {"PartitionedCall", "StatefulPartitionedCall"} & run
 
@@ -354,30 +423,36 @@ def held_out(place, name):
 
 @pytest.mark.slow
 def test_each_host_saves_the_memories_of_its_rows(runs):
-    whole = np.load(runs / "one" / ("memory-%d-0.npy" % STEPS))
-    parts = [np.load(runs / "hosts" / ("memory-%d-%d.npy" % (STEPS, row))) for row in (0, 2)]
+    whole = np.load(runs / "one" / (f"memory-{STEPS}-0.npy"))
+    parts = [np.load(runs / "hosts" / (f"memory-{STEPS}-{row}.npy")) for row in (0, 2)]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)
 
 
 # ---- sums over replicas
 
+
 def sums(graph):
     """The names of the backward pass's operations that each sum over replicas waits for, of what
     one of two GPUs does with eight layers; in the order in which they were built."""
+
     def step():
         x = tf.ones([2, 16])
         for layer in range(8):
-            x = tf.tanh(tf.matmul(x, tf.get_variable("layer_%d" % layer, [16, 16])))
+            x = tf.tanh(tf.matmul(x, tf.get_variable(f"layer_{layer}", [16, 16])))
         gradients = optimizer.gradients_of(tf.reduce_sum(x))
         return tf.group(engine_devices.mean_over_replicas(gradients))
+
     # Built for the CPU, where it could not run: there are no kernels of NCCL's.
     strategy = tf2.distribute.MirroredStrategy(
-        ["/cpu:0", "/cpu:1"], cross_device_ops=tf2.distribute.NcclAllReduce())
+        ["/cpu:0", "/cpu:1"], cross_device_ops=tf2.distribute.NcclAllReduce()
+    )
     with strategy.scope():
         strategy.extended.call_for_each_replica(step)
-    return [{op.name for op in ancestors([one]) if op.name.startswith("gradients")}
-            for one in graph.get_operations()
-            if one.type == "NcclAllReduce" and one.device.endswith(":0")]
+    return [
+        {op.name for op in ancestors([one]) if op.name.startswith("gradients")}
+        for one in graph.get_operations()
+        if one.type == "NcclAllReduce" and one.device.endswith(":0")
+    ]
 
 
 def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch):

@@ -22,12 +22,19 @@ class TensorFlows:
     def __init__(self, model_fn, model_dir, devices, seed):
         self.train = tf2.estimator.Estimator(
             lambda features: tf2.estimator.EstimatorSpec(
-                tf2.estimator.ModeKeys.TRAIN, **model_fn(features)._asdict()), model_dir,
+                tf2.estimator.ModeKeys.TRAIN, **model_fn(features)._asdict()
+            ),
+            model_dir,
             tf2.estimator.RunConfig(
-                save_checkpoints_steps=None, save_checkpoints_secs=None, save_summary_steps=None,
-                log_step_count_steps=None, tf_random_seed=seed,
+                save_checkpoints_steps=None,
+                save_checkpoints_secs=None,
+                save_summary_steps=None,
+                log_step_count_steps=None,
+                tf_random_seed=seed,
                 session_config=devices.session_config(is_training=True),
-                train_distribute=devices.strategy)).train
+                train_distribute=devices.strategy,
+            ),
+        ).train
 
 
 def variables(model_dir):
@@ -37,12 +44,15 @@ def variables(model_dir):
 
 
 @pytest.mark.skipif(not hasattr(tf2, "estimator"), reason="this TensorFlow has no Estimator")
-@pytest.mark.parametrize("changes", (
-    dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2)),
-    ids=("one", "replicas", "micro_batches"))
+@pytest.mark.parametrize(
+    "changes",
+    (dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2)),
+    ids=("one", "replicas", "micro_batches"),
+)
 @pytest.mark.slow
 def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatch, changes):
     """20 steps with dropout and memories, and 10 steps after the other's checkpoint of step 10."""
+
     def run(name):
         done = train(place, tmp_path / name, **RUN, **changes)
         assert done.returncode == 0, done.stderr
@@ -67,7 +77,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatc
         found = variables(tmp_path / name)
         assert set(found) == set(expected)
         for variable, value in expected.items():
-            np.testing.assert_array_equal(found[variable], value, "%s: %s" % (name, variable))
+            np.testing.assert_array_equal(found[variable], value, f"{name}: {variable}")
 
 
 class Steps(tf.train.SessionRunHook):
@@ -91,14 +101,19 @@ def count(features):
     return EstimatorSpec(tf.reduce_sum(features), step)
 
 
-@pytest.mark.parametrize("batches, max_steps, stop_at, last", (
-    (9, 4, None, 4),        # by max_steps
-    (3, 9, None, 3),        # by the end of the data
-    (9, 9, 2, 2)))          # by a hook
+@pytest.mark.parametrize(
+    "batches, max_steps, stop_at, last",
+    (
+        (9, 4, None, 4),  # by max_steps
+        (3, 9, None, 3),  # by the end of the data
+        (9, 9, 2, 2),
+    ),
+)  # by a hook
 def test_when_training_ends(tmp_path, batches, max_steps, stop_at, last):
     hook = Steps(stop_at)
     Estimator(count, str(tmp_path), Devices(None)).train(
-        lambda: tf.data.Dataset.range(batches).map(float_of), max_steps=max_steps, hooks=[hook])
+        lambda: tf.data.Dataset.range(batches).map(float_of), max_steps=max_steps, hooks=[hook]
+    )
     assert hook.seen == list(range(1, last + 1))
 
 
@@ -108,8 +123,10 @@ def test_a_run_that_has_all_its_steps_trains_no_more(tmp_path):
     saved, hook = Saved(tmp_path), Steps()
 
     def train(max_steps, hook):
-        estimator.train(lambda: tf.data.Dataset.range(9).map(float_of), max_steps=max_steps,
-                        hooks=[hook])
+        estimator.train(
+            lambda: tf.data.Dataset.range(9).map(float_of), max_steps=max_steps, hooks=[hook]
+        )
+
     train(3, saved)
     train(3, hook)
     train(2, hook)
@@ -126,7 +143,8 @@ class Saved(tf.train.SessionRunHook):
 
     def end(self, session):
         tf.get_collection(tf.GraphKeys.SAVERS)[0].save(
-            session, self._prefix, global_step=tf.train.get_global_step())
+            session, self._prefix, global_step=tf.train.get_global_step()
+        )
 
 
 def float_of(number):
@@ -147,33 +165,40 @@ class Failing(tf.train.SessionRunHook):
             raise self._error(None, None, "lost")
 
 
-@pytest.mark.parametrize("error", (tf.errors.AbortedError, tf.errors.UnavailableError,
-                                   tf.errors.UnknownError))
+@pytest.mark.parametrize(
+    "error", (tf.errors.AbortedError, tf.errors.UnavailableError, tf.errors.UnknownError)
+)
 def test_an_error_of_the_session_ends_the_training(tmp_path, error):
     """Where TensorFlow's own would make another session."""
     hook = Failing(error)
     with pytest.raises(error, match="lost"):
         Estimator(count, str(tmp_path), Devices(None)).train(
-            lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=[hook])
+            lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=[hook]
+        )
     assert hook.sessions == 1
 
 
 def test_an_end_that_is_not_that_of_the_data_is_an_error(tmp_path):
     """TensorFlow reports EFBIG of a checkpoint as the class of error with which data ends."""
+
     def failing(features):
         spec = count(features)
         with tf.control_dependencies([spec.train_op]):
             return spec._replace(train_op=tf.raw_ops.ReadFile(filename="/dev/null/x").op)
+
     for model_fn, hooks in ((count, [Failing(tf.errors.OutOfRangeError)]), (failing, [])):
         with pytest.raises(tf.errors.OpError):
             Estimator(model_fn, str(tmp_path), Devices(None)).train(
-                lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=hooks)
+                lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=hooks
+            )
 
 
 def test_replicas_end_with_the_data(tmp_path):
     def read(features):
         return EstimatorSpec(tf.reduce_sum(features), tf.no_op())
+
     hook, devices = Steps(), connect(DeviceSettings(device="cpu", num_core_per_host=2))
     Estimator(read, str(tmp_path), devices).train(
-        lambda: tf.data.Dataset.range(6).map(float_of), max_steps=9, hooks=[hook])
+        lambda: tf.data.Dataset.range(6).map(float_of), max_steps=9, hooks=[hook]
+    )
     assert len(hook.seen) == 3

@@ -22,9 +22,9 @@ from helpers.paths import ROOT
 from helpers.pretraining import curve, flags_of, make_place, wait_for_step, weights
 
 RUN = dict(train_steps=400, save_steps=100, max_save=0, n_layer=1, num_hosts=2, log_steps=20)
-ADDRESSES = ["10.213.77.%d" % (1 + host) for host in range(2)]
-NAMES = ["xlnet-%d-%d" % (os.getpid(), host) for host in range(2)]
-_TUNSETIFF, _TUN, _NO_INFO = 0x400454ca, 0x1, 0x1000      # of linux/if_tun.h
+ADDRESSES = ["10.213.77.%s" % (1 + host) for host in range(2)]
+NAMES = [f"xlnet-{os.getpid()}-{host}" for host in range(2)]
+_TUNSETIFF, _TUN, _NO_INFO = 0x400454CA, 0x1, 0x1000  # of linux/if_tun.h
 
 
 def ip(*words):
@@ -40,7 +40,7 @@ class Cable:
     """
 
     def __init__(self):
-        self.delay, self.is_cut = 0., False
+        self.delay, self.is_cut = 0.0, False
         self._ends = [self._plug(host) for host in range(2)]
         for end in range(2):
             packets = queue.Queue()
@@ -48,13 +48,16 @@ class Cable:
                 threading.Thread(target=work, args=(end, packets), daemon=True).start()
 
     def _plug(self, host):
-        device = "xl%d" % (os.getpid() * 2 % 10 ** 6 + host)
+        device = "xl%s" % (os.getpid() * 2 % 10**6 + host)
         end = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", device.encode(), _TUN | _NO_INFO))
         ip("netns", "add", NAMES[host])
         ip("link", "set", device, "netns", NAMES[host])
-        for words in (["addr", "add", ADDRESSES[host] + "/24", "dev", device],
-                      ["link", "set", device, "up"], ["link", "set", "lo", "up"]):
+        for words in (
+            ["addr", "add", ADDRESSES[host] + "/24", "dev", device],
+            ["link", "set", device, "up"],
+            ["link", "set", "lo", "up"],
+        ):
             ip("netns", "exec", NAMES[host], "ip", *words)
         return end
 
@@ -62,7 +65,7 @@ class Cable:
         while True:
             try:
                 packet = os.read(self._ends[end], 1 << 16)
-            except OSError:         # the namespace is removed
+            except OSError:  # the namespace is removed
                 return
             if not self.is_cut:
                 packets.put((time.monotonic() + self.delay, packet))
@@ -96,13 +99,31 @@ def place(tmp_path_factory, cable):
 
 
 def start(place, name, host, **changes):
-    environment = {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
-        "cluster": {"worker": [address + ":2222" for address in ADDRESSES]},
-        "task": {"type": "worker", "index": host}})}
+    environment = {
+        "PYTHONUNBUFFERED": "1",
+        "TF_CONFIG": json.dumps(
+            {
+                "cluster": {"worker": [address + ":2222" for address in ADDRESSES]},
+                "task": {"type": "worker", "index": host},
+            }
+        ),
+    }
     return subprocess.Popen(
-        ["ip", "netns", "exec", NAMES[host], sys.executable, "train_gpu.py",
-         *flags_of(place, name, **dict(RUN, **changes))], cwd=ROOT, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, env=dict(os.environ, **environment))
+        [
+            "ip",
+            "netns",
+            "exec",
+            NAMES[host],
+            sys.executable,
+            "train_gpu.py",
+            *flags_of(place, name, **dict(RUN, **changes)),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=dict(os.environ, **environment),
+    )
 
 
 def start_both(place, name, **changes):
@@ -134,7 +155,7 @@ def assert_equals_the_uninterrupted(place, name):
 @pytest.mark.parametrize("killed", (0, 1))
 @pytest.mark.slow
 def test_a_killed_host_ends_the_other_and_both_resume(place, whole, killed):
-    name = "killed%d" % killed
+    name = f"killed{killed}"
     hosts = start_both(place, name)
     printed = wait_for_step(hosts[0], 260)
     began = time.monotonic()
@@ -143,8 +164,9 @@ def test_a_killed_host_ends_the_other_and_both_resume(place, whole, killed):
     print("the other ended after %.0f s" % (time.monotonic() - began))
     assert status[killed] == -signal.SIGKILL and status[1 - killed] == 1, printed
     assert last_lines(printed)[1 - killed] == (
-        "train_gpu.py: lost host %d (%s:2222); start the same command again on all hosts" % (
-            killed, ADDRESSES[killed])), printed
+        f"train_gpu.py: lost host {killed} ({ADDRESSES[killed]}:2222); start the same "
+        "command again on all hosts"
+    ), printed
     status, printed = ends(start_both(place, name))
     assert status == [0, 0], printed
     assert_equals_the_uninterrupted(place, name)
@@ -160,12 +182,13 @@ def test_a_cable_cut_for_20_seconds(place, cable, whole):
     cable.is_cut = False
     began = time.monotonic()
     status, printed = ends(hosts, printed)
-    print("status %s after %.0f s: %s" % (status, time.monotonic() - began, last_lines(printed)))
+    print(f"status {status} after {time.monotonic() - began:.0f} s: {last_lines(printed)}")
     if status != [0, 0]:
         assert status == [1, 1], printed
         for line in last_lines(printed):
             assert line.startswith("train_gpu.py: lost ") and line.endswith(
-                "; start the same command again on all hosts"), printed
+                "; start the same command again on all hosts"
+            ), printed
         status, printed = ends(start_both(place, "cut"))
         assert status == [0, 0], printed
     assert_equals_the_uninterrupted(place, "cut")
@@ -182,7 +205,7 @@ def test_a_slow_cable_changes_the_time_alone(place, cable):
         status, printed = ends(start_both(place, "delayed", **short))
         print("20 steps at 200 ms there and back: %.0f s" % (time.monotonic() - began))
     finally:
-        cable.delay = 0.
+        cable.delay = 0.0
     assert status == [0, 0], printed
     np.testing.assert_allclose(curve(place, "delayed"), curve(place, "direct"), rtol=1e-5)
 
@@ -195,5 +218,5 @@ def test_a_host_that_starts_a_minute_late(place, whole):
     hosts = [first, start(place, "late", 1)]
     status, printed = ends(hosts)
     assert status == [0, 0], printed
-    assert "note: waiting for host 1 (%s:2222: " % ADDRESSES[1] in printed[0], printed[0]
+    assert f"note: waiting for host 1 ({ADDRESSES[1]}:2222: " in printed[0], printed[0]
     assert_equals_the_uninterrupted(place, "late")

@@ -23,19 +23,40 @@ pytestmark = pytest.mark.slow
 
 LAYERS = dict(base=12, large=24)
 # They only pass a tensor on.
-FREE = {"Bitcast", "Const", "ExpandDims", "Identity", "IdentityN", "NoOp", "PreventGradient",
-        "ReadVariableOp", "Reshape", "Shape", "Snapshot", "Squeeze", "StopGradient", "VarHandleOp",
-        "_Arg", "_Recv", "_Retval", "_Send"}
+FREE = {
+    "Bitcast",
+    "Const",
+    "ExpandDims",
+    "Identity",
+    "IdentityN",
+    "NoOp",
+    "PreventGradient",
+    "ReadVariableOp",
+    "Reshape",
+    "Shape",
+    "Snapshot",
+    "Squeeze",
+    "StopGradient",
+    "VarHandleOp",
+    "_Arg",
+    "_Recv",
+    "_Retval",
+    "_Send",
+}
 
 
 @pytest.fixture
 def count(monkeypatch):
     """Function of a work of `gpu_steps` to the launches of each kind of operation, in a
     network of 2 layers and in one more layer; XLA's cluster is one operation."""
+
     def of_layers(layers, build, *arguments):
         sizes = dict(gpu_steps.CONFIG.to_dict(), n_layer=layers)
-        for name, value in (("ROWS", 2), ("CONFIG", XLNetConfig(**sizes)), (
-                "OPTIMIZATION", OptimizationSettings(train_steps=100, weight_decay=0.01))):
+        for name, value in (
+            ("ROWS", 2),
+            ("CONFIG", XLNetConfig(**sizes)),
+            ("OPTIMIZATION", OptimizationSettings(train_steps=100, weight_decay=0.01)),
+        ):
             monkeypatch.setattr(gpu_steps, name, value)
         with tf.Graph().as_default():
             return launches(build(*arguments))
@@ -43,6 +64,7 @@ def count(monkeypatch):
     def of_work(*work):
         two, three = of_layers(2, *work), of_layers(3, *work)
         return two, collections.Counter({kind: three[kind] - two[kind] for kind in three})
+
     return of_work
 
 
@@ -52,11 +74,18 @@ def launches(fetches):
     ran = tf.RunMetadata()
     with tf.Session(config=config) as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        batch = {op.outputs[0]: np.zeros(op.outputs[0].shape, op.outputs[0].dtype.as_numpy_dtype)
-                 for op in session.graph.get_operations() if op.type == "Placeholder"}
+        batch = {
+            op.outputs[0]: np.zeros(op.outputs[0].shape, op.outputs[0].dtype.as_numpy_dtype)
+            for op in session.graph.get_operations()
+            if op.type == "Placeholder"
+        }
         session.run(fetches, batch, tf.RunOptions(output_partition_graphs=True), ran)
-    return collections.Counter(node.op.replace("_Mkl", "") for graph in ran.partition_graphs
-                               for node in graph.node if launches_kernel(node))
+    return collections.Counter(
+        node.op.replace("_Mkl", "")
+        for graph in ran.partition_graphs
+        for node in graph.node
+        if launches_kernel(node)
+    )
 
 
 def launches_kernel(node):
@@ -74,23 +103,33 @@ def in_full(counted):
     return {size: two + (layers - 2) * more for size, layers in LAYERS.items()}
 
 
-@pytest.mark.parametrize("work, most", (
-    ((gpu_steps.pretraining, {}, {}), dict(base=5489, large=10973)),
-    ((gpu_steps.pretraining, dict(precision="bf16"), {}), dict(base=6015, large=12015)),
-    ((gpu_steps.finetuning, "classification", {}, {}, True), dict(base=3188, large=6224)),
-    ((gpu_steps.finetuning, "classification", dict(precision="bf16"), {}, True),
-     dict(base=3560, large=6956))))
+@pytest.mark.parametrize(
+    "work, most",
+    (
+        ((gpu_steps.pretraining, {}, {}), dict(base=5489, large=10973)),
+        ((gpu_steps.pretraining, dict(precision="bf16"), {}), dict(base=6015, large=12015)),
+        ((gpu_steps.finetuning, "classification", {}, {}, True), dict(base=3188, large=6224)),
+        (
+            (gpu_steps.finetuning, "classification", dict(precision="bf16"), {}, True),
+            dict(base=3560, large=6956),
+        ),
+    ),
+)
 def test_a_step_launches_no_more_than_it_did(count, work, most):
     counted = count(*work)
     found = in_full(counted)
     assert all(found[size] <= most[size] for size in most), (
-        "%s; a layer has %s" % (found, counted[1].most_common()))
+        f"{found}; a layer has {counted[1].most_common()}"
+    )
 
 
 def test_xla_leaves_the_update_alone(count, monkeypatch):
     """The gradients are one cluster; the norm, clipping and Adam are outside."""
-    monkeypatch.setattr(gpu_steps.pretraining_model, "PretrainingModel", functools.partial(
-        gpu_steps.pretraining_model.PretrainingModel, xla=True))
+    monkeypatch.setattr(
+        gpu_steps.pretraining_model,
+        "PretrainingModel",
+        functools.partial(gpu_steps.pretraining_model.PretrainingModel, xla=True),
+    )
     counted = count(gpu_steps.pretraining, {}, {})
     found = in_full(counted)
     assert counted[0]["StatefulPartitionedCall"] == 1

@@ -59,9 +59,9 @@ def test_sigterm_on_one_host_saves_and_ends_both(place, stopped):
     step = newest(place / "hosts")
     assert 19 < step < 40
     for text in printed:
-        assert "stopped by SIGTERM at step %d, saved" % step in text
-    rows = sorted(path.name for path in (place / "hosts").glob("memory-%d-*.npy" % step))
-    assert rows == ["memory-%d-0.npy" % step, "memory-%d-2.npy" % step]
+        assert f"stopped by SIGTERM at step {step}, saved" in text
+    rows = sorted(path.name for path in (place / "hosts").glob(f"memory-{step}-*.npy"))
+    assert rows == [f"memory-{step}-0.npy", f"memory-{step}-2.npy"]
 
 
 @pytest.fixture(scope="module")
@@ -69,22 +69,26 @@ def killed(place, run, stopped):
     """The same hosts go on: the newest checkpoint is damaged, the second gets SIGKILL."""
     shutil.copytree(place / "hosts", place / "killed")
     damaged = newest(place / "killed")
-    data = place / "killed" / ("model.ckpt-%d.data-00000-of-00001" % damaged)
+    data = place / "killed" / (f"model.ckpt-{damaged}.data-00000-of-00001")
     data.write_bytes(data.read_bytes()[:-100])
 
-    def uninterrupted():    # the run of one process, dropout and memories on, for comparison
+    def uninterrupted():  # the run of one process, dropout and memories on, for comparison
         done = train(place, "whole", **run)
         assert done.returncode == 0, done.stderr
-    status, printed = interrupt_one(start_hosts(place, "killed", **run), 39, signal.SIGKILL,
-                                    meanwhile=uninterrupted)
+
+    status, printed = interrupt_one(
+        start_hosts(place, "killed", **run), 39, signal.SIGKILL, meanwhile=uninterrupted
+    )
     return damaged, status, printed
 
 
 @pytest.mark.slow
 def test_hosts_pass_over_a_damaged_checkpoint(place, killed):
     damaged, _, (chief, _) = killed
-    assert re.search("note: checkpoint .*model.ckpt-%d cannot be read: .*; the one before it is "
-                     "used" % damaged, chief)
+    assert re.search(
+        f"note: checkpoint .*model.ckpt-{damaged} cannot be read: .*; the one before it is used",
+        chief,
+    )
     first = int(re.search(r"^steps +(\d+) to 60", chief, re.MULTILINE).group(1))
     assert damaged - 6 <= first < damaged
 
@@ -93,8 +97,11 @@ def test_hosts_pass_over_a_damaged_checkpoint(place, killed):
 def test_a_lost_host_ends_the_other(killed):
     _, status, (chief, _) = killed
     assert status == [1, -signal.SIGKILL]
-    assert re.fullmatch(r"train_gpu.py: lost host 1 \(127\.0\.0\.1:\d+\); start the same command "
-                        "again on all hosts", chief.strip().split("\n")[-1]), chief
+    assert re.fullmatch(
+        r"train_gpu.py: lost host 1 \(127\.0\.0\.1:\d+\); start the same command "
+        "again on all hosts",
+        chief.strip().split("\n")[-1],
+    ), chief
     assert "Traceback" not in chief
 
 
@@ -106,8 +113,10 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     assert done.returncode == 0, done.stderr
     assert re.search("^steps +(36|40) to 60", done.stdout, re.MULTILINE)
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
-    held_out = [np.loadtxt(place / folder / "held_out.csv", delimiter=",", skiprows=1)
-                for folder in (name, "whole")]
+    held_out = [
+        np.loadtxt(place / folder / "held_out.csv", delimiter=",", skiprows=1)
+        for folder in (name, "whole")
+    ]
     assert held_out[0][:, 0].tolist() == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)
     assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
@@ -117,8 +126,10 @@ BAD = {
     "no JSON": ('{"cluster"', "TF_CONFIG is not valid JSON: "),
     "no list": ('{"cluster": {"worker": "a:1"}}', "expected {"),
     "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: the task is {}, which is"),
-    "other task": ('{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", '
-                   '"index": 2}}', "which is not in the cluster; expected "),
+    "other task": (
+        '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
+        "which is not in the cluster; expected ",
+    ),
 }
 
 
@@ -131,8 +142,12 @@ def test_bad_tf_config_is_one_line(monkeypatch, case):
     assert message in str(e.value)
 
 
-CLUSTER = json.dumps({"cluster": {"worker": ["localhost:2222", "localhost:2223"]},
-                      "task": {"type": "worker", "index": 0}})
+CLUSTER = json.dumps(
+    {
+        "cluster": {"worker": ["localhost:2222", "localhost:2223"]},
+        "task": {"type": "worker", "index": 0},
+    }
+)
 
 
 def test_one_machine_ignores_the_cluster(monkeypatch, caplog):
@@ -146,30 +161,71 @@ def test_one_machine_ignores_the_cluster(monkeypatch, caplog):
 
 # ---- what launchers put into the environment
 
-OF_SLURM = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "gpu[8-10]", "SLURM_PROCID": "2",
-            "SLURM_JOB_ID": "12345"}
+OF_SLURM = {
+    "SLURM_STEP_NUM_TASKS": "3",
+    "SLURM_STEP_NODELIST": "gpu[8-10]",
+    "SLURM_PROCID": "2",
+    "SLURM_JOB_ID": "12345",
+}
 OF_MPI = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
 LAUNCHED = {
     "srun": (OF_SLURM, None, (3, 2, "SLURM"), ["gpu8:22345", "gpu9:22345", "gpu10:22345"]),
     "srun, and its number": (OF_SLURM, 3, (3, 2, "SLURM"), None),
     "srun, alone": (OF_SLURM, 1, (1, 0, "TF_CONFIG"), []),
     "one task": (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="1"), None, (1, 0, "TF_CONFIG"), []),
-    "a batch script": ({"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "gpu[8-10]", "SLURM_NTASKS": "3",
-                        "SLURM_PROCID": "0"}, None, (1, 0, "TF_CONFIG"), []),
+    "a batch script": (
+        {
+            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_NODELIST": "gpu[8-10]",
+            "SLURM_NTASKS": "3",
+            "SLURM_PROCID": "0",
+        },
+        None,
+        (1, 0, "TF_CONFIG"),
+        [],
+    ),
     "mpirun in an allocation": (
-        dict(OF_SLURM, **OF_MPI, SLURM_JOB_NODELIST="n[1-2]"), None, (2, 1, "Open MPI"),
-        ["n1:2222", "n2:2222"]),
-    "mpirun": (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="hosts"), None, (2, 1, "Open MPI"),
-               ["a:2222", "b:2222"]),
-    "mpirun 5": (dict(OF_MPI, PRTE_MCA_prte_default_hostfile="hosts"), 2, (2, 1, "Open MPI"),
-                 ["a:2222", "b:2222"]),
-    "JobSet": ({"JOB_COMPLETION_INDEX": "1"}, 2, (2, 1, "Kubernetes"),
-               ["run-w-0-0.run.default.svc:2222", "run-w-0-1.run.default.svc:2222"]),
+        dict(OF_SLURM, **OF_MPI, SLURM_JOB_NODELIST="n[1-2]"),
+        None,
+        (2, 1, "Open MPI"),
+        ["n1:2222", "n2:2222"],
+    ),
+    "mpirun": (
+        dict(OF_MPI, OMPI_MCA_orte_default_hostfile="hosts"),
+        None,
+        (2, 1, "Open MPI"),
+        ["a:2222", "b:2222"],
+    ),
+    "mpirun 5": (
+        dict(OF_MPI, PRTE_MCA_prte_default_hostfile="hosts"),
+        2,
+        (2, 1, "Open MPI"),
+        ["a:2222", "b:2222"],
+    ),
+    "JobSet": (
+        {"JOB_COMPLETION_INDEX": "1"},
+        2,
+        (2, 1, "Kubernetes"),
+        ["run-w-0-0.run.default.svc:2222", "run-w-0-1.run.default.svc:2222"],
+    ),
     "an indexed job of trials": ({"JOB_COMPLETION_INDEX": "1"}, None, (1, 0, "TF_CONFIG"), []),
-    "TFJob": ({"TF_CONFIG": json.dumps({
-        "cluster": {"chief": ["c-0.default.svc:2222"], "worker": ["w-0.default.svc:2222"]},
-        "task": {"type": "worker", "index": 0}, "environment": "cloud"})}, None,
-        (2, 1, "TF_CONFIG"), ["c-0.default.svc:2222", "w-0.default.svc:2222"]),
+    "TFJob": (
+        {
+            "TF_CONFIG": json.dumps(
+                {
+                    "cluster": {
+                        "chief": ["c-0.default.svc:2222"],
+                        "worker": ["w-0.default.svc:2222"],
+                    },
+                    "task": {"type": "worker", "index": 0},
+                    "environment": "cloud",
+                }
+            )
+        },
+        None,
+        (2, 1, "TF_CONFIG"),
+        ["c-0.default.svc:2222", "w-0.default.svc:2222"],
+    ),
 }
 
 
@@ -187,6 +243,7 @@ def launched(monkeypatch, tmp_path):
         monkeypatch.setenv("TF_CONFIG", "")
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
+
     return set_all
 
 
@@ -202,16 +259,26 @@ def test_launchers_name_the_hosts(launched, case):
         assert task == {"type": "worker", "index": 0 if case == "TFJob" else found[1]}
 
 
-@pytest.mark.parametrize("environment, num_hosts, message", (
-    (OF_SLURM, 2, "num_hosts is 2, but SLURM names 3 hosts; leave it out"),
-    (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None,
-     "num_hosts: SLURM started 24 processes on 3 machines, expected one on each"),
-    (dict(OF_SLURM, SLURM_PROCID="x"), None, "num_hosts: the environment of SLURM names no hosts"),
-    (OF_MPI, None, "give the hostfile to mpirun as OMPI_MCA_orte_default_hostfile or PRTE_"),
-    (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
-    ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
-    ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
-))
+@pytest.mark.parametrize(
+    "environment, num_hosts, message",
+    (
+        (OF_SLURM, 2, "num_hosts is 2, but SLURM names 3 hosts; leave it out"),
+        (
+            dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"),
+            None,
+            "num_hosts: SLURM started 24 processes on 3 machines, expected one on each",
+        ),
+        (
+            dict(OF_SLURM, SLURM_PROCID="x"),
+            None,
+            "num_hosts: the environment of SLURM names no hosts",
+        ),
+        (OF_MPI, None, "give the hostfile to mpirun as OMPI_MCA_orte_default_hostfile or PRTE_"),
+        (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
+        ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
+        ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
+    ),
+)
 def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
     launched(environment)
     with pytest.raises(UserError, match=message):
@@ -220,21 +287,24 @@ def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num
 
 # ---- the start, and lost hosts
 
+
 def begin(addresses, own, returned):
     """A host that listens when all are there, as TensorFlow would."""
+
     def wait():
         multi_host.wait_for_all(addresses, own)
         returned[own] = time.monotonic()
         with socket.create_server(("", int(addresses[own].rpartition(":")[2]))):
             while len(returned) < len(addresses):
                 time.sleep(0.02)
+
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     return thread
 
 
 def local_addresses(count):
-    return ["localhost:%d" % port for port in free_ports(count)]
+    return [f"localhost:{port}" for port in free_ports(count)]
 
 
 @pytest.mark.slow
@@ -245,8 +315,7 @@ def test_all_wait_for_the_last(monkeypatch, caplog):
     first = [begin(addresses, own, returned) for own in (0, 2)]
     time.sleep(1)
     assert not returned
-    assert caplog.messages[-1] == (
-        "note: waiting for host 1 (%s: Connection refused)" % addresses[1])
+    assert caplog.messages[-1] == (f"note: waiting for host 1 ({addresses[1]}: Connection refused)")
     came = time.monotonic()
     for thread in [*first, begin(addresses, 1, returned)]:
         thread.join(20)
@@ -256,26 +325,42 @@ def test_all_wait_for_the_last(monkeypatch, caplog):
 def test_a_taken_port_is_one_line():
     with socket.create_server(("", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(UserError, match="^TF_CONFIG: this host is localhost:%d, but port %d is "
-                           "taken by another program; stop what" % (port, port)):
-            multi_host.wait_for_all(["localhost:%d" % port, "localhost:1"], 0)
+        with pytest.raises(
+            UserError,
+            match=f"^TF_CONFIG: this host is localhost:{port}, but port {port} is "
+            "taken by another program; stop what",
+        ):
+            multi_host.wait_for_all([f"localhost:{port}", "localhost:1"], 0)
 
 
 @pytest.mark.parametrize("address", ("host", ":2222", "host:port", "host:99999"))
 def test_an_address_without_a_port_is_one_line(address):
-    with pytest.raises(UserError, match="^TF_CONFIG: the address of a host is '%s', expected "
-                       "name:port$" % re.escape(address)):
+    with pytest.raises(
+        UserError,
+        match=f"^TF_CONFIG: the address of a host is '{re.escape(address)}', expected name:port$",
+    ):
         multi_host.wait_for_all(["localhost:2222", address], 0)
 
 
 def start_one(place, name, addresses, index, **changes):
-    return start(place, name, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
-        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})},
-        num_hosts=2, **changes)
+    return start(
+        place,
+        name,
+        {
+            "PYTHONUNBUFFERED": "1",
+            "TF_CONFIG": json.dumps(
+                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            ),
+        },
+        num_hosts=2,
+        **changes,
+    )
 
 
-@pytest.mark.parametrize("number, status, last", (
-    (signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)))
+@pytest.mark.parametrize(
+    "number, status, last",
+    ((signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)),
+)
 @pytest.mark.slow
 def test_a_waiting_host_hears_signals(place, number, status, last):
     host = start_one(place, "waiting", local_addresses(2), 1)
@@ -293,12 +378,14 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
     """Another run has the directory, behind the meeting and before there is a session."""
     addresses = local_addresses(2)
     with lock.held(str(place / "refused" / trainer.LOCK), "held"):
-        printed = [host.communicate(timeout=120)[0] for host in [
-            start_one(place, "refused", addresses, index) for index in range(2)]]
+        printed = [
+            host.communicate(timeout=120)[0]
+            for host in [start_one(place, "refused", addresses, index) for index in range(2)]
+        ]
     assert "a run trains in" in printed[0].strip().split("\n")[-1], printed
     assert printed[1].strip().split("\n")[-1] == (
-        "train_gpu.py: lost host 0 (%s); start the same command again on all hosts"
-        % addresses[0]), printed
+        f"train_gpu.py: lost host 0 ({addresses[0]}); start the same command again on all hosts"
+    ), printed
     assert "Traceback" not in "".join(printed)
 
 
@@ -306,11 +393,19 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
 def test_hosts_with_other_settings_end(place):
     """After one step, of a run that has nothing to compare with before."""
     addresses = local_addresses(2)
-    printed = [host.communicate(timeout=120)[0] for host in [
-        start_one(place, "differ", addresses, index, learning_rate=0.01 + index, save_steps=1)
-        for index in range(2)]]
-    assert printed[1].strip().split("\n")[-1].endswith(
-        "learning_rate is 1.01, not 0.01; give all hosts the same command"), printed
+    printed = [
+        host.communicate(timeout=120)[0]
+        for host in [
+            start_one(place, "differ", addresses, index, learning_rate=0.01 + index, save_steps=1)
+            for index in range(2)
+        ]
+    ]
+    assert (
+        printed[1]
+        .strip()
+        .split("\n")[-1]
+        .endswith("learning_rate is 1.01, not 0.01; give all hosts the same command")
+    ), printed
     assert "lost host 1" in printed[0].strip().split("\n")[-1], printed
     assert not list((place / "differ").glob("model.ckpt-*"))
 
@@ -344,8 +439,9 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, end
         watch.stop()
     time.sleep(0.6)
     waits.set()
-    assert [str(error) for error in said] == ([] if ends else [
-        "lost host 0 (a:1); start the same command again on all hosts"])
+    assert [str(error) for error in said] == (
+        [] if ends else ["lost host 0 (a:1); start the same command again on all hosts"]
+    )
 
 
 def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
@@ -356,6 +452,7 @@ def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
         asked.set()
         time.sleep(0.5)
         answered.set()
+
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "missing", slow)
     watch = multi_host.HostMonitor()
@@ -391,10 +488,15 @@ cli.run(main)
 def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
     """As where one closes the session of a step that waits for that host. Half of the programs
     that take TensorFlow down then abort."""
-    programs = [subprocess.Popen([sys.executable, "-c", _BUSY], cwd=ROOT, text=True,
-                                 stderr=subprocess.PIPE) for _ in range(4)]
+    programs = [
+        subprocess.Popen([sys.executable, "-c", _BUSY], cwd=ROOT, text=True, stderr=subprocess.PIPE)
+        for _ in range(4)
+    ]
     printed = [program.communicate()[1] for program in programs]
     assert [program.returncode for program in programs] == 4 * [1], printed
     for text in printed:
-        assert text.strip().split("\n")[-1].endswith(
-            "lost host 1 (a:1); start the same command again on all hosts")
+        assert (
+            text.strip()
+            .split("\n")[-1]
+            .endswith("lost host 1 (a:1); start the same command again on all hosts")
+        )

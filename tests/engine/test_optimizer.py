@@ -16,16 +16,19 @@ from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.settings.training import OptimizationSettings
 
-NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
-         "model/transformer/layer_1/ff/layer_1/bias",
-         "model/transformer/layer_1/ff/LayerNorm/gamma")
+NAMES = (
+    "model/transformer/layer_0/rel_attn/q/kernel",
+    "model/transformer/layer_1/ff/layer_1/bias",
+    "model/transformer/layer_1/ff/LayerNorm/gamma",
+)
 
 
 def settings_of(reference):
     """`OptimizationSettings` with the reference's rules, from a golden file's settings."""
     names = {field.name for field in dataclasses.fields(OptimizationSettings)}
-    return OptimizationSettings(legacy_optimizer=True, **{
-        name: value for name, value in reference.items() if name in names})
+    return OptimizationSettings(
+        legacy_optimizer=True, **{name: value for name, value in reference.items() if name in names}
+    )
 
 
 def variables_of(values):
@@ -42,8 +45,11 @@ def test_golden_trajectories(graph, golden, kind):
     variables = variables_of({name: case["in/init/" + name] for name in NAMES})
     gradients = {name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES}
     train_op, scalars = optimizer.minimize(
-        None, settings_of(case.settings[kind]), step,
-        [(gradients[name], variables[name]) for name in NAMES])
+        None,
+        settings_of(case.settings[kind]),
+        step,
+        [(gradients[name], variables[name]) for name in NAMES],
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         if kind == "wd":
@@ -54,10 +60,10 @@ def test_golden_trajectories(graph, golden, kind):
             feed = {gradients[n]: case["in/grad/" + n][i] for n in NAMES}
             values = session.run(scalars, feed)
             session.run(train_op, feed)
-            assert_close(values["learning_rate"], case["out/%s/%d/lr" % (kind, i)], "rate")
-            assert_close(values["gradient_norm"], case["out/%s/%d/gnorm" % (kind, i)], "norm")
+            assert_close(values["learning_rate"], case[f"out/{kind}/{i}/lr"], "rate")
+            assert_close(values["gradient_norm"], case[f"out/{kind}/{i}/gnorm"], "norm")
             for name, value in session.run(variables).items():
-                assert_close(value, case["out/%s/%d/var/%s" % (kind, i, name)], name)
+                assert_close(value, case[f"out/{kind}/{i}/var/{name}"], name)
 
 
 @pytest.mark.parametrize("config_name", ("untied_gelu", "tied_relu"))
@@ -68,16 +74,35 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     inputs = constants(case.group("in/0/"))
     feeds = {name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()}
     config = xlnet.XLNetConfig(**reference["config"])
-    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=reference["mem_len"],
-                          reuse_len=reference["reuse_len"], bi_data=reference["bi_data"])
-    mems = [tf.placeholder(tf.float32, [reference["mem_len"], 4, config.d_model])
-            for _ in range(config.n_layer)]
-    model = xlnet.XLNetModel(config, run, feeds["input_ids"], feeds["seg_ids"], None, mems=mems,
-                             perm_mask=feeds["perm_mask"], inp_q=feeds["inp_q"],
-                             target_mapping=feeds["target_mapping"])
+    run = xlnet.RunConfig(
+        False,
+        False,
+        False,
+        0.0,
+        0.0,
+        mem_len=reference["mem_len"],
+        reuse_len=reference["reuse_len"],
+        bi_data=reference["bi_data"],
+    )
+    mems = [
+        tf.placeholder(tf.float32, [reference["mem_len"], 4, config.d_model])
+        for _ in range(config.n_layer)
+    ]
+    model = xlnet.XLNetModel(
+        config,
+        run,
+        feeds["input_ids"],
+        feeds["seg_ids"],
+        None,
+        mems=mems,
+        perm_mask=feeds["perm_mask"],
+        inp_q=feeds["inp_q"],
+        target_mapping=feeds["target_mapping"],
+    )
     _, loss = pretraining_losses(model, feeds)
-    train_op, scalars = optimizer.minimize(loss, settings_of(reference["optimizer"]),
-                                           tf.train.get_or_create_global_step())
+    train_op, scalars = optimizer.minimize(
+        loss, settings_of(reference["optimizer"]), tf.train.get_or_create_global_step()
+    )
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
@@ -85,13 +110,16 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
         load(session, {variable: case["var/" + name] for name, variable in weights.items()})
         memory = [np.zeros(mem.shape.as_list(), np.float32) for mem in mems]
         for i in range(12):
-            feed = {feeds[name]: value for name, value in case.group("in/%d/" % i).items()}
+            feed = {feeds[name]: value for name, value in case.group(f"in/{i}/").items()}
             feed.update(zip(mems, memory))
             values = session.run(step, feed)
             memory = values["memory"]
-            for ours, theirs in (("loss", "loss"), ("gradient_norm", "gnorm"),
-                                 ("learning_rate", "lr")):
-                assert_close(values[ours], case["out/%d/%s" % (i, theirs)], "%s %d" % (ours, i))
+            for ours, theirs in (
+                ("loss", "loss"),
+                ("gradient_norm", "gnorm"),
+                ("learning_rate", "lr"),
+            ):
+                assert_close(values[ours], case[f"out/{i}/{theirs}"], f"{ours} {i}")
         for name, value in session.run(weights).items():
             assert_close(value, case["out/final/" + name], name, rtol=1e-4)
 
@@ -100,8 +128,11 @@ def run_steps(settings, values, gradients, steps=3):
     """Final values after `steps` updates with constant gradients, of EMAs too."""
     variables = variables_of(values)
     train_op, _ = optimizer.minimize(
-        None, settings, tf.train.get_or_create_global_step(),
-        [(tf.constant(gradients[name]), variables[name]) for name in values])
+        None,
+        settings,
+        tf.train.get_or_create_global_step(),
+        [(tf.constant(gradients[name]), variables[name]) for name in values],
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(steps):
@@ -115,16 +146,22 @@ def test_adamw_follows_its_definition(graph):
     rng = np.random.RandomState(0)
     values = {name: rng.randn(5).astype(np.float32) for name in NAMES}
     gradients = {name: 0.1 * rng.randn(5).astype(np.float32) for name in NAMES}
-    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
-                                    weight_decay=0.1, clip=100., adam_epsilon=1e-8)
+    settings = OptimizationSettings(
+        learning_rate=0.01,
+        train_steps=10,
+        decay_method="constant",
+        weight_decay=0.1,
+        clip=100.0,
+        adam_epsilon=1e-8,
+    )
     final = run_steps(settings, values, gradients)
     for name in NAMES:
-        weight, m, v = values[name].astype(np.float64), 0., 0.
+        weight, m, v = values[name].astype(np.float64), 0.0, 0.0
         for t in range(1, 4):
             m = 0.9 * m + 0.1 * gradients[name]
             v = 0.999 * v + 0.001 * gradients[name] ** 2
-            decay = 0.1 * weight if name.endswith("q/kernel") else 0.
-            weight = weight - 0.01 * (m / (1 - 0.9 ** t) / np.sqrt(v / (1 - 0.999 ** t)) + decay)
+            decay = 0.1 * weight if name.endswith("q/kernel") else 0.0
+            weight = weight - 0.01 * (m / (1 - 0.9**t) / np.sqrt(v / (1 - 0.999**t)) + decay)
         assert_close(final[name], weight, name, rtol=3e-5)
 
 
@@ -133,10 +170,17 @@ def names_of_a_checkpoint():
     with open(GOLDEN / "untied_gelu_checkpoint" / "variables.tsv", encoding="utf-8") as f:
         names = [line.split("\t")[0] for line in f]
     return names + [
-        "model/sequnece_summary/summary/kernel", "model/sequnece_summary/summary/bias",
-        "model/sequnece_summary/summary_bias", "model/bias_of_news/logit/kernel",
-        "model/bias_of_news/logit/bias", "end_logits/LayerNorm/gamma", "end_logits/LayerNorm/beta",
-        "model/own/norm/gamma", "model/own/norm/beta", "model/own/LayerNorm/kernel"]
+        "model/sequnece_summary/summary/kernel",
+        "model/sequnece_summary/summary/bias",
+        "model/sequnece_summary/summary_bias",
+        "model/bias_of_news/logit/kernel",
+        "model/bias_of_news/logit/bias",
+        "end_logits/LayerNorm/gamma",
+        "end_logits/LayerNorm/beta",
+        "model/own/norm/gamma",
+        "model/own/norm/beta",
+        "model/own/LayerNorm/kernel",
+    ]
 
 
 # What the original decays, with the names of layer norms and the places of biases left open: its
@@ -152,42 +196,55 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
     values = {name: random.randn(3).astype(np.float32) for name in names}
     gradients = {name: random.randn(3).astype(np.float32) for name in names}
     settings = OptimizationSettings(
-        learning_rate=.01, train_steps=10, decay_method="constant", weight_decay=.1, clip=5.,
-        adam_epsilon=1e-6, lr_layer_decay_rate=.5, ema_decay=.9, legacy_optimizer=legacy)
+        learning_rate=0.01,
+        train_steps=10,
+        decay_method="constant",
+        weight_decay=0.1,
+        clip=5.0,
+        adam_epsilon=1e-6,
+        lr_layer_decay_rate=0.5,
+        ema_decay=0.9,
+        legacy_optimizer=legacy,
+    )
     final = run_steps(settings, values, gradients)
 
     scaled = {}
     for name, gradient in gradients.items():
         layer = re.search(r"layer_(\d)/(rel_attn|ff)", name)
-        share = 1. if not layer else .5 ** (1 - int(layer[1]))
+        share = 1.0 if not layer else 0.5 ** (1 - int(layer[1]))
         if re.search("word_embedding|mask_emb", name) and not legacy:
-            share = .25
-        scaled[name] = gradient.astype(np.float64) * (share if legacy else 1), (
-            1. if legacy else share)
-    norm = np.sqrt(sum((gradient ** 2).sum() for gradient, _ in scaled.values()))
+            share = 0.25
+        scaled[name] = (
+            gradient.astype(np.float64) * (share if legacy else 1),
+            (1.0 if legacy else share),
+        )
+    norm = np.sqrt(sum((gradient**2).sum() for gradient, _ in scaled.values()))
     for name, (gradient, share) in scaled.items():
-        gradient, weight, m, v, mean = gradient * 5 / norm, values[name].astype("f8"), 0., 0., 0.
+        gradient, weight, m, v, mean = gradient * 5 / norm, values[name].astype("f8"), 0.0, 0.0, 0.0
         for t in range(1, 4):
-            m, v = .9 * m + .1 * gradient, .999 * v + .001 * gradient ** 2
-            by_m, by_v = (m, v) if legacy else (m / (1 - .9 ** t), v / (1 - .999 ** t))
-            step = by_m / (np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - .999 ** t)))
-            weight = weight - .01 * share * (step + .1 * weight * bool(DECAYS.search(name)))
-            mean = .9 * mean + .1 * weight
+            m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+            by_m, by_v = (m, v) if legacy else (m / (1 - 0.9**t), v / (1 - 0.999**t))
+            step = by_m / (np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - 0.999**t)))
+            weight = weight - 0.01 * share * (step + 0.1 * weight * bool(DECAYS.search(name)))
+            mean = 0.9 * mean + 0.1 * weight
         # 1 - 0.999 has an error of 5e-5 in float32; one decay more or less is 1e-3.
         assert_close(final[name], weight, name, rtol=1e-4)
-        assert_close(final[name + "/average"], mean / (1 - .9 ** 3), name, rtol=1e-4)
+        assert_close(final[name + "/average"], mean / (1 - 0.9**3), name, rtol=1e-4)
 
 
-@pytest.mark.parametrize("decay", (.9, .999999, .99999999))
+@pytest.mark.parametrize("decay", (0.9, 0.999999, 0.99999999))
 def test_the_average_of_a_slow_decay_is_exact(graph, decay):
     """1 - decay^n is computed without cancellation."""
-    weight = variables_of({"kernel": np.float32([1.])})["kernel"]
+    weight = variables_of({"kernel": np.float32([1.0])})["kernel"]
     train_op, _ = optimizer.minimize(
-        None, OptimizationSettings(learning_rate=.25, decay_method="constant", ema_decay=decay),
-        tf.train.get_or_create_global_step(), [(tf.ones([1]), weight)])
+        None,
+        OptimizationSettings(learning_rate=0.25, decay_method="constant", ema_decay=decay),
+        tf.train.get_or_create_global_step(),
+        [(tf.ones([1]), weight)],
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        mean = total = 0.
+        mean = total = 0.0
         for _ in range(4):
             session.run(train_op)
             mean = decay * mean + (1 - decay) * float(session.run(weight)[0])
@@ -202,8 +259,10 @@ def test_a_weight_decays_after_it_was_read(graph):
     with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
     train_op, _ = optimizer.minimize(
-        loss, OptimizationSettings(learning_rate=1., weight_decay=0.5, decay_method="constant"),
-        tf.train.get_or_create_global_step())
+        loss,
+        OptimizationSettings(learning_rate=1.0, weight_decay=0.5, decay_method="constant"),
+        tf.train.get_or_create_global_step(),
+    )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([loss, train_op])[0] == 2
@@ -216,32 +275,45 @@ def test_layer_decay_changes_the_learning_rate(graph):
     values["model/transformer/word_embedding/lookup_table"] = np.zeros(5, np.float32)
     values["model/classification_x/logit/kernel"] = np.zeros(5, np.float32)
     gradients = {name: np.ones(5, np.float32) for name in values}
-    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
-                                    lr_layer_decay_rate=0.5, clip=100.)
+    settings = OptimizationSettings(
+        learning_rate=0.01,
+        train_steps=10,
+        decay_method="constant",
+        lr_layer_decay_rate=0.5,
+        clip=100.0,
+    )
     final = run_steps(settings, values, gradients, steps=1)
     moved = {name: -value[0] / 0.01 for name, value in final.items()}
     assert_close(moved["model/transformer/layer_0/rel_attn/q/kernel"], 0.5, rtol=1e-4)
-    assert_close(moved["model/transformer/layer_1/ff/layer_1/bias"], 1., rtol=1e-4)
+    assert_close(moved["model/transformer/layer_1/ff/layer_1/bias"], 1.0, rtol=1e-4)
     assert_close(moved["model/transformer/word_embedding/lookup_table"], 0.25, rtol=1e-4)
-    assert_close(moved["model/classification_x/logit/kernel"], 1., rtol=1e-4)
+    assert_close(moved["model/classification_x/logit/kernel"], 1.0, rtol=1e-4)
 
 
 def test_layers_that_are_frozen_count(graph):
     """They are no variables that are trained; the shares of the others stay what they are."""
-    values = {"model/transformer/layer_%d/ff/layer_1/kernel" % layer: np.zeros(2, np.float32)
-              for layer in (3, 4, 5)}
-    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
-                                    lr_layer_decay_rate=0.5, clip=100.)
+    values = {
+        f"model/transformer/layer_{layer}/ff/layer_1/kernel": np.zeros(2, np.float32)
+        for layer in (3, 4, 5)
+    }
+    settings = OptimizationSettings(
+        learning_rate=0.01,
+        train_steps=10,
+        decay_method="constant",
+        lr_layer_decay_rate=0.5,
+        clip=100.0,
+    )
     final = run_steps(settings, values, {name: np.ones(2, np.float32) for name in values}, steps=1)
-    assert_close([-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.], rtol=1e-4)
+    assert_close([-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.0], rtol=1e-4)
 
 
 def test_gradients_that_are_not_valid_change_nothing(graph):
     is_valid = tf.placeholder(tf.bool, [])
     step = tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
-    adam = optimizer.AdamW(tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1,
-                           average_decay=0.9, is_valid=is_valid)
+    adam = optimizer.AdamW(
+        tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1, average_decay=0.9, is_valid=is_valid
+    )
     train_op = adam.apply_gradients([(tf.ones([3]), weight)], global_step=step)
     kept = [weight] + [adam.get_slot(weight, name) for name in adam.get_slot_names()]
     assert len(kept) == 4
@@ -260,21 +332,20 @@ def test_steps_that_overflow_are_not_counted(graph):
     weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
     gradient = tf.placeholder(tf.float32, [2])
     settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", ema_decay=0.9)
-    train_op, _ = optimizer.minimize(tf.constant(0.), settings, step, [(gradient, weight)],
-                                     scale)
+    train_op, _ = optimizer.minimize(tf.constant(0.0), settings, step, [(gradient, weight)], scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:
             session.run(train_op, {gradient: [value, -value]})
         found = {v.op.name: session.run(v) for v in tf.global_variables()}
     assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
-    assert_close(found["kernel"], [.9, 1.1], rtol=1e-5)
+    assert_close(found["kernel"], [0.9, 1.1], rtol=1e-5)
     np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
 
 
 @pytest.mark.parametrize("name", ["clip", "adam_epsilon"])
 def test_settings_with_which_nothing_is_learned_are_refused(name):
-    with pytest.raises(UserError, match="%s is 0.0, expected 0 < %s" % (name, name)):
+    with pytest.raises(UserError, match=f"{name} is 0.0, expected 0 < {name}"):
         OptimizationSettings(**{name: 0.0}).check()
 
 
@@ -282,18 +353,27 @@ def test_a_variable_without_gradient_is_named(graph):
     used = tf.get_variable("used", [2], use_resource=True)
     tf.get_variable("forgotten", [2], use_resource=True)
     with pytest.raises(ValueError, match="no gradient reaches forgotten"):
-        optimizer.minimize(tf.reduce_sum(used), OptimizationSettings(),
-                           tf.train.get_or_create_global_step())
+        optimizer.minimize(
+            tf.reduce_sum(used), OptimizationSettings(), tf.train.get_or_create_global_step()
+        )
 
 
 def test_every_variable_of_pretraining_has_a_gradient(graph):
     config = xlnet.XLNetConfig(json_path="configs/model/tiny.json")
-    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=4)
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=4)
     ids = tf.zeros([2, 6], tf.int32)
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
-            config, run, input_ids=ids, seg_ids=ids, direction=tf.constant([0, 1]),
+            config,
+            run,
+            input_ids=ids,
+            seg_ids=ids,
+            direction=tf.constant([0, 1]),
             mems=[tf.zeros([2, 4, config.d_model])] * config.n_layer,
-            query=modeling.Query(positions=tf.constant([[1], [2]])))
-    optimizer.minimize(tf.reduce_sum(outputs.sequence ** 2), OptimizationSettings(),
-                       tf.train.get_or_create_global_step())
+            query=modeling.Query(positions=tf.constant([[1], [2]])),
+        )
+    optimizer.minimize(
+        tf.reduce_sum(outputs.sequence**2),
+        OptimizationSettings(),
+        tf.train.get_or_create_global_step(),
+    )

@@ -10,16 +10,16 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import recurrent_memory
 from xlnet.engine.devices import Devices
 
-ROWS, SHAPE = 8, (2, 3, 4)      # L, M, D
+ROWS, SHAPE = 8, (2, 3, 4)  # L, M, D
 STORED = np.random.default_rng(0).normal(size=(ROWS, *SHAPE)).astype(np.float32)
-LATER = 128 + 4 * 3 * 24 + 10   # [bytes] in the fourth row of a file
+LATER = 128 + 4 * 3 * 24 + 10  # [bytes] in the fourth row of a file
 
 
 @pytest.fixture
 def folder(tmp_path):
     """The memories of step 5 in two files, as two hosts write them."""
     for first in (0, 4):
-        recurrent_memory.write(str(tmp_path / ("memory-5-%d.npy" % first)), STORED[first:first + 4])
+        recurrent_memory.write(str(tmp_path / (f"memory-5-{first}.npy")), STORED[first : first + 4])
     return tmp_path
 
 
@@ -27,8 +27,13 @@ def load(folder, hosts, host, rows=ROWS):
     """What a host of so many gets: [rows,L,M,D]."""
     devices = Devices(None, hosts=hosts, host=host)
     with tf.Graph().as_default(), tf.Session() as session:
-        variable = tf.get_variable("memory", [rows // hosts, *SHAPE], tf.float32,
-                                   tf.initializers.zeros(), use_resource=True)
+        variable = tf.get_variable(
+            "memory",
+            [rows // hosts, *SHAPE],
+            tf.float32,
+            tf.initializers.zeros(),
+            use_resource=True,
+        )
         tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
         files = recurrent_memory.MemoryFiles(str(folder), devices, rows)
@@ -43,8 +48,8 @@ def test_nothing_is_remembered_past_the_start_of_a_stream(graph):
     store = recurrent_memory.Memory(config, 2, tf.constant([1, 0]))
     with tf.Session() as session:
         session.run(tf.local_variables_initializer())
-        session.run(store.update(tf.constant([[[[np.nan], [np.inf]]], [[[1.], [2.]]]])))
-        assert session.run(store.value).ravel().tolist() == [0., 0., 1., 2.]
+        session.run(store.update(tf.constant([[[[np.nan], [np.inf]]], [[[1.0], [2.0]]]])))
+        assert session.run(store.value).ravel().tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("hosts", (1, 2, 4))
@@ -64,12 +69,14 @@ def damage(path, place=LATER):
 def test_damage_is_found_in_the_rows_that_are_read(folder, caplog):
     caplog.set_level("INFO", "xlnet")
     damage(folder / "memory-5-4.npy")
-    for host in (0, 1, 2):      # rows 0 to 5
-        np.testing.assert_array_equal(load(folder, 4, host), STORED[2 * host:2 * host + 2])
+    for host in (0, 1, 2):  # rows 0 to 5
+        np.testing.assert_array_equal(load(folder, 4, host), STORED[2 * host : 2 * host + 2])
     assert not caplog.messages
     assert not load(folder, 4, 3).any()
-    assert caplog.messages == ["note: %s/memory-5-*.npy is damaged: row 3 of %s/memory-5-4.npy; "
-                               "memories start empty" % (folder, folder)]
+    assert caplog.messages == [
+        f"note: {folder}/memory-5-*.npy is damaged: row 3 of {folder}/memory-5-4.npy; "
+        "memories start empty"
+    ]
 
 
 def test_rows_of_other_hosts_are_not_read(tmp_path):
@@ -84,10 +91,17 @@ def test_rows_of_other_hosts_are_not_read(tmp_path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("change, words", (
-    (lambda folder: (folder / "memory-5-4.npy").unlink(), "has shape [4, 2, 3, 4], this run's is "),
-    (lambda folder: (folder / "memory-5-4.npy").write_bytes(b"\x93NUMPY"), "; memories start"),
-    (lambda folder: [path.unlink() for path in folder.iterdir()], "is missing")))
+@pytest.mark.parametrize(
+    "change, words",
+    (
+        (
+            lambda folder: (folder / "memory-5-4.npy").unlink(),
+            "has shape [4, 2, 3, 4], this run's is ",
+        ),
+        (lambda folder: (folder / "memory-5-4.npy").write_bytes(b"\x93NUMPY"), "; memories start"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], "is missing"),
+    ),
+)
 def test_what_does_not_fit_is_noted(folder, caplog, change, words):
     caplog.set_level("INFO", "xlnet")
     change(folder)

@@ -16,11 +16,17 @@ pytestmark = pytest.mark.slow
 
 def long_sums(graph_def):
     """The operations, those of functions too, that sum more than two tensors."""
-    nodes = [*graph_def.node, *(node for function in graph_def.library.function
-                                for node in function.node_def)]
+    nodes = [
+        *graph_def.node,
+        *(node for function in graph_def.library.function for node in function.node_def),
+    ]
     assert any(node.op == "AddN" for node in nodes)
-    return [node.name for node in nodes if node.op in ("AddN", "AccumulateNV2")
-            and sum(not name.startswith("^") for name in node.input) > 2]
+    return [
+        node.name
+        for node in nodes
+        if node.op in ("AddN", "AccumulateNV2")
+        and sum(not name.startswith("^") for name in node.input) > 2
+    ]
 
 
 @pytest.mark.parametrize("name", gpu_steps.QUICK)
@@ -33,8 +39,16 @@ def test_two_are_summed_at_a_time(graph, name):
 @pytest.fixture
 def step(graph):
     """Pretraining in bfloat16, where a sum of three shows its order most."""
-    config = XLNetConfig(n_layer=2, d_model=256, n_head=4, d_head=64, d_inner=1024,
-                         ff_activation="gelu", untie_r=True, n_token=4000)
+    config = XLNetConfig(
+        n_layer=2,
+        d_model=256,
+        n_head=4,
+        d_head=64,
+        d_inner=1024,
+        ff_activation="gelu",
+        untie_r=True,
+        n_token=4000,
+    )
     return time_xlnet.build(WORKS["pretrain"], config, dict(precision="bf16", recompute=False))
 
 
@@ -48,6 +62,7 @@ def test_a_run_repeats_bit_for_bit(step):
             for _ in range(3):
                 session.run(fetches, feed)
             return session.run(weights)
+
     first = run()
     for _ in range(5):
         for variable, value, again in zip(weights, first, run()):
@@ -64,8 +79,8 @@ def test_tensorflow_makes_no_long_sums(step):
 
 
 def test_gradients_that_meet_are_summed_two_at_a_time(graph):
-    x = tf.constant([1.])
-    dx, = ops.gradients(x * x * x + tf.exp(x) + 3. * x, [x])
+    x = tf.constant([1.0])
+    (dx,) = ops.gradients(x * x * x + tf.exp(x) + 3.0 * x, [x])
     assert long_sums(graph.as_graph_def()) == []
     with tf.Session() as session:
-        assert session.run(dx) == pytest.approx(6. + np.e)
+        assert session.run(dx) == pytest.approx(6.0 + np.e)

@@ -35,7 +35,7 @@ def interrupt(place, model_dir, step, number):
     return process.returncode, printed + rest
 
 
-def check_same(place, model_dir, tolerance=0.):
+def check_same(place, model_dir, tolerance=0.0):
     """Losses, gradient norms and weights are those of the uninterrupted run."""
     np.testing.assert_allclose(curve(place, model_dir), curve(place, "whole"), rtol=tolerance)
     assert_same(weights(place, model_dir), weights(place, "whole"), tolerance)
@@ -70,9 +70,9 @@ def test_sigterm_saves_and_exits(whole):
     stopped = int(re.search(r"stopped by SIGTERM at step (\d+), saved", printed).group(1))
     assert status == 0 and 9 <= stopped < 40
     newest = sorted((whole / "stopped").glob("model.ckpt-*.index"))
-    assert "model.ckpt-%d.index" % stopped in [path.name for path in newest]
+    assert f"model.ckpt-{stopped}.index" in [path.name for path in newest]
     done = train(whole, "stopped", **RUN)
-    assert re.search(r"^steps +%d to 40" % stopped, done.stdout, re.MULTILINE)
+    assert re.search(rf"^steps +{stopped} to 40", done.stdout, re.MULTILINE)
     check_same(whole, "stopped")
 
 
@@ -86,8 +86,10 @@ def test_a_damaged_checkpoint_is_passed_over(whole):
     done = train(whole, "damaged", **RUN)
     assert done.returncode == 0, done.stderr
     for step in (40, 36):
-        assert re.search("note: checkpoint .*model.ckpt-%d cannot be read: .*; the one before it "
-                         "is used" % step, done.stdout)
+        assert re.search(
+            f"note: checkpoint .*model.ckpt-{step} cannot be read: .*; the one before it is used",
+            done.stdout,
+        )
     assert re.search(r"^steps +30 to 40", done.stdout, re.MULTILINE)
     assert (folder / "damaged-model.ckpt-40.index").exists()
     check_same(whole, "damaged")
@@ -104,8 +106,10 @@ def test_no_whole_checkpoint_is_an_error(whole):
 def test_which_checkpoints_stay(whole):
     done = train(whole, "few", **dict(RUN, train_steps=32, max_save=2))
     assert done.returncode == 0, done.stderr
-    kept = sorted(int(path.name.split("-")[1].split(".")[0])
-                  for path in (whole / "few").glob("model.ckpt-*.index"))
+    kept = sorted(
+        int(path.name.split("-")[1].split(".")[0])
+        for path in (whole / "few").glob("model.ckpt-*.index")
+    )
     assert kept == [30, 32]
     memories = {int(path.name.split("-")[1]) for path in (whole / "few").glob("memory-*.npy")}
     assert memories == set(kept)
@@ -118,9 +122,19 @@ def test_a_run_whose_loss_is_nan_stops_and_resumes(whole, monkeypatch):
     def spoiled_once(*arguments, **named):
         starts.append(named["start_step"])
         batches = real(*arguments, **named)
-        return batches if len(starts) > 1 else batches.enumerate(start=1).map(
-            lambda step, batch: dict(batch, weights=tf.where(
-                tf.equal(step, 8), np.nan * batch["weights"], batch["weights"])))
+        return (
+            batches
+            if len(starts) > 1
+            else batches.enumerate(start=1).map(
+                lambda step, batch: dict(
+                    batch,
+                    weights=tf.where(
+                        tf.equal(step, 8), np.nan * batch["weights"], batch["weights"]
+                    ),
+                )
+            )
+        )
+
     monkeypatch.setattr(input_pipeline, "pretraining_batches", spoiled_once)
     done = train(whole, "spoiled", **RUN)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1

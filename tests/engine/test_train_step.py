@@ -13,8 +13,11 @@ def test_micro_batches_have_the_gradients_of_the_whole_batch(graph):
         with tf.variable_scope("", reuse=tf.AUTO_REUSE):
             w = tf.get_variable("w", [3], use_resource=True)
         losses = tf.reduce_sum(inputs["x"] * w, axis=1) ** 2
-        return tf.reduce_mean(losses), {"losses": losses,
-                                        "row": first + tf.range(losses.shape.as_list()[0])}
+        return tf.reduce_mean(losses), {
+            "losses": losses,
+            "row": first + tf.range(losses.shape.as_list()[0]),
+        }
+
     found = [train_step.loss_and_gradients(compute, {"x": x}, count) for count in (1, 2, 3)]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

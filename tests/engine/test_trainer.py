@@ -34,8 +34,11 @@ def run(place):
 def graphs():
     """How many networks' graphs are alive."""
     gc.collect()
-    return sum(isinstance(one, tf.Graph) and len(one.get_operations()) > 300
-               for one in gc.get_objects() if type(one).__name__ == "Graph")
+    return sum(
+        isinstance(one, tf.Graph) and len(one.get_operations()) > 300
+        for one in gc.get_objects()
+        if type(one).__name__ == "Graph"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,7 @@ def whole(place, run):
     def watched(self, path, prefix):
         yield from infer(self, path, prefix)
         seen.append((self._session, len(self._session.graph.get_operations()), graphs()))
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Predictor, "__call__", watched)
         done = train(place, "whole", **run)
@@ -73,6 +77,7 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
         if step == 4:
             raise Killed()
         return evaluate(self, step, prefix)
+
     with monkeypatch.context() as patched:
         patched.setattr(HeldOut, "__call__", killed)
         with pytest.raises(Killed):
@@ -84,7 +89,13 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
     done = train(place, "killed", **run)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M) == [
-        "2", "4", "4", "5", "6", "6"]       # two made up, the banner, two steps, the last
+        "2",
+        "4",
+        "4",
+        "5",
+        "6",
+        "6",
+    ]  # two made up, the banner, two steps, the last
     for name in ("held_out.csv", "evaluations.json"):
         assert (place / "killed" / name).read_text() == (place / "whole" / name).read_text()
     assert (curve(place, "killed") == curve(place, "whole")).all()
@@ -99,6 +110,7 @@ def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monk
         if step == 6:
             raise Killed()
         return evaluate(self, step, prefix)
+
     with monkeypatch.context() as patched:
         patched.setattr(HeldOut, "__call__", killed)
         with pytest.raises(Killed):
@@ -106,28 +118,36 @@ def test_the_next_start_removes_what_a_dead_process_left(place, run, whole, monk
     dead = subprocess.Popen(["true"])
     dead.wait()
     for number in (dead.pid, os.getpid(), 1):
-        (place / "left" / ("task.json.partial-%d" % number)).write_text("{")
-        (place / "left" / ("x.partial-%d" % number)).mkdir()
+        (place / "left" / (f"task.json.partial-{number}")).write_text("{")
+        (place / "left" / (f"x.partial-{number}")).mkdir()
     (place / "left" / "unfinished").mkdir()
     (place / "left" / "memory-5-0.npy").write_text("")
     done = train(place, "left", **few)
     assert done.returncode == 0 and "has all of its 6 steps" in done.stdout, done.stderr
     left = {str(path.relative_to(place / "left")) for path in (place / "left").rglob("*")}
-    assert {name for name in left if "partial" in name} == {"task.json.partial-1",
-                                                            "x.partial-1"}
+    assert {name for name in left if "partial" in name} == {"task.json.partial-1", "x.partial-1"}
     assert {name for name in left if name.startswith(("model.ckpt", "memory", "unfinished"))} == {
-        "model.ckpt-6.index", "model.ckpt-6.data-00000-of-00001", "memory-6-0.npy"}
+        "model.ckpt-6.index",
+        "model.ckpt-6.data-00000-of-00001",
+        "memory-6-0.npy",
+    }
 
 
 def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     shutil.copytree(place / "whole", place / "changed")
     more = dict(run, train_steps=8, log_steps=2, num_core_per_host=2)
-    done = train(place, "changed", **dict(more, dropout=0.3, learning_rate=0.02,
-                                          eval_record_info_dir=place / "train"))
+    done = train(
+        place,
+        "changed",
+        **dict(more, dropout=0.3, learning_rate=0.02, eval_record_info_dir=place / "train"),
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "has other settings: eval_record_info_dir was %s, is %s; dropout was 0.1, is 0.3; " \
-        "learning_rate was 0.01, is 0.02; give them as they were, or another model_dir, or " \
-        "--allow_changes=True" % (place / "heldout", place / "train") in done.stderr
+    assert (
+        "has other settings: eval_record_info_dir was {}, is {}; dropout was 0.1, is 0.3; "
+        "learning_rate was 0.01, is 0.02; give them as they were, or another model_dir, or "
+        "--allow_changes=True".format(place / "heldout", place / "train")
+        in done.stderr
+    )
     assert not (place / "changed" / "pretraining_history.json").exists()
     done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
     assert done.returncode == 0, done.stderr
@@ -144,11 +164,15 @@ def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
     assert (kept["num_core_per_host"], kept["n_layer"]) == (1, 1)
     path = shutil.copy(place / "whole" / "pretraining.json", tmp_path / "run.json")
     shutil.rmtree(place / "again", ignore_errors=True)
-    done = command.run("train_gpu.py", "--config=%s" % path, "--model_dir=%s" % (place / "again"),
-                       "--eval_steps=0")
+    done = command.run(
+        "train_gpu.py",
+        f"--config={path}",
+        "--model_dir={}".format(place / "again"),
+        "--eval_steps=0",
+    )
     assert done.returncode == 0, done.stderr
     assert (curve(place, "again") == curve(place, "whole")).all()
-    done = command.run("train_gpu.py", "--config=%s" % (place / "again" / "pretraining.json"))
+    done = command.run("train_gpu.py", "--config={}".format(place / "again" / "pretraining.json"))
     assert done.returncode == 0 and "has all of its 6 steps" in done.stdout
 
 
@@ -156,8 +180,10 @@ def test_a_second_run_in_the_directory_is_refused(place, run, whole):
     with lock.held(str(place / "busy" / trainer.LOCK), "held"):
         done = train(place, "busy", **run)
     assert done.returncode == 1 and done.stderr.startswith(
-        "train_gpu.py: model_dir: a run trains in %s already, on host %s as process %d since " % (
-            place / "busy", socket.gethostname(), os.getpid()))
+        (
+            "train_gpu.py: model_dir: a run trains in {} already, on host {} as process {} since "
+        ).format(place / "busy", socket.gethostname(), os.getpid())
+    )
     assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
     assert not (place / "whole" / trainer.LOCK).exists()
 
@@ -172,11 +198,12 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
             yield batch
             if (place / "cut" / "model.ckpt-2.index").exists():
                 os.kill(os.getpid(), signal.SIGTERM)
+
     with monkeypatch.context() as patched:
         patched.setattr(Predictor, "_side_by_side", signalled)
         done = train(place, "cut", **dict(run, max_save=1))
     assert done.returncode == 0, done.stderr
-    batches = len(answered) - 1     # of the evaluation of step 0
+    batches = len(answered) - 1  # of the evaluation of step 0
     assert batches > 1 and "stopped by SIGTERM at step 3, saved" in done.stdout
     assert re.findall(r"^(?:held out: step|step) +(\d)", done.stdout, re.M) == ["0", "1", "2", "3"]
     done = train(place, "cut", **dict(run, max_save=1))
@@ -184,7 +211,8 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
     for name in ("held_out.csv", "evaluations.json"):
         assert (place / "cut" / name).read_text() == (place / "whole" / name).read_text()
     assert [path.name for path in (place / "cut").glob("model.ckpt-*.index")] == [
-        "model.ckpt-6.index"]
+        "model.ckpt-6.index"
+    ]
 
 
 def test_a_signal_in_the_first_evaluation_ends_the_run_at_once(place, run, whole, monkeypatch):
@@ -195,6 +223,7 @@ def test_a_signal_in_the_first_evaluation_ends_the_run_at_once(place, run, whole
         for batch in one_by_one(self):
             os.kill(os.getpid(), signal.SIGTERM)
             yield batch
+
     with monkeypatch.context() as patched:
         patched.setattr(Predictor, "_side_by_side", signalled)
         done = train(place, "at_once", **run)
@@ -211,20 +240,26 @@ def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
     """TensorFlow's error is of the class that means the end of the data elsewhere."""
     wide = json.loads((place / "tiny.json").read_text())
     (place / "wide.json").write_text(json.dumps(dict(wide, d_inner=16384, n_layer=1)))
-    process = start(place, "too_large", before=lambda: resource.setrlimit(
-        resource.RLIMIT_FSIZE, (600_000, 600_000)), model_config_path=place / "wide.json",
-        train_steps=4, save_steps=2)
+    process = start(
+        place,
+        "too_large",
+        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000)),
+        model_config_path=place / "wide.json",
+        train_steps=4,
+        save_steps=2,
+    )
     printed, _ = process.communicate(timeout=300)
     assert process.returncode == 1, printed
     line = printed.splitlines()[-1]
-    assert re.fullmatch(r"train_gpu.py: %s/\S+: file too large: .*" % re.escape(
-        str(place / "too_large")), line), printed
+    assert re.fullmatch(
+        r"train_gpu.py: {}/\S+: file too large: .*".format(re.escape(str(place / "too_large"))),
+        line,
+    ), printed
     assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize("fate", ("removed", "moved", "replaced", "removed_at_the_end"))
-def test_a_directory_that_is_gone_ends_the_run_and_is_not_made_again(
-        place, run, monkeypatch, fate):
+def test_a_directory_that_is_gone_ends_the_run_and_is_not_made_again(place, run, monkeypatch, fate):
     """`removed_at_the_end`: during the evaluation of the last step."""
     folder, elsewhere = place / fate, place / (fate + "_elsewhere")
     at_end, score = fate == "removed_at_the_end", HeldOut.__call__
@@ -242,15 +277,18 @@ def test_a_directory_that_is_gone_ends_the_run_and_is_not_made_again(
         if step == 6 and at_end:
             shutil.rmtree(folder)
         return result
+
     with monkeypatch.context() as patched:
         patched.setattr(progress.Progress, "_check", lose)
         patched.setattr(HeldOut, "__call__", lose_at_end)
         done = train(place, fate, **run)
     assert done.returncode == 1
-    assert done.errors == ["train_gpu.py: model_dir: %s was removed, moved or replaced while the "
-                           "run worked in it; nothing more is written: start again where its files "
-                           "are" % folder]
-    if fate == "replaced":      # the line of that step may be in the new one's log
+    assert done.errors == [
+        f"train_gpu.py: model_dir: {folder} was removed, moved or replaced while the "
+        "run worked in it; nothing more is written: start again where its files "
+        "are"
+    ]
+    if fate == "replaced":  # the line of that step may be in the new one's log
         assert {path.suffix for path in folder.iterdir()} == {".csv"}
     else:
         assert not folder.exists()
@@ -264,15 +302,16 @@ def test_signals_of_batch_systems_save_and_end_the_run(place, run, whole, name):
     process.send_signal(getattr(signal, name))
     printed += process.communicate(timeout=100)[0]
     assert process.returncode == 0, printed
-    step = int(re.search(r"stopped by %s at step (\d+), saved" % name, printed).group(1))
-    assert (place / name / ("model.ckpt-%d.index" % step)).exists()
+    step = int(re.search(rf"stopped by {name} at step (\d+), saved", printed).group(1))
+    assert (place / name / (f"model.ckpt-{step}.index")).exists()
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
     def interrupt(self, step, values):
         if step == 3:
             os.kill(os.getpid(), signal.SIGINT)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)   # tests may run without it
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run without it
     try:
         with monkeypatch.context() as patched:
             patched.setattr(progress.Progress, "_check", interrupt)

@@ -25,8 +25,10 @@ def test_a_step_stays_on_the_gpu(name):
 def test_every_combination_is_a_step(graph):
     works = gpu_steps.every()
     assert len(works) > 200 and len({work[1] for work in works.values() if len(work) == 5}) == 7
-    for name in ("pretraining, causal, fp16, recomputed, accumulated, next segment",
-                 "fine-tuning, multi_label, bf16, memory, one length"):
+    for name in (
+        "pretraining, causal, fp16, recomputed, accumulated, next segment",
+        "fine-tuning, multi_label, bf16, memory, one length",
+    ):
         assert name in works
     for build, *arguments in works.values():
         if build is gpu_steps.finetuning:
@@ -35,6 +37,7 @@ def test_every_combination_is_a_step(graph):
 
 
 # ---- what it finds
+
 
 def batch(dtype=tf.int32):
     return tf.placeholder(dtype, [512, 8], "batch")
@@ -56,8 +59,11 @@ def a_wait_in_each_step():
 
 
 def a_wait_in_a_loop():
-    return tf.while_loop(lambda i, x: i < 3, lambda i, x: [i + 1, x * tf.cast(
-        tf.cast(tf.reduce_sum(x), tf.int32) + 1, tf.float32)], [0, weight()])[1]
+    return tf.while_loop(
+        lambda i, x: i < 3,
+        lambda i, x: [i + 1, x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1, tf.float32)],
+        [0, weight()],
+    )[1]
 
 
 def nothing_for_a_gpu():
@@ -65,45 +71,69 @@ def nothing_for_a_gpu():
 
 
 def a_constant_that_the_host_reads():
-    return tf.range(0., 4.) * weight()
+    return tf.range(0.0, 4.0) * weight()
 
 
 def of_unknown_size():
     return weight()[0, 0] * tf.cast(
-        tf.range(tf.shape(tf.placeholder(tf.float32, [None], "batch"))[0]), tf.float32)
+        tf.range(tf.shape(tf.placeholder(tf.float32, [None], "batch"))[0]), tf.float32
+    )
 
 
-@pytest.mark.parametrize("build, expected", (
-    (whole_numbers_on_the_host, [
-        "to the host: int32 [512, 8] of Placeholder (batch), read by AddV2 (add)",
-        "to the GPU: int32 [512, 8] of AddV2 (add), read by GatherV2 (GatherV2)"]),
-    (a_wait_in_each_step, [
-        "to the host: int32 [8] of ArgMax (ArgMax), read by AddV2 (add)"]),
-    (a_wait_in_a_loop, ["to the host: int32 [] of Cast (BODY/Cast), read by AddV2 (BODY/add_1)"]),
-    (nothing_for_a_gpu, [
-        "no CUDA kernel: AsString of float32, string (AsString)",
-        "no CUDA kernel: StringToNumber of float32, string (StringToNumber)",
-        "to the host: float32 [8, 4] of Identity (Identity), read by AsString (AsString)"]),
-    (a_constant_that_the_host_reads, [
-        "to the host: float32 [] of %s, read by Range (range)" % source for source in (
-            "Cast (range/Cast)", "Const (range/limit)", "Const (range/start)")]),
-    (of_unknown_size, ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"])))
+@pytest.mark.parametrize(
+    "build, expected",
+    (
+        (
+            whole_numbers_on_the_host,
+            [
+                "to the host: int32 [512, 8] of Placeholder (batch), read by AddV2 (add)",
+                "to the GPU: int32 [512, 8] of AddV2 (add), read by GatherV2 (GatherV2)",
+            ],
+        ),
+        (a_wait_in_each_step, ["to the host: int32 [8] of ArgMax (ArgMax), read by AddV2 (add)"]),
+        (
+            a_wait_in_a_loop,
+            ["to the host: int32 [] of Cast (BODY/Cast), read by AddV2 (BODY/add_1)"],
+        ),
+        (
+            nothing_for_a_gpu,
+            [
+                "no CUDA kernel: AsString of float32, string (AsString)",
+                "no CUDA kernel: StringToNumber of float32, string (StringToNumber)",
+                "to the host: float32 [8, 4] of Identity (Identity), read by AsString (AsString)",
+            ],
+        ),
+        (
+            a_constant_that_the_host_reads,
+            [
+                f"to the host: float32 [] of {source}, read by Range (range)"
+                for source in ("Cast (range/Cast)", "Const (range/limit)", "Const (range/start)")
+            ],
+        ),
+        (of_unknown_size, ["to the GPU: int32 [None] of Range (range), read by Cast (Cast)"]),
+    ),
+)
 def test_a_new_crossing_is_named(graph, build, expected):
     found = gpu_graph.faults(gpu_graph.analyse([build()]))
     loops = [name for name in gpu_graph.function_graphs(graph) if "body" in name]
-    assert sorted(found) == sorted(fault.replace("BODY", *loops) if loops else fault
-                                   for fault in expected)
+    assert sorted(found) == sorted(
+        fault.replace("BODY", *loops) if loops else fault for fault in expected
+    )
 
 
 def test_small_things_may_go_to_the_gpu(graph):
     found = gpu_graph.analyse([weight() * tf.cast(tf.shape(weight())[0], tf.float32)])
     assert [(copy.source, copy.size) for copy in found.to_device] == [
-        ("StridedSlice (strided_slice)", 4)]
+        ("StridedSlice (strided_slice)", 4)
+    ]
     assert gpu_graph.faults(found) == []
 
 
 def test_what_is_compiled_is_one_kernel(graph):
     x = weight()
-    compiled = tf2.function(lambda x: x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1,
-                                                  tf.float32), jit_compile=True, autograph=False)
+    compiled = tf2.function(
+        lambda x: x * tf.cast(tf.cast(tf.reduce_sum(x), tf.int32) + 1, tf.float32),
+        jit_compile=True,
+        autograph=False,
+    )
     assert gpu_graph.faults(gpu_graph.analyse([compiled(x)])) == []

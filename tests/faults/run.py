@@ -21,6 +21,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent), str(TESTS.parent / "scripts")]
 
 def main():
     from helpers import programs, trials
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", type=int, default=50)
@@ -29,13 +30,18 @@ def main():
     arguments = parser.parse_args()
     if not arguments.times and not arguments.at_calls:
         parser.error("--times=0 is for --at_calls")
-    names = [program.name for program in programs.PROGRAMS
-             if program.hosts == 1 or not arguments.at_calls]
+    names = [
+        program.name
+        for program in programs.PROGRAMS
+        if program.hosts == 1 or not arguments.at_calls
+    ]
     chosen = [name for name in names if name == arguments.only] or [
-        name for name in names if arguments.only in name]
+        name for name in names if arguments.only in name
+    ]
     if not chosen:
-        parser.error("--only=%s: expected a part of one of: %s" % (
-            arguments.only, ", ".join(names)))
+        parser.error(
+            "--only={}: expected a part of one of: {}".format(arguments.only, ", ".join(names))
+        )
     sys.exit(bool(trials.try_all(chosen, arguments.times, arguments.seed, arguments.at_calls)))
 
 

@@ -9,9 +9,26 @@ from helpers.subjects import SUBJECTS
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 0))
 # Quick ones; the others take TensorFlow's graphs or a process each.
-TRIED = [subject for subject in SUBJECTS if CASES or subject.name in (
-    "manifest", "text, gzip", "tokens", "checkpoint", "TSV", "CSV", "JSON lines", "CoNLL",
-    "tagged JSON lines", "SQuAD", "fine-tuning records", "Hugging Face's folder")]
+TRIED = [
+    subject
+    for subject in SUBJECTS
+    if CASES
+    or subject.name
+    in (
+        "manifest",
+        "text, gzip",
+        "tokens",
+        "checkpoint",
+        "TSV",
+        "CSV",
+        "JSON lines",
+        "CoNLL",
+        "tagged JSON lines",
+        "SQuAD",
+        "fine-tuning records",
+        "Hugging Face's folder",
+    )
+]
 
 
 @pytest.mark.parametrize("subject", TRIED, ids=lambda subject: subject.name)
@@ -43,9 +60,12 @@ def test_what_is_wrong_is_seen(tmp_path):
 
     def reads(folder):
         return (folder / "x").read_bytes()
-    for read, expected in ((raises, "traceback"), (vague, "does not name the file"),
-                           (reads, "wrong in silence")):
-        laboratory = damage.Laboratory(Subject("x", make, read, ("x",), True),
-                                       tmp_path / expected)
-        case, = (case for case in laboratory.cases(8) if case.kind == "cut")
+
+    for read, expected in (
+        (raises, "traceback"),
+        (vague, "does not name the file"),
+        (reads, "wrong in silence"),
+    ):
+        laboratory = damage.Laboratory(Subject("x", make, read, ("x",), True), tmp_path / expected)
+        (case,) = (case for case in laboratory.cases(8) if case.kind == "cut")
         assert laboratory.try_case(case).what == expected

@@ -17,7 +17,7 @@ from xlnet import files
 
 
 def small_preparation():
-    program, = (each for each in programs.PROGRAMS if each.name == "data preparation")
+    (program,) = (each for each in programs.PROGRAMS if each.name == "data preparation")
     small = functools.partial(programs.make_sentences, sentences=500)
     return dataclasses.replace(program, make=small)
 
@@ -40,7 +40,8 @@ def test_a_program_stands_still_before_its_call(tmp_path):
     def make():
         for name in "abc":
             files.make_directory(str(tmp_path / name))
-    moment = trials.Call(4)     # the look at b, which is there already
+
+    moment = trials.Call(4)  # the look at b, which is there already
     (tmp_path / "b").mkdir()
     child = trials.begin(lambda: (moment.prepare(), make()))
     with moment.awaited([child]):
@@ -67,6 +68,7 @@ def test_a_copy_ends_no_session_of_this_process():
 
 def careless_program(folder, work):
     """Kills of a program that does `work` in its folder, and not what it should."""
+
     class Careless(trials.Kills):
         def _work(self, folder, addresses, index):
             work(folder)
@@ -77,6 +79,7 @@ def careless_program(folder, work):
 
 def test_what_is_wrong_is_seen(tmp_path):
     """A program that writes to the final name, and one whose second start makes something else."""
+
     def slow(folder):
         (folder / "x.json").write_text("{")
         time.sleep(0.5)
@@ -88,6 +91,7 @@ def test_what_is_wrong_is_seen(tmp_path):
 
     def random(folder):
         (folder / "x").write_text(str(os.urandom(4)))
+
     assert careless_program(tmp_path / "b", random).trial(1) == "another result"
 
 

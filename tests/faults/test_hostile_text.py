@@ -31,29 +31,57 @@ from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer, clean_lines
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
-SIZE = 64_000               # characters
-SOON = 10.                  # CPU seconds; some tenths on an idle machine
+SIZE = 64_000  # characters
+SOON = 10.0  # CPU seconds; some tenths on an idle machine
 COLUMNS = dict(text_a_column="a", label_column="b")
 
 # Characters with a meaning in rules, vocabularies and file formats; controls; halves of surrogate
 # pairs, as escapes in JSON may give them.
-_LOADED = [*" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u200b\u200d", "e\u0301", "ﷺ", "İ",
-           *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#", "``", "''", "<unk>", "<eop>", "<sep>",
-           "__label__", "\U0001f469\u200d\U0001f467", "3,", "Mr.", "=", " = "]
-_CHARACTERS = st.one_of(st.characters(exclude_categories=("Cs",)), st.sampled_from(_LOADED),
-                        st.sampled_from("".join(ODD_TEXTS)))
+_LOADED = [
+    *" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u200b\u200d",
+    "e\u0301",
+    "ﷺ",
+    "İ",
+    *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#",
+    "``",
+    "''",
+    "<unk>",
+    "<eop>",
+    "<sep>",
+    "__label__",
+    "\U0001f469\u200d\U0001f467",
+    "3,",
+    "Mr.",
+    "=",
+    " = ",
+]
+_CHARACTERS = st.one_of(
+    st.characters(exclude_categories=("Cs",)),
+    st.sampled_from(_LOADED),
+    st.sampled_from("".join(ODD_TEXTS)),
+)
 WHOLE_TEXTS = st.lists(_CHARACTERS, max_size=60).map("".join)
-TEXTS = st.one_of(WHOLE_TEXTS, st.lists(
-    st.one_of(_CHARACTERS, st.characters(categories=("Cs",))), max_size=20).map("".join))
+TEXTS = st.one_of(
+    WHOLE_TEXTS,
+    st.lists(st.one_of(_CHARACTERS, st.characters(categories=("Cs",))), max_size=20).map("".join),
+)
 CONTENTS = st.one_of(
     st.lists(WHOLE_TEXTS, max_size=8).map(lambda lines: "\n".join(lines).encode()),
-    st.binary(max_size=200), WHOLE_TEXTS.map(lambda text: text.encode("utf-16")))
+    st.binary(max_size=200),
+    WHOLE_TEXTS.map(lambda text: text.encode("utf-16")),
+)
 _JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
-    lambda inner: st.one_of(st.lists(inner, max_size=4),
-                            st.dictionaries(TEXTS, inner, max_size=4)), max_leaves=12)
-_ENTITIES = st.lists(st.one_of(_JSON, st.tuples(
-    st.integers(-2, 12), st.integers(-2, 12), st.sampled_from(["PER", "", "a b"]))), max_size=3)
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    max_leaves=12,
+)
+_ENTITIES = st.lists(
+    st.one_of(
+        _JSON,
+        st.tuples(st.integers(-2, 12), st.integers(-2, 12), st.sampled_from(["PER", "", "a b"])),
+    ),
+    max_size=3,
+)
 
 
 def objects(**values):
@@ -62,10 +90,18 @@ def objects(**values):
 
 
 _QUESTIONS = objects(
-    id=st.one_of(TEXTS, _JSON), question=TEXTS, is_impossible=_JSON, answers=st.one_of(
-        _JSON, st.lists(objects(text=TEXTS, answer_start=st.integers(-3, 30)), max_size=2)))
-_ARTICLES = objects(paragraphs=st.lists(objects(
-    context=TEXTS, qas=st.one_of(_JSON, st.lists(_QUESTIONS, max_size=2))), max_size=2))
+    id=st.one_of(TEXTS, _JSON),
+    question=TEXTS,
+    is_impossible=_JSON,
+    answers=st.one_of(
+        _JSON, st.lists(objects(text=TEXTS, answer_start=st.integers(-3, 30)), max_size=2)
+    ),
+)
+_ARTICLES = objects(
+    paragraphs=st.lists(
+        objects(context=TEXTS, qas=st.one_of(_JSON, st.lists(_QUESTIONS, max_size=2))), max_size=2
+    )
+)
 
 
 def lines_of(rows):
@@ -74,20 +110,52 @@ def lines_of(rows):
 
 # The settings of a task type, the file's name, and what it may contain.
 FILES = {
-    **{form: (ClassifierSettings, "train." + form, st.builds(
-        lambda header, content: header + content,
-        st.sampled_from([b"", b"a\tb\n", b"a,b\n", b"b;a\n"]), CONTENTS), COLUMNS)
-       for form in ("tsv", "csv", "txt", "json")},
-    "JSON lines": (ClassifierSettings, "train.jsonl", lines_of(
-        objects(a=st.one_of(TEXTS, _JSON), b=st.one_of(TEXTS, _JSON))), COLUMNS),
-    "columns of tags": (TaggerSettings, "train.txt", st.one_of(CONTENTS, st.lists(st.tuples(
-        TEXTS.filter(str.isprintable), st.sampled_from(["O", "B-X", "S-Y", "", "B-", "-"])).map(
-            " ".join), max_size=8).map(lambda lines: "\n".join(lines).encode())), {}),
-    "tagged JSON": (TaggerSettings, "train.jsonl", lines_of(
-        objects(text=TEXTS, entities=st.one_of(_JSON, _ENTITIES))), {}),
-    "questions": (SpanSettings, "train.json", objects(data=st.lists(_ARTICLES, max_size=2)).map(
-        lambda value: json.dumps(value).encode()),
-        dict(max_seq_length=40, max_query_length=8, doc_stride=8)),
+    **{
+        form: (
+            ClassifierSettings,
+            "train." + form,
+            st.builds(
+                lambda header, content: header + content,
+                st.sampled_from([b"", b"a\tb\n", b"a,b\n", b"b;a\n"]),
+                CONTENTS,
+            ),
+            COLUMNS,
+        )
+        for form in ("tsv", "csv", "txt", "json")
+    },
+    "JSON lines": (
+        ClassifierSettings,
+        "train.jsonl",
+        lines_of(objects(a=st.one_of(TEXTS, _JSON), b=st.one_of(TEXTS, _JSON))),
+        COLUMNS,
+    ),
+    "columns of tags": (
+        TaggerSettings,
+        "train.txt",
+        st.one_of(
+            CONTENTS,
+            st.lists(
+                st.tuples(
+                    TEXTS.filter(str.isprintable),
+                    st.sampled_from(["O", "B-X", "S-Y", "", "B-", "-"]),
+                ).map(" ".join),
+                max_size=8,
+            ).map(lambda lines: "\n".join(lines).encode()),
+        ),
+        {},
+    ),
+    "tagged JSON": (
+        TaggerSettings,
+        "train.jsonl",
+        lines_of(objects(text=TEXTS, entities=st.one_of(_JSON, _ENTITIES))),
+        {},
+    ),
+    "questions": (
+        SpanSettings,
+        "train.json",
+        objects(data=st.lists(_ARTICLES, max_size=2)).map(lambda value: json.dumps(value).encode()),
+        dict(max_seq_length=40, max_query_length=8, doc_stride=8),
+    ),
 }
 
 
@@ -105,13 +173,20 @@ class Place:
     def read_text(self, name, content):
         path = self.file(name, content)
         skipping = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
-        collections.deque(reading.read_chunk(
-            reading.cut([path], 1 << 30)[0], skipping, collections.Counter()), maxlen=0)
+        collections.deque(
+            reading.read_chunk(reading.cut([path], 1 << 30)[0], skipping, collections.Counter()),
+            maxlen=0,
+        )
 
     def read_rows(self, group, name, content, how):
         """Reads and encodes the rows of a task's file; an error has to be a line that names it."""
-        settings = group(task_name="custom", data_dir=self.file(name, content), do_train=True,
-                         model_dir="m", **how)
+        settings = group(
+            task_name="custom",
+            data_dir=self.file(name, content),
+            do_train=True,
+            model_dir="m",
+            **how,
+        )
         try:
             task = custom.known_or_own(settings)
             rows = parsing.read_file(task, settings.data_dir, True)
@@ -135,38 +210,56 @@ def test_a_file_is_refused_in_a_line_or_read(form, place):
     group, name, contents, how = FILES[form]
 
     @hypothesis.seed(0)
-    @hypothesis.settings(max_examples=EXAMPLES, deadline=None, database=None,
-                         suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
     @hypothesis.given(contents)
     def holds(content):
         place.read_rows(group, name, content, how)
+
     with quiet():
         holds()
 
 
 # Texts of length n, and their readers.
 SHAPES = {
-    "one line": lambda n: "a" * n, "spaces": lambda n: " " * n, "empty lines": lambda n: "\n" * n,
-    "stops": lambda n: "." * n, "stops and quotes": lambda n: '."' * (n // 2),
-    "initials": lambda n: "A. " * (n // 3), "accents": lambda n: "e" + "\u0301" * n,
-    "quotation marks": lambda n: "`" * n, "brackets": lambda n: "[" * n,
-    "full-width": lambda n: "。" * n, "tabs": lambda n: "\t" * n, "quotes": lambda n: '"' * n,
+    "one line": lambda n: "a" * n,
+    "spaces": lambda n: " " * n,
+    "empty lines": lambda n: "\n" * n,
+    "stops": lambda n: "." * n,
+    "stops and quotes": lambda n: '."' * (n // 2),
+    "initials": lambda n: "A. " * (n // 3),
+    "accents": lambda n: "e" + "\u0301" * n,
+    "quotation marks": lambda n: "`" * n,
+    "brackets": lambda n: "[" * n,
+    "full-width": lambda n: "。" * n,
+    "tabs": lambda n: "\t" * n,
+    "quotes": lambda n: '"' * n,
     "accents above and below": lambda n: "e" + "\u0301\u0316" * (n // 2),
-    "vowels of Tibetan": lambda n: "\u0f73\u0f81" * (n // 2), "ligatures": lambda n: "ﷺ" * (n // 9),
-    "sigmas": lambda n: "Σ.'" * (n // 3), "capitals": lambda n: "İ" * n,
-    "numbers": lambda n: "1" * n, "commas": lambda n: "2010, " * (n // 6),
+    "vowels of Tibetan": lambda n: "\u0f73\u0f81" * (n // 2),
+    "ligatures": lambda n: "ﷺ" * (n // 9),
+    "sigmas": lambda n: "Σ.'" * (n // 3),
+    "capitals": lambda n: "İ" * n,
+    "numbers": lambda n: "1" * n,
+    "commas": lambda n: "2010, " * (n // 6),
 }
 
 
 def read_json(text):
     with contextlib.suppress(ValueError):
-        collections.deque(json_stream.items(
-            (text[i:i + 4096] for i in range(0, len(text), 4096)), "item"), maxlen=0)
+        collections.deque(
+            json_stream.items((text[i : i + 4096] for i in range(0, len(text), 4096)), "item"),
+            maxlen=0,
+        )
 
 
 def table(name):
     return lambda place, text: place.read_rows(
-        ClassifierSettings, name, b"a\tb\nx\tp\ny\tq\n" + text.encode(), COLUMNS)
+        ClassifierSettings, name, b"a\tb\nx\tp\ny\tq\n" + text.encode(), COLUMNS
+    )
 
 
 READERS = {
@@ -176,7 +269,9 @@ READERS = {
     "sentences": lambda place, text: sentences_and_joints(text),
     "text": lambda place, text: place.read_text("text.txt", text.encode()),
     "gzip": lambda place, text: place.read_text("text.txt.gz", gzip.compress(text.encode())),
-    "TSV": table("train.tsv"), "CSV": table("train.csv"), "JSON lines": table("train.jsonl"),
+    "TSV": table("train.tsv"),
+    "CSV": table("train.csv"),
+    "JSON lines": table("train.jsonl"),
     "JSON in pieces": lambda place, text: read_json(text),
 }
 

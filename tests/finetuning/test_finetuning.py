@@ -29,23 +29,48 @@ def place(tmp_path_factory):
     """One file of one's own in JSON lines, long texts among them, beside a workspace's files."""
     place = make_workspace(tmp_path_factory.mktemp("finetuning"))
     words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
-    (place.directory / "all.jsonl").write_text("".join(
-        json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3],
-                    "tags": list(TOPICS)[:i % 3]}) + "\n" for i in range(30)))
+    (place.directory / "all.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {"text": words[i % 3], "kind": list(TOPICS)[i % 3], "tags": list(TOPICS)[: i % 3]}
+            )
+            + "\n"
+            for i in range(30)
+        )
+    )
     return place
 
 
 def arguments(place, **changes):
-    return dict(dict(data_dir=place.path("all.jsonl"), text_a_column="text", text_b_column=None,
-                     id_column=None), **changes)
+    return dict(
+        dict(
+            data_dir=place.path("all.jsonl"),
+            text_a_column="text",
+            text_b_column=None,
+            id_column=None,
+        ),
+        **changes,
+    )
 
 
 @pytest.fixture(scope="module")
 def selected(place):
     """What a run printed that was evaluated on the way, its lowest layer frozen."""
-    return place.succeed("--do_train=True", **arguments(
-        place, learning_rate=0.05, eval_steps=2, train_steps=None, epochs=0.6, freeze_layers=1,
-        weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_ratio=0.25))
+    return place.succeed(
+        "--do_train=True",
+        **arguments(
+            place,
+            learning_rate=0.05,
+            eval_steps=2,
+            train_steps=None,
+            epochs=0.6,
+            freeze_layers=1,
+            weight_decay=0.1,
+            class_weights="balanced",
+            label_smoothing=0.1,
+            warmup_ratio=0.25,
+        ),
+    )
 
 
 @pytest.mark.slow
@@ -54,20 +79,29 @@ def test_the_best_checkpoint_is_complete(place, selected):
     assert "steps       0 to 4, 1 of warm-up" in selected
     counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
     assert sum(map(int, counts.groups())) == 26
-    assert re.search(r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n",
-                     selected)
+    assert re.search(
+        r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n", selected
+    )
     kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept["metric"] == "accuracy"
     best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
     names = {path.name for path in (place.directory / "model" / "best").iterdir()}
-    assert names == {"model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best,
-                     "checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
-                     "task.json"}
+    assert names == {
+        f"model.ckpt-{best}.index",
+        f"model.ckpt-{best}.data-00000-of-00001",
+        "checkpoint",
+        "xlnet_config.json",
+        "spiece.model",
+        "spiece.model.json",
+        "task.json",
+    }
     tried = json.loads((place.directory / "model" / "examples.json").read_text())["text"]
-    rows = [json.loads(line)["text"] for line in
-            (place.directory / "all.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)["text"]
+        for line in (place.directory / "all.jsonl").read_text().splitlines()
+    ]
     assert 1 <= len(tried) <= 3 and all(row["text_a"] in rows for row in tried)
-    whole = weights(place.path("model", "model.ckpt-%d" % best))
+    whole = weights(place.path("model", f"model.ckpt-{best}"))
     exported = weights(place.path("model", "best"))
     assert set(exported) == {name for name in whole if "Adam" not in name} < set(whole)
     assert all(np.array_equal(whole[name], exported[name]) for name in exported)
@@ -77,9 +111,16 @@ def test_the_best_checkpoint_is_complete(place, selected):
 def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
     texts = b"kamat telok\nmitel\nlaskit\n"
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
-    out = place.succeed("--do_predict=True", "--predict_file=-", **arguments(
-        place, model_dir=place.path("model", "best"), predict_dir=place.path("answers"),
-        spiece_model_file=place.path("model", "best", "spiece.model")))
+    out = place.succeed(
+        "--do_predict=True",
+        "--predict_file=-",
+        **arguments(
+            place,
+            model_dir=place.path("model", "best"),
+            predict_dir=place.path("answers"),
+            spiece_model_file=place.path("model", "best", "spiece.model"),
+        ),
+    )
     _, lines, probabilities = place.predictions("answers", "predictions_custom_stdin.tsv")
     assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
@@ -97,8 +138,12 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     assert done.returncode == 0, done.stderr
     assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
     assert re.search(r"note: holes: \d+\.\d % of the pieces are unknown to the voc", done.stderr)
-    lines = [line.split("\t") for line in (
-        place.directory / "holes" / "predictions_custom_holes.tsv").read_text().split("\n")[:-1]]
+    lines = [
+        line.split("\t")
+        for line in (place.directory / "holes" / "predictions_custom_holes.tsv")
+        .read_text()
+        .split("\n")[:-1]
+    ]
     assert [line[0] for line in lines] == ["id", "0", "1", "2", "3"]
     assert [bool(line[1]) for line in lines[1:]] == [True, False, False, True]
     assert lines[2][1:] == lines[3][1:] == [""] * 4
@@ -107,22 +152,34 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
 @pytest.mark.slow
 def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
     """26 rows in batches of 16: an epoch has 1.6 steps, three have 5."""
-    out = place.succeed("--do_train=True", **arguments(
-        place, model_dir=place.path("three"), train_steps=None, eval_steps=None, max_save=None,
-        train_batch_size=16))
+    out = place.succeed(
+        "--do_train=True",
+        **arguments(
+            place,
+            model_dir=place.path("three"),
+            train_steps=None,
+            eval_steps=None,
+            max_save=None,
+            train_batch_size=16,
+        ),
+    )
     assert "note: neither epochs nor train_steps is given: 3 epochs\n" in out
     assert "steps       0 to 5, 0 of warm-up" in out
-    assert re.search("^epochs +3; evaluated every 2 steps, saved every 2 steps, the last 3 kept$",
-                     out, re.MULTILINE)
+    assert re.search(
+        "^epochs +3; evaluated every 2 steps, saved every 2 steps, the last 3 kept$",
+        out,
+        re.MULTILINE,
+    )
     evaluated = json.loads((place.directory / "three" / "evaluations.json").read_text())
     assert [one["step"] for one in evaluated["evaluations"]] == [2, 4, 5]
     assert {path.name for path in (place.directory / "three").glob("*.index")} == {
-        "model.ckpt-%d.index" % step for step in (2, 4, 5)}
+        f"model.ckpt-{step}.index" for step in (2, 4, 5)
+    }
 
 
 @pytest.mark.slow
 def test_frozen_layers_keep_their_weights(place, selected):
-    early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
+    early, late = (weights(place.path("model", f"model.ckpt-{step}")) for step in (2, 4))
     config = XLNetConfig(json_path=place.path("model", "xlnet_config.json"))
     for name, value in early.items():
         if not name.startswith("model/") or "Adam" in name:
@@ -130,7 +187,7 @@ def test_frozen_layers_keep_their_weights(place, selected):
         stays = model.is_frozen(name, config, 1)
         assert np.array_equal(value, late[name]) == stays, name
         assert (name + "/Adam" in early) != stays
-        if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
+        if name.endswith(("r_w_bias", "seg_embed")):  # of all layers
             assert np.array_equal(value[0], late[name][0])
     assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", config, 1)
 
@@ -139,8 +196,10 @@ def test_frozen_layers_keep_their_weights(place, selected):
 def test_replicas_and_micro_batches_change_nothing(place):
     """Without dropout, whose noise depends on where a row is."""
     flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
-    for name, changes in (("one", {}), ("parts", dict(
-            num_core_per_host=2, grad_accum_steps=2, recompute=True))):
+    for name, changes in (
+        ("one", {}),
+        ("parts", dict(num_core_per_host=2, grad_accum_steps=2, recompute=True)),
+    ):
         out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
     assert "4 examples = 1 x 2 replicas x 2 micro-batches" in out
     assert "precision   fp32, recomputing\n" in out
@@ -152,35 +211,53 @@ def test_windows_are_averaged(place, selected):
     """Texts that fit have one window, and so the same answer."""
     answers = {}
     for how in ("truncate", "sliding"):
-        place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
-                      **arguments(place, long_document=how, predict_dir=place.path(how),
-                                  max_seq_length=24, allow_changes=True))
+        place.succeed(
+            "--do_predict=True",
+            "--predict_file=" + place.path("all.jsonl"),
+            **arguments(
+                place,
+                long_document=how,
+                predict_dir=place.path(how),
+                max_seq_length=24,
+                allow_changes=True,
+            ),
+        )
         answers[how] = place.predictions(how, "predictions_custom_all.tsv")[2]
     assert len(answers["sliding"]) == 30
     np.testing.assert_allclose(answers["sliding"].sum(axis=1), 1, atol=2e-6)
     different = np.abs(answers["sliding"] - answers["truncate"]).max(axis=1) > 2e-6
-    assert different.any() and not different[::3].any()     # every third text is short
+    assert different.any() and not different[::3].any()  # every third text is short
 
 
 @pytest.mark.slow
 def test_long_texts_with_memory(place):
     """The answer to a text does not depend on the rest of the batch, or on the most segments."""
-    flags = arguments(place, long_document="memory", max_seq_length=8, train_steps=1,
-                      model_dir=place.path("memory"), predict_dir=place.path("memory-answers"))
+    flags = arguments(
+        place,
+        long_document="memory",
+        max_seq_length=8,
+        train_steps=1,
+        model_dir=place.path("memory"),
+        predict_dir=place.path("memory-answers"),
+    )
     out = place.succeed("--do_train=True", "--max_segments=3", **flags)
     assert "length      8 tokens, memory" in out
     answers = []
     for batch, segments in ((3, 12), (30, 13)):
-        place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
-                      **dict(flags, eval_batch_size=batch, max_segments=segments,
-                             allow_changes=True))
+        place.succeed(
+            "--do_predict=True",
+            "--predict_file=" + place.path("all.jsonl"),
+            **dict(flags, eval_batch_size=batch, max_segments=segments, allow_changes=True),
+        )
         answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
 
 
 def test_windows_add_up_in_the_order_of_rows():
-    parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), index=np.array([3, 1])),
-             dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), index=np.array([0, 2]))]
+    parts = [
+        dict(values=np.array([[2.0], [4.0]]), loss=np.array([2.0, 4.0]), index=np.array([3, 1])),
+        dict(values=np.array([[6.0], [8.0]]), loss=np.array([6.0, 8.0]), index=np.array([0, 2])),
+    ]
     answers = GLUE["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
     assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
@@ -193,8 +270,15 @@ def goodness(evaluation):
 @pytest.mark.slow
 def test_a_run_stops_early_and_its_best_is_kept(place):
     """Its learning rate is so high that it soon gets worse."""
-    flags = arguments(place, model_dir=place.path("early"), train_steps=8, eval_steps=1,
-                      label_column="tags", learning_rate=1, patience=1)
+    flags = arguments(
+        place,
+        model_dir=place.path("early"),
+        train_steps=8,
+        eval_steps=1,
+        label_column="tags",
+        learning_rate=1,
+        patience=1,
+    )
     out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True", **flags)
     found = json.loads((place.directory / "early" / "evaluations.json").read_text())["evaluations"]
     assert len(found) < 8
@@ -202,35 +286,55 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     assert sorted(found[:-1], key=goodness) == found[:-1]
     assert goodness(found[-1]) <= goodness(found[-2])
     _, stopped, after = out.partition(
-        "stopped at step %d: no better micro_f1 in 1 evaluations" % len(found))
-    assert stopped and "eval custom dev  step %d  micro_f1 %.4f" % (
-        found[-2]["step"], found[-2]["micro_f1"]) in after
+        f"stopped at step {len(found)}: no better micro_f1 in 1 evaluations"
+    )
+    assert (
+        stopped
+        and "eval custom dev  step {}  micro_f1 {:.4f}".format(
+            found[-2]["step"], found[-2]["micro_f1"]
+        )
+        in after
+    )
     again = place.succeed("--do_train=True", "--multi_label=True", **flags)
-    assert "was stopped early, at step %d" % len(found) in again
+    assert f"was stopped early, at step {len(found)}" in again
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
-    (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
-    (dict(class_weights="animal:much"), "class_weights: 'animal:much', expected balanced, or"),
-    (dict(class_weights="foo"), "class_weights: 'foo'"),
-    (dict(class_weights="animal:-2"), "class_weights: 'animal:-2', expected balanced, or"),
-    (dict(patience=2), "patience needs --eval_steps"),
-    (dict(epochs=0, train_steps=None), "epochs is 0.0"),
-    (dict(epochs=1), "epochs and train_steps are both given"),
-    (dict(metric="recall"), "metric: task custom has no recall"),
-    (dict(label_smoothing=1.5), "label_smoothing is 1.5"),
-    (dict(patience=1, eval_steps=None, dev_share=0), "patience needs a file dev to evaluate on: it "
-                                                     "looks at evaluations while training"),
-    (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
-    (dict(dev_share=1), "dev_share is 1.0"),
-    (dict(choice_columns="a,b"), "no column 'a'"),
-    (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
-    (dict(predict_output="/dev", predict_file="a.csv", do_predict=True), "output: /dev is a dir"),
-    (dict(predict_output=__file__, predict_file=__file__, do_predict=True), "py is an input, too"),
-    (dict(predict_output="p.JSON", predict_file=__file__, do_predict=True),
-     "predict_output: 'p.JSON', expected a name that ends in .tsv or .csv: the predictions are"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
+        (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
+        (dict(class_weights="animal:much"), "class_weights: 'animal:much', expected balanced, or"),
+        (dict(class_weights="foo"), "class_weights: 'foo'"),
+        (dict(class_weights="animal:-2"), "class_weights: 'animal:-2', expected balanced, or"),
+        (dict(patience=2), "patience needs --eval_steps"),
+        (dict(epochs=0, train_steps=None), "epochs is 0.0"),
+        (dict(epochs=1), "epochs and train_steps are both given"),
+        (dict(metric="recall"), "metric: task custom has no recall"),
+        (dict(label_smoothing=1.5), "label_smoothing is 1.5"),
+        (
+            dict(patience=1, eval_steps=None, dev_share=0),
+            "patience needs a file dev to evaluate on: it looks at evaluations while training",
+        ),
+        (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
+        (dict(dev_share=1), "dev_share is 1.0"),
+        (dict(choice_columns="a,b"), "no column 'a'"),
+        (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
+        (
+            dict(predict_output="/dev", predict_file="a.csv", do_predict=True),
+            "output: /dev is a dir",
+        ),
+        (
+            dict(predict_output=__file__, predict_file=__file__, do_predict=True),
+            "py is an input, too",
+        ),
+        (
+            dict(predict_output="p.JSON", predict_file=__file__, do_predict=True),
+            "predict_output: 'p.JSON', expected a name that ends in .tsv or .csv: the "
+            "predictions are",
+        ),
+    ],
+)
 def test_bad_settings_are_refused_in_one_line(place, changes, message):
     done = place.run("--do_train=True", **arguments(place, model_dir=place.path("no"), **changes))
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
@@ -239,32 +343,56 @@ def test_bad_settings_are_refused_in_one_line(place, changes, message):
 
 def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
     path = place.path("all.jsonl")
-    done = place.run("--do_train=True", **arguments(
-        place, model_dir=place.path("no"), data_dir=None, train_file=path, dev_file=path,
-        eval_steps=None, class_weights="none:1", predict_threshold=0.9))
+    done = place.run(
+        "--do_train=True",
+        **arguments(
+            place,
+            model_dir=place.path("no"),
+            data_dir=None,
+            train_file=path,
+            dev_file=path,
+            eval_steps=None,
+            class_weights="none:1",
+            predict_threshold=0.9,
+        ),
+    )
     assert done.returncode == 1 and "class_weights: no label 'none'" in done.stderr
     assert "note: predict_threshold is for two labels, multi_label and questions" in done.stderr
-    assert done.stderr.count("note: %s was trained on: " % path) == 1
+    assert done.stderr.count(f"note: {path} was trained on: ") == 1
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
-    (dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
-     "predict_output is one file, predict_split test is 2: test_matched, test_mismatched"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
+        (
+            dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
+            "predict_output is one file, predict_split test is 2: test_matched, test_mismatched",
+        ),
+    ],
+)
 def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path, changes, message):
     official.make(changes["task_name"], tmp_path / "data")
     (tmp_path / "data" / "dev.tsv").unlink(missing_ok=True)
-    done = place.run("--do_train=True", data_dir=tmp_path / "data", eval_steps=None,
-                     model_dir=tmp_path / "no", **changes)
+    done = place.run(
+        "--do_train=True",
+        data_dir=tmp_path / "data",
+        eval_steps=None,
+        model_dir=tmp_path / "no",
+        **changes,
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
     assert message in done.stderr and not (tmp_path / "no").exists()
 
 
 @pytest.mark.slow
 def test_a_dev_share_of_0_trains_on_all_rows(place):
-    done = place.run("--do_train=True", **arguments(
-        place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1))
+    done = place.run(
+        "--do_train=True",
+        **arguments(
+            place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1
+        ),
+    )
     assert done.returncode == 0, done.stderr
     assert "note: there is no file dev to evaluate on while training\n" in done.stderr
     assert re.search("^task +custom: 30 rows, labels animal, plant, stone$", done.stdout, re.M)
@@ -272,27 +400,50 @@ def test_a_dev_share_of_0_trains_on_all_rows(place):
 
 # ---- without a run
 
+
 def test_segments_remember_the_ones_before(graph):
     """Equal to the segments one by one; padding in front, also whole segments, is no matter."""
     import tensorflow.compat.v1 as tf
-    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
-                         untie_r=True, n_token=9)
-    run = RunConfig(False, False, False, 0., 0., init_std=1., mem_len=3)
-    text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)                 # [1,3*3]
+
+    config = XLNetConfig(
+        n_layer=2,
+        d_model=4,
+        n_head=1,
+        d_head=4,
+        d_inner=4,
+        ff_activation="gelu",
+        untie_r=True,
+        n_token=9,
+    )
+    run = RunConfig(False, False, False, 0.0, 0.0, init_std=1.0, mem_len=3)
+    text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)  # [1,3*3]
     longer = np.concatenate([np.zeros([1, 3], np.int32), text], axis=1)
     with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
         sequences = []
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
-            sequences.append(model.read_on(
-                config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
-                length=3)[0])
+            sequences.append(
+                model.read_on(
+                    config,
+                    run,
+                    tf.constant(ids),
+                    tf.zeros_like(ids),
+                    tf.constant(padding),
+                    None,
+                    length=3,
+                )[0]
+            )
         mems = [tf.zeros([1, 3, 4])] * 2
         for number in range(3):
-            part = text[:, 3 * number:3 * number + 3]
+            part = text[:, 3 * number : 3 * number + 3]
             outputs = modeling.transformer_xl(
-                config, run, input_ids=tf.constant(part), seg_ids=tf.zeros_like(part), mems=mems,
-                mask=tf.constant(part == 0)[:, None])
+                config,
+                run,
+                input_ids=tf.constant(part),
+                seg_ids=tf.zeros_like(part),
+                mems=mems,
+                mask=tf.constant(part == 0)[:, None],
+            )
             mems = [mem * (part != 0)[..., None].astype(np.float32) for mem in outputs.new_mems]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -308,20 +459,36 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     import tensorflow.compat.v1 as tf
 
     from xlnet.network import parameters
+
     seeds = []
 
     def noted(rate, seed, first_row):
         seeds.append(seed)
         return kernels.Dropout(rate, seed, first_row)
+
     monkeypatch.setattr(parameters, "Dropout", noted)
-    config = XLNetConfig(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
-                         untie_r=True, n_token=9)
-    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3,
-                                  long_document=how)
-    trained = model.TaskModel(config, FineTunedTask(GLUE["cola"], settings),
-                              NetworkSettings(dropout=.5, dropatt=.5))
-    features = dict(input_ids=tf.ones([2, 3], tf.int32), segment_ids=tf.zeros([2, 3], tf.int32),
-                    input_mask=tf.zeros([2, 3]), label_ids=tf.zeros([2], tf.int32))
+    config = XLNetConfig(
+        n_layer=1,
+        d_model=4,
+        n_head=1,
+        d_head=4,
+        d_inner=4,
+        ff_activation="gelu",
+        untie_r=True,
+        n_token=9,
+    )
+    settings = ClassifierSettings(
+        model_dir="", task_name="cola", max_seq_length=3, long_document=how
+    )
+    trained = model.TaskModel(
+        config, FineTunedTask(GLUE["cola"], settings), NetworkSettings(dropout=0.5, dropatt=0.5)
+    )
+    features = dict(
+        input_ids=tf.ones([2, 3], tf.int32),
+        segment_ids=tf.zeros([2, 3], tf.int32),
+        input_mask=tf.zeros([2, 3]),
+        label_ids=tf.zeros([2], tf.int32),
+    )
     trained.training_loss(features, tf.constant([7], tf.uint64), LossOptions())
     used = [seed for seed in seeds if seed.graph is graph and not graph._is_function(seed.name)]
     with tf.Session() as session:
@@ -342,37 +509,53 @@ def test_balanced_class_weights():
 
 def test_training_loss(graph):
     import tensorflow.compat.v1 as tf
-    logits = np.array([[2., 0.], [0., 1.]], np.float32)
+
+    logits = np.array([[2.0, 0.0], [0.0, 1.0]], np.float32)
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].head.loss(heads.HeadBuilder, tf.constant(logits), features,
-                                       LossOptions(*options))
+        value = GLUE["cola"].head.loss(
+            heads.HeadBuilder, tf.constant(logits), features, LossOptions(*options)
+        )
         with tf.Session() as session:
             return session.run(value).mean()
+
     assert loss() == pytest.approx(-log_p[:, 0].mean())
-    assert loss(0., [3., 9.]) == pytest.approx(-3 * log_p[:, 0].mean())
-    assert loss(0.2) == pytest.approx(
-        -(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
+    assert loss(0.0, [3.0, 9.0]) == pytest.approx(-3 * log_p[:, 0].mean())
+    assert loss(0.2) == pytest.approx(-(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
 
 
-@pytest.mark.parametrize("untie_r, count, stacked", (
-    (True, 1, [0, 1, 0, 1]), (False, 1, [1, 0, 1]), (False, 2, None), (True, 2, None)))
+@pytest.mark.parametrize(
+    "untie_r, count, stacked",
+    ((True, 1, [0, 1, 0, 1]), (False, 1, [1, 0, 1]), (False, 2, None), (True, 2, None)),
+)
 def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
     """Rows of layers in a bias and in `seg_embed`; a bias of all layers is frozen with all."""
     import tensorflow.compat.v1 as tf
-    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
-                         untie_r=untie_r, n_token=9)
+
+    config = XLNetConfig(
+        n_layer=2,
+        d_model=4,
+        n_head=1,
+        d_head=4,
+        d_inner=4,
+        ff_activation="gelu",
+        untie_r=untie_r,
+        n_token=9,
+    )
     with tf.variable_scope("model", custom_getter=model.frozen(config, count)):
         with tf.variable_scope("transformer"):
-            read = [tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
-                    tf.get_variable("seg_embed", [2, 1])]
-            read += [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [1]) for i in range(2)]
+            read = [
+                tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
+                tf.get_variable("seg_embed", [2, 1]),
+            ]
+            read += [tf.get_variable(f"layer_{i}/ff/layer_1/kernel", [1]) for i in range(2)]
     total = tf.add_n([tf.reduce_sum(x) for x in read])
     trained = tf.trainable_variables()
     assert [v.op.name.split("/")[2] for v in trained] == (
-        ["r_w_bias", "seg_embed", "layer_1"] if stacked else [])
+        ["r_w_bias", "seg_embed", "layer_1"] if stacked else []
+    )
     with tf.Session() as session:
         gradients = session.run(tf.gradients(total, trained) if stacked else [])
     assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (stacked or [])
@@ -381,7 +564,7 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
 def test_patience(tmp_path):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "accuracy", patience=2)
     assert chosen.best() is None and not chosen.is_over()
-    for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
+    for step, accuracy in ((1, 0.5), (2, 0.7), (3, 0.7), (4, 0.6)):
         assert not chosen.is_over()
         chosen.evaluations.append({"step": step, "accuracy": accuracy})
     assert chosen.best()["step"] == 2 and chosen.is_over()

@@ -21,17 +21,23 @@ def path(tmp_path_factory):
     tokenizer = Tokenizer(train_tiny_model(directory / "tiny.model"))
     lengths = np.random.RandomState(0).permutation(ROWS) % 12
     examples = [Example((("the cat " * (1 + length), None),), 0) for length in lengths.tolist()]
-    return encoding.write_records(str(directory), "x", examples, tokenizer, Layout(LENGTH),
-                                  label_names=("no", "yes")).path
+    return encoding.write_records(
+        str(directory), "x", examples, tokenizer, Layout(LENGTH), label_names=("no", "yes")
+    ).path
 
 
 def read(path, count=None, **how):
     """The first `count` batches, dicts of arrays."""
     import tensorflow.compat.v1 as tf
+
     with tf.Graph().as_default(), tf.Session() as session:
         batches = input_pipeline.finetuning_batches(
-            path, feature_spec.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
-            **how)
+            path,
+            feature_spec.finetuning_features(LENGTH),
+            row_length=LENGTH,
+            num_examples=ROWS,
+            **how,
+        )
         batch = tf.data.make_one_shot_iterator(batches).get_next()
         found = []
         while count is None or len(found) < count:
@@ -59,19 +65,20 @@ def test_every_example_is_evaluated_once(path):
 
 def test_padding_does_not_choose_the_examples(path):
     for how in (dict(), dict(shuffle_seed=3)):
-        short, fixed = (read(path, 20, batch_size=4, multiple=multiple, **how)
-                        for multiple in (8, LENGTH))
+        short, fixed = (
+            read(path, 20, batch_size=4, multiple=multiple, **how) for multiple in (8, LENGTH)
+        )
         assert numbers(short) == numbers(fixed)
         assert {batch["input_ids"].shape[1] for batch in fixed} == {LENGTH}
         for a, b in zip(short, fixed):
             width = a["input_ids"].shape[1]
             for name in ("input_ids", "input_mask", "segment_ids"):
-                assert np.array_equal(a[name], b[name][:, LENGTH - width:])
-            assert b["input_mask"][:, :LENGTH - width].all()
+                assert np.array_equal(a[name], b[name][:, LENGTH - width :])
+            assert b["input_mask"][:, : LENGTH - width].all()
 
 
 def test_training_sees_every_example_in_each_epoch(path):
-    seen = sum(numbers(read(path, ROWS, batch_size=4, shuffle_seed=3)), [])     # four epochs
+    seen = sum(numbers(read(path, ROWS, batch_size=4, shuffle_seed=3)), [])  # four epochs
     assert len(seen) == 4 * ROWS
     # Batches are made of pools of 44 examples, so what an epoch has seen is off by a pool at most.
     counts = np.bincount(seen, minlength=ROWS)
@@ -89,20 +96,23 @@ def test_no_batch_has_an_example_twice(path, batch_size):
 
 
 def test_a_batch_larger_than_the_file_has_all_of_it(path):
-    first, = numbers(read(path, 1, batch_size=ROWS + 10, shuffle_seed=3))
+    (first,) = numbers(read(path, 1, batch_size=ROWS + 10, shuffle_seed=3))
     assert len(first) == ROWS + 10 and set(first) == set(range(ROWS))
 
 
 def test_a_resumed_run_gets_the_batches_it_missed(path):
     whole = numbers(read(path, 30, batch_size=4, shuffle_seed=3))
     for start in (1, 11, 12, 23, 29):
-        assert numbers(read(path, 30 - start, batch_size=4, shuffle_seed=3,
-                            start_step=start)) == whole[start:]
+        assert (
+            numbers(read(path, 30 - start, batch_size=4, shuffle_seed=3, start_step=start))
+            == whole[start:]
+        )
 
 
 def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
     """A sorted file of 130,000 rows: every stretch of it is in every stretch of an epoch."""
     import tensorflow.compat.v1 as tf
+
     rows, length, batch_size = 130000, 4, 1000
     layout = feature_spec.finetuning_features(length)
     empty = {f.name: np.zeros((1, *f.shape)) for f in layout if f.dtype == "float"}
@@ -112,9 +122,16 @@ def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
     with open(path, "wb") as f:
         f.write(record * rows)
     with tf.Graph().as_default(), tf.Session() as session:
-        batch = tf.data.make_one_shot_iterator(input_pipeline.finetuning_batches(
-            path, layout, row_length=length, num_examples=rows, batch_size=batch_size,
-            shuffle_seed=1)).get_next()["index"]
+        batch = tf.data.make_one_shot_iterator(
+            input_pipeline.finetuning_batches(
+                path,
+                layout,
+                row_length=length,
+                num_examples=rows,
+                batch_size=batch_size,
+                shuffle_seed=1,
+            )
+        ).get_next()["index"]
         seen = np.concatenate([session.run(batch) for _ in range(128)])
     assert len(np.unique(seen)) == len(seen) == 128000
     for stretch in seen.reshape(4, -1):
@@ -131,7 +148,7 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
     with pytest.raises(UserError, match=r"cut.tfrecord: \d+ bytes are not a multiple of"):
         tfrecord.EqualRecords(str(cut))
     size = len(whole) // ROWS
-    damaged.write_bytes(whole[:3 * size + 50] + b"?" + whole[3 * size + 51:])
+    damaged.write_bytes(whole[: 3 * size + 50] + b"?" + whole[3 * size + 51 :])
     records = tfrecord.EqualRecords(str(damaged))
     assert len(records) == ROWS and len(records.read(np.array([2, 45, 2]))) == 3
     with pytest.raises(UserError, match="damaged.tfrecord: record 3 is damaged"):
@@ -140,10 +157,19 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
 
 def test_replicas_take_a_batch_in_parts(path):
     import tensorflow.compat.v1 as tf
+
     whole = numbers(read(path, 3, batch_size=4, shuffle_seed=3))
     with tf.Graph().as_default(), tf.Session() as session:
-        parts = input_pipeline.for_replicas(input_pipeline.finetuning_batches(
-            path, feature_spec.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
-            batch_size=4, shuffle_seed=3), 2)
+        parts = input_pipeline.for_replicas(
+            input_pipeline.finetuning_batches(
+                path,
+                feature_spec.finetuning_features(LENGTH),
+                row_length=LENGTH,
+                num_examples=ROWS,
+                batch_size=4,
+                shuffle_seed=3,
+            ),
+            2,
+        )
         part = tf.data.make_one_shot_iterator(parts).get_next()["index"]
         assert sum((session.run(part).tolist() for _ in range(6)), []) == sum(whole, [])

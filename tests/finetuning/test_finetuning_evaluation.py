@@ -25,16 +25,28 @@ def place(tmp_path_factory):
     place = Workspace(tmp_path_factory.mktemp("evaluation"))
     make_vocabulary(place.directory / "sp.model", 37)
     words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
-    (place.directory / "all.jsonl").write_text("".join(
-        json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
-        for i in range(ROWS)))
+    (place.directory / "all.jsonl").write_text(
+        "".join(
+            json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
+            for i in range(ROWS)
+        )
+    )
     place.succeed("--do_train=True", **arguments(place, learning_rate=0.05))
     return place
 
 
 def arguments(place, **changes):
-    return dict(dict(data_dir=place.path("all.jsonl"), text_a_column="text", text_b_column=None,
-                     id_column=None, eval_split="train", max_seq_length=24), **changes)
+    return dict(
+        dict(
+            data_dir=place.path("all.jsonl"),
+            text_a_column="text",
+            text_b_column=None,
+            id_column=None,
+            eval_split="train",
+            max_seq_length=24,
+        ),
+        **changes,
+    )
 
 
 @pytest.mark.parametrize("how", ("truncate", "sliding"))
@@ -44,12 +56,26 @@ def test_three_devices_answer_as_one(place, how):
     results = []
     for devices in (1, 3):
         out = place.succeed(
-            "--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
-            "--predict_file=" + place.path("all.jsonl"), **arguments(
-                place, long_document=how, eval_batch_size=3, num_core_per_host=devices,
-                allow_changes=True, predict_dir=place.path("answers"), eval_split="test"))
-        results.append((re.findall(r"^eval custom .*", out, re.MULTILINE),
-                        place.predictions("answers", "predictions_custom_all.tsv")[1]))
+            "--do_eval=True",
+            "--do_predict=True",
+            "--eval_all_ckpt=True",
+            "--predict_file=" + place.path("all.jsonl"),
+            **arguments(
+                place,
+                long_document=how,
+                eval_batch_size=3,
+                num_core_per_host=devices,
+                allow_changes=True,
+                predict_dir=place.path("answers"),
+                eval_split="test",
+            ),
+        )
+        results.append(
+            (
+                re.findall(r"^eval custom .*", out, re.MULTILINE),
+                place.predictions("answers", "predictions_custom_all.tsv")[1],
+            )
+        )
     (lines, answers), other = results
     assert len(lines) == 3 and lines[0].endswith("(31 rows)") and len(answers) == ROWS
     assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
@@ -64,20 +90,35 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     def watched(self):
         used.append([copy["values"].device[-5:] for copy in self._copies])
         return side_by_side(self)
+
     monkeypatch.setattr(Predictor, "_side_by_side", watched)
-    flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3,
-                      dev_file=place.path("all.jsonl"))
-    place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1,
-                  learning_rate=0.05, ema_decay=0.9)
+    flags = arguments(
+        place,
+        model_dir=place.path("on_the_way"),
+        eval_batch_size=3,
+        dev_file=place.path("all.jsonl"),
+    )
+    place.succeed(
+        "--do_train=True",
+        **flags,
+        num_core_per_host=2,
+        eval_steps=1,
+        learning_rate=0.05,
+        ema_decay=0.9,
+    )
     assert used == 2 * [["CPU:0", "CPU:1"]]
     place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
     assert used[2:] == 3 * [[""]]
-    results = [json.loads(next((place.directory / "on_the_way").glob(name)).read_text())[key]
-               for name, key in (("evaluations.json", "evaluations"),
-                                 ("eval_results_*.json", "checkpoints"))]
-    for result in results[1]:           # of the file alone
+    results = [
+        json.loads(next((place.directory / "on_the_way").glob(name)).read_text())[key]
+        for name, key in (
+            ("evaluations.json", "evaluations"),
+            ("eval_results_*.json", "checkpoints"),
+        )
+    ]
+    for result in results[1]:  # of the file alone
         del result["interval"]
-    assert results[0] == results[1][1:]         # without step 0
+    assert results[0] == results[1][1:]  # without step 0
     check_that_averages_count(place, flags, results[0][1])
 
 
@@ -92,16 +133,18 @@ def check_that_averages_count(place, flags, evaluated):
     place.succeed("--do_eval=True", **flags)
     kept = json.loads((place.directory / "on_the_way" / "eval_results_train.json").read_text())
     assert [dict(result, interval=None) for result in kept["checkpoints"]] == [
-        dict(evaluated, interval=None)]
+        dict(evaluated, interval=None)
+    ]
 
 
 # ---- without a run
+
 
 def make_checkpoint(directory, value):
     with tf.Graph().as_default(), tf.Session() as session:
         weight = tf.get_variable("weight", initializer=float(value), use_resource=True)
         session.run(weight.initializer)
-        return tf.train.Saver([weight]).save(session, str(directory / ("weight-%d" % value)))
+        return tf.train.Saver([weight]).save(session, str(directory / (f"weight-{value}")))
 
 
 def two_at_a_time(counts):
@@ -114,25 +157,27 @@ def two_at_a_time(counts):
         return number
 
     def answers(number):
-        weight = tf.get_variable("weight", initializer=0., use_resource=True)
+        weight = tf.get_variable("weight", initializer=0.0, use_resource=True)
         number = tf.numpy_function(meet, [number], tf.int64)
         return {"index": number, "values": tf.cast(number, tf.float32) * weight}
+
     return answers
 
 
 def test_all_devices_work_and_each_example_comes_once(tmp_path):
-    counts, devices = [], connect(
-        DeviceSettings(num_core_per_host=2, device="cpu"))
+    counts, devices = [], connect(DeviceSettings(num_core_per_host=2, device="cpu"))
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
+
     answering = Predictor(two_at_a_time(counts), [make_batches], devices)
-    for rows, value in ((7, 2), (3, 5), (7, 2)):        # other files, other checkpoints
+    for rows, value in ((7, 2), (3, 5), (7, 2)):  # other files, other checkpoints
         counts.clear()
         batches = [batch for _, batch in answering(str(rows), make_checkpoint(tmp_path, value))]
         assert sorted(counts) == [1] + [2] * (rows // 2)
-        number, values = (np.concatenate([batch[name] for batch in batches])
-                          for name in ("index", "values"))
+        number, values = (
+            np.concatenate([batch[name] for batch in batches]) for name in ("index", "values")
+        )
         assert sorted(number) == list(range(rows))
         assert np.array_equal(values, number * value)
     (tmp_path / "weight-5.data-00000-of-00001").unlink()
@@ -148,6 +193,7 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
+
     answering = Predictor(two_at_a_time(counts), [make_batches], devices, at_once=2)
     batches = [batch for _, batch in answering("8", make_checkpoint(tmp_path, 3))]
     assert counts == [2, 2, 2, 2]

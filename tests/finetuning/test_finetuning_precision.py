@@ -19,41 +19,52 @@ def place(tmp_path_factory):
 
 def train(place, name, **changes):
     """The losses that a run prints, means since the line before."""
-    out = place.succeed("--do_train=True", "--do_eval=True", **dict(
-        dict(model_dir=place.path(name), save_steps=1000, warmup_ratio=0.1), **changes))
-    return [float(loss) for loss in re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)], \
-        float(re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE).group(1))
+    out = place.succeed(
+        "--do_train=True",
+        "--do_eval=True",
+        **dict(dict(model_dir=place.path(name), save_steps=1000, warmup_ratio=0.1), **changes),
+    )
+    return [float(loss) for loss in re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)], float(
+        re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE).group(1)
+    )
 
 
 def test_float16_learns_as_float32(place):
     # Later on a spike of the loss may part two runs that differ in the last digits.
     run = dict(train_steps=60, log_steps=20, learning_rate=4e-3, decay_method="poly")
     (plain, held_out), (half, half_held_out) = (
-        train(place, precision, precision=precision, **run) for precision in ("fp32", "fp16"))
-    assert plain[-1] < 0.8 * plain[0]       # there was something to learn
+        train(place, precision, precision=precision, **run) for precision in ("fp32", "fp16")
+    )
+    assert plain[-1] < 0.8 * plain[0]  # there was something to learn
     np.testing.assert_allclose(half, plain, rtol=0.005)
     assert abs(half_held_out / held_out - 1) < 0.005
     stored = weights(place.path("fp16"))
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 50
     assert all(value.dtype == np.float32 for name, value in stored.items() if "Adam" in name)
 
-    done = place.run("--do_train=True", model_dir=place.path("fp32"), precision="fp16",
-                     train_steps=61, allow_changes=True)
+    done = place.run(
+        "--do_train=True",
+        model_dir=place.path("fp32"),
+        precision="fp16",
+        train_steps=61,
+        allow_changes=True,
+    )
     assert done.returncode == 1 and done.errors == [
-        "run_classifier.py: model_dir: the checkpoint in %s has no loss_scale/good_steps: a run "
+        "run_classifier.py: model_dir: the checkpoint in {} has no loss_scale/good_steps: a run "
         "cannot resume from weights alone, as in best/, nor with --ema_decay or --precision=fp16 "
         "if it began without; give the settings as they were, or the checkpoint as init_checkpoint "
-        "of another model_dir" % place.path("fp32")]
+        "of another model_dir".format(place.path("fp32"))
+    ]
 
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):
     """A scale that no gradient survives: halved in each step, weights and slots as they were."""
-    monkeypatch.setattr(optimizer, "FIRST_SCALE", 2. ** 100)
+    monkeypatch.setattr(optimizer, "FIRST_SCALE", 2.0**100)
     run = dict(train_steps=3, precision="fp16", learning_rate=0.1, eval_steps=3)
     train(place, "overflow", **run)
-    first, last = (weights(place.path("overflow", "model.ckpt-%d" % step)) for step in (0, 3))
+    first, last = (weights(place.path("overflow", f"model.ckpt-{step}")) for step in (0, 3))
     assert last["global_step"] == 3 and last["loss_scale/good_steps"] == 0
-    assert last["loss_scale/scale"] == 2. ** 97
+    assert last["loss_scale/scale"] == 2.0**97
     changed = {name for name in first if not np.array_equal(first[name], last[name])}
     assert changed == {"global_step", "loss_scale/scale"}
     best = weights(place.path("overflow", "best"))
@@ -63,7 +74,16 @@ def test_steps_that_overflow_are_passed_over(place, monkeypatch):
 def test_options_go_together(place):
     """Long texts with memory in float16, frozen layers, recomputing."""
     loss, held_out = train(
-        place, "together", precision="fp16", long_document="memory", max_seq_length=8,
-        max_segments=2, recompute=True, freeze_layers=1, train_steps=1, log_steps=1,
-        init_checkpoint=str(RELEASED))
+        place,
+        "together",
+        precision="fp16",
+        long_document="memory",
+        max_seq_length=8,
+        max_segments=2,
+        recompute=True,
+        freeze_layers=1,
+        train_steps=1,
+        log_steps=1,
+        init_checkpoint=str(RELEASED),
+    )
     assert np.isfinite(loss + [held_out]).all()

@@ -21,24 +21,43 @@ def place(tmp_path_factory):
 
 
 def train(place, name, **changes):
-    return place.succeed("--do_train=True", "--do_predict=True", **dict(dict(
-        model_dir=place.path(name), train_steps=5, save_steps=2, eval_steps=3, learning_rate=0.01,
-        log_steps=4, dropout=0.2), **changes))
+    return place.succeed(
+        "--do_train=True",
+        "--do_predict=True",
+        **dict(
+            dict(
+                model_dir=place.path(name),
+                train_steps=5,
+                save_steps=2,
+                eval_steps=3,
+                learning_rate=0.01,
+                log_steps=4,
+                dropout=0.2,
+            ),
+            **changes,
+        ),
+    )
 
 
 def check_same(place, name):
     """Checkpoints, their weights and the evaluations are those of the uninterrupted run."""
     for step in (0, 2, 3, 4, 5):
-        assert_same(*(weights(place.path(model, "model.ckpt-%d" % step))
-                      for model in (name, "whole")))
-    kept, expected = ((place.directory / model / "evaluations.json").read_text()
-                      for model in (name, "whole"))
+        assert_same(
+            *(weights(place.path(model, f"model.ckpt-{step}")) for model in (name, "whole"))
+        )
+    kept, expected = (
+        (place.directory / model / "evaluations.json").read_text() for model in (name, "whole")
+    )
     assert kept == expected
     # A row is of all steps since the row before, also where a resume was between them; the last
     # columns are of time and memory.
-    rows = [[row.split(",")[:-2] for row in (
-        place.directory / model / "training.csv").read_text().splitlines()]
-        for model in (name, "whole")]
+    rows = [
+        [
+            row.split(",")[:-2]
+            for row in (place.directory / model / "training.csv").read_text().splitlines()
+        ]
+        for model in (name, "whole")
+    ]
     assert rows[0] == rows[1] and [row[0] for row in rows[1]] == ["step", "4", "5"]
 
 
@@ -49,14 +68,16 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
     def stop(self, step, values):
         if step == told:
             os.kill(os.getpid(), signal.SIGTERM)
-    name = "stopped%d" % told
+
+    name = f"stopped{told}"
     saved = {1: {0, 2}, 5: {0, 2, 3, 4, 5}}[told]
     with monkeypatch.context() as patched:
         patched.setattr(progress.Progress, "_check", stop)
         out = train(place, name)
-    assert "stopped by SIGTERM at step %d, saved" % max(saved) in out and "predicted" not in out
+    assert f"stopped by SIGTERM at step {max(saved)}, saved" in out and "predicted" not in out
     assert {path.name for path in place.directory.joinpath(name).glob("*.index")} == {
-        "model.ckpt-%d.index" % step for step in saved}
+        f"model.ckpt-{step}.index" for step in saved
+    }
     out = train(place, name)
     assert ("steps       2 to 5" if told == 1 else "has all of its 5 steps") in out
     assert "predicted" in out
@@ -67,7 +88,11 @@ def test_what_a_run_wrote_starts_it_again(place):
     kept = place.path("whole", "finetuning.json")
     done = command.run("run_classifier.py", "--config=" + kept, "--do_predict=False")
     assert done.returncode == 0 and "has all of its 5 steps" in done.stdout, done.stderr
-    done = command.run("run_classifier.py", "--config=" + kept, "--do_predict=False",
-                       "--model_dir=" + place.path("again"))
+    done = command.run(
+        "run_classifier.py",
+        "--config=" + kept,
+        "--do_predict=False",
+        "--model_dir=" + place.path("again"),
+    )
     assert done.returncode == 0, done.stderr
     check_same(place, "again")

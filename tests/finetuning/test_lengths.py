@@ -42,11 +42,15 @@ def test_a_length_that_is_given_is_taken(tmp_path):
     assert length_of(tmp_path, "epochs", epochs=2.0)[0].epochs == 2
 
 
-@pytest.mark.parametrize("rows, changes, expected", [
-    (21, {}, (8, 3, 3)),           # an epoch that is begun counts
-    (80000, {}, (30000, 10000, 1000)),
-    (80, dict(eval_steps=0, save_steps=7), (30, 0, 7)),
-    (3, {}, (1, 1, 1))])
+@pytest.mark.parametrize(
+    "rows, changes, expected",
+    [
+        (21, {}, (8, 3, 3)),  # an epoch that is begun counts
+        (80000, {}, (30000, 10000, 1000)),
+        (80, dict(eval_steps=0, save_steps=7), (30, 0, 7)),
+        (3, {}, (1, 1, 1)),
+    ],
+)
 def test_once_an_epoch(tmp_path, rows, changes, expected):
     settings = settings_of(tmp_path, epochs=3.0, **changes)
     settings, optimization = in_steps(settings, OptimizationSettings(), rows)

@@ -14,16 +14,23 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import known
 
-SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_batch_size=16,
-             train_steps=2, warmup_steps=1)
+SIZES = dict(
+    max_seq_length=32,
+    train_batch_size=4,
+    grad_accum_steps=1,
+    eval_batch_size=16,
+    train_steps=2,
+    warmup_steps=1,
+)
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 # The other programs' tasks have tests of their own.
 NAMES = [name for name, task in known.TASKS.items() if task.type.program == "xlnet classify"]
 # XNLI is one task in 15 languages: what differs is which rows are read, a later test's subject.
 # AX is predicted with MNLI's model.
-TRAINED = [name for name in NAMES
-           if name != "ax" and (name == "xnli-zh" or not name.startswith("xnli"))]
+TRAINED = [
+    name for name in NAMES if name != "ax" and (name == "xnli-zh" or not name.startswith("xnli"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +38,39 @@ def place(tmp_path_factory):
     """A vocabulary and a network, both small."""
     directory = tmp_path_factory.mktemp("tasks")
     make_vocabulary(directory / "sp.model", 37)
-    (directory / "config.json").write_text(json.dumps(dict(
-        n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True,
-        n_token=37)))
+    (directory / "config.json").write_text(
+        json.dumps(
+            dict(
+                n_layer=1,
+                d_model=8,
+                n_head=2,
+                d_head=4,
+                d_inner=16,
+                ff_activation="gelu",
+                untie_r=True,
+                n_token=37,
+            )
+        )
+    )
     return directory
 
 
 def run(place, task, model_dir, *what):
     preset = ROOT / "configs" / "finetune" / (task.name + ".json")
     flags = dict(
-        SIZES, task_name=task.name, data_dir=place / task.name, output_dir=place / "records",
-        model_dir=model_dir, spiece_model_file=place / "sp.model",
-        model_config_path=place / "config.json")
+        SIZES,
+        task_name=task.name,
+        data_dir=place / task.name,
+        output_dir=place / "records",
+        model_dir=model_dir,
+        spiece_model_file=place / "sp.model",
+        model_config_path=place / "config.json",
+    )
     if preset.exists():
         flags["config"] = preset
-    done = command.run("run_classifier.py", *what, *("--%s=%s" % item for item in flags.items()))
+    done = command.run(
+        "run_classifier.py", *what, *("--{}={}".format(*item) for item in flags.items())
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,7 +81,7 @@ def check_predictions(place, task, model_dir):
     for split in expand_split(task, "test"):
         ids = [row.id for row in parsing.read_rows(task, place / task.name, split)]
         assert len(ids) > 3
-        names = ["predictions_%s_%s.tsv" % (task.name, split)]
+        names = [f"predictions_{task.name}_{split}.tsv"]
         if split in task.submissions:
             names.append(task.submissions[split])
         for name in names:
@@ -76,10 +101,11 @@ def test_task(place, name):
     out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True")
     assert "step 2/2  loss" in out
     for split in expand_split(task, "dev"):
-        *_, line = [line for line in out.splitlines()
-                    if line.startswith("eval %s %s  step 2  " % (name, split))]
-        assert all("  %s " % metric in line for metric in (*task.metrics, "loss"))
-        results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
+        *_, line = [
+            line for line in out.splitlines() if line.startswith(f"eval {name} {split}  step 2  ")
+        ]
+        assert all(f"  {metric} " in line for metric in (*task.metrics, "loss"))
+        results = json.loads((model_dir / (f"eval_results_{split}.json")).read_text())
         # two steps may well collapse
         found = set(results["checkpoints"][0]) - {"collapsed", "interval"}
         assert found == {"step", "loss", *task.metrics}
@@ -131,21 +157,45 @@ def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path
             lines.append(json.dumps(dict(text_a="rokmi", all=answers, label=right)))
         (tmp_path / (split + ".jsonl")).write_text("\n".join(lines) + "\n")
     done = command.run(
-        "run_classifier.py", "--do_train=True", "--do_eval=True", "--do_predict=True",
-        *("--%s=%s" % item for item in dict(
-            SIZES, task_name="custom", data_dir=tmp_path, choice_columns="all", train_steps=60,
-            train_batch_size=16, output_dir=tmp_path / "records", model_dir=tmp_path / "model",
-            max_seq_length=12, learning_rate=.02, dropout=0, dropatt=0, label_smoothing=.1,
-            predict_split="dev", spiece_model_file=place / "sp.model",
-            model_config_path=place / "config.json").items()))
+        "run_classifier.py",
+        "--do_train=True",
+        "--do_eval=True",
+        "--do_predict=True",
+        *(
+            "--{}={}".format(*item)
+            for item in dict(
+                SIZES,
+                task_name="custom",
+                data_dir=tmp_path,
+                choice_columns="all",
+                train_steps=60,
+                train_batch_size=16,
+                output_dir=tmp_path / "records",
+                model_dir=tmp_path / "model",
+                max_seq_length=12,
+                learning_rate=0.02,
+                dropout=0,
+                dropatt=0,
+                label_smoothing=0.1,
+                predict_split="dev",
+                spiece_model_file=place / "sp.model",
+                model_config_path=place / "config.json",
+            ).items()
+        ),
+    )
     assert done.returncode == 0, done.stderr
-    result, = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())["checkpoints"]
+    (result,) = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())[
+        "checkpoints"
+    ]
     assert result["accuracy"] > 0.9 and 0 < result["loss"] < 1
-    header, *rows = [line.split("\t") for line in (
-        tmp_path / "model" / "predictions_custom_dev.tsv").read_text().splitlines()]
+    header, *rows = [
+        line.split("\t")
+        for line in (tmp_path / "model" / "predictions_custom_dev.tsv").read_text().splitlines()
+    ]
     assert header[1:] == ["label", "p_1", "p_2", "p_3", "p_4", "gold"]
-    sizes = [len(json.loads(line)["all"]) for line in (
-        tmp_path / "dev.jsonl").read_text().splitlines()]
+    sizes = [
+        len(json.loads(line)["all"]) for line in (tmp_path / "dev.jsonl").read_text().splitlines()
+    ]
     assert min(sizes) == 2
     for size, row in zip(sizes, rows):
         shares = list(map(float, row[2:-1]))

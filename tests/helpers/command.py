@@ -21,7 +21,7 @@ class Done(collections.namedtuple("Done", "returncode stdout stderr")):
 
 def flags(values):
     """Arguments "--name=value"; a value of None leaves a flag out."""
-    return ["--%s=%s" % item for item in values.items() if item[1] is not None]
+    return ["--{}={}".format(*item) for item in values.items() if item[1] is not None]
 
 
 def run(program, *arguments, **values):
@@ -60,6 +60,6 @@ def succeed(program, *arguments, **values):
 def refused(program, *arguments, status=1, **values):
     """`run`, which must end with this status and one line, besides notes; returns the line."""
     done = run(program, *arguments, **values)
-    line, = done.errors
+    (line,) = done.errors
     assert done.returncode == status, line
     return line

@@ -20,6 +20,7 @@ class Program(NamedTuple):
     groups: classes of settings. no_longer_needed: the authors' flags that have lost their meaning.
     how: the other arguments of `cli.run`.
     """
+
     path: str
     command: str
     about: str
@@ -41,6 +42,7 @@ class File(NamedTuple):
     about: the first paragraph of its docstring, more: the others.
     programs: one; none if the file is not a program.
     """
+
     path: str
     about: str
     more: str
@@ -52,8 +54,11 @@ def all_files() -> "list[File]":
     have no file, in the order of `xlnet --help`."""
     paths = sorted(ROOT.glob("*.py")) + sorted((ROOT / "scripts").glob("*.py"))
     files = [file for file in map(_file, paths) if file.programs]
-    return files + [_command(command) for command in commands.COMMANDS.values()
-                    if not (ROOT / (command.program + ".py")).exists() and not command.flags]
+    return files + [
+        _command(command)
+        for command in commands.COMMANDS.values()
+        if not (ROOT / (command.program + ".py")).exists() and not command.flags
+    ]
 
 
 def _file(path: pathlib.Path) -> File:
@@ -62,9 +67,13 @@ def _file(path: pathlib.Path) -> File:
     docstring = text.split('"""')[1].strip() if '"""' in text else ""
     found: list[Program] = []
     if re.search(r"\bcli\.run|^from .* import run$", text, re.MULTILINE):
-        found = _programs(name, "python " + name, path.parent,
-                          lambda: runpy.run_path(str(path), run_name="__main__"))
-    elif "__main__" in text:    # it is copied elsewhere, and so has no flags of ours
+        found = _programs(
+            name,
+            "python " + name,
+            path.parent,
+            lambda: runpy.run_path(str(path), run_name="__main__"),
+        )
+    elif "__main__" in text:  # it is copied elsewhere, and so has no flags of ours
         found = [Program(name, "python " + name, docstring, (), {}, (), ())]
     about, _, more = docstring.partition("\n\n")
     about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
@@ -81,8 +90,9 @@ def _programs(path, command, folder, start):
     found = []
 
     def run(main, *groups, no_longer_needed=(), about="", examples=(), first=(), **how):
-        found.append(Program(path, command, about, groups, dict(no_longer_needed), examples,
-                             first, how))
+        found.append(
+            Program(path, command, about, groups, dict(no_longer_needed), examples, first, how)
+        )
 
     with _in_the_place_of_the_command_line(run, folder):
         start()

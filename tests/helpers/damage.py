@@ -22,7 +22,7 @@ from xlnet import errors
 from xlnet.errors import UserError
 
 SECONDS_TO_START = 100
-SECONDS = 20            # limit of a read, which takes a fraction of a second
+SECONDS = 20  # limit of a read, which takes a fraction of a second
 MOST_BYTES = 2 << 30
 GOOD = ("as written", "one line", "made anew", "other content", "other version")
 
@@ -30,6 +30,7 @@ GOOD = ("as written", "one line", "made anew", "other content", "other version")
 @dataclasses.dataclass(frozen=True)
 class Case:
     """The `number`-th damage of a kind, by a seed, to a file of a subject."""
+
     subject: str
     kind: str
     number: int
@@ -39,6 +40,7 @@ class Case:
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """what: one of `GOOD`, or what is wrong. detail: the error line or the traceback."""
+
     case: Case
     file: str
     what: str
@@ -65,8 +67,9 @@ class Laboratory:
             place.mkdir(parents=True)
             self._subject.make(place, version)
         with quiet():
-            return [fingerprint(self._subject.read(self._copy(version, "whole")))
-                    for version in (0, 1)]
+            return [
+                fingerprint(self._subject.read(self._copy(version, "whole"))) for version in (0, 1)
+            ]
 
     def _copy(self, version, name):
         target = self._folder / name
@@ -75,21 +78,35 @@ class Laboratory:
 
     def cases(self, count):
         """The first `count` cases, of all kinds in turn."""
-        return [Case(self._subject.name, mutations.KINDS[i % len(mutations.KINDS)],
-                     i // len(mutations.KINDS), self._seed) for i in range(count)]
+        return [
+            Case(
+                self._subject.name,
+                mutations.KINDS[i % len(mutations.KINDS)],
+                i // len(mutations.KINDS),
+                self._seed,
+            )
+            for i in range(count)
+        ]
 
     def try_case(self, case):
         """Damages a copy and reads it."""
         rng = mutations.rng_of(*dataclasses.astuple(case))
         folder = self._copy(0, "case")
-        victims = sorted({path for pattern in self._subject.victims
-                          for path in folder.glob(pattern) if path.stat().st_size})
+        victims = sorted(
+            {
+                path
+                for pattern in self._subject.victims
+                for path in folder.glob(pattern)
+                if path.stat().st_size
+            }
+        )
         victim = rng.choice(victims)
         name = str(victim.relative_to(folder))
         other = self._folder / "1" / name
         content = victim.read_bytes()
-        spoiled = mutations.mutate(case.kind, content, other.read_bytes() if other.exists() else
-                                   b"", rng)
+        spoiled = mutations.mutate(
+            case.kind, content, other.read_bytes() if other.exists() else b"", rng
+        )
         victim.write_bytes(spoiled)
         what, detail = self._read(folder)
         if what == "read":
@@ -124,7 +141,7 @@ class Laboratory:
             return "other version"
         if found == fingerprint(None):
             return "made anew"
-        is_edited = case.kind == "other value"      # as with an editor
+        is_edited = case.kind == "other value"  # as with an editor
         is_other = not self._subject.is_checked or is_edited or case.kind in self._subject.valid
         return "other content" if is_other else "wrong in silence"
 
@@ -132,8 +149,12 @@ class Laboratory:
         """The error must be one line that names the damaged file, or one that it belongs to."""
         if "\n" in line.strip():
             return "more than a line", line
-        names = {victim.name, victim.name.split(".data-")[0], victim.name.rpartition(".index")[0],
-                 victim.parent.name}
+        names = {
+            victim.name,
+            victim.name.split(".data-")[0],
+            victim.name.rpartition(".index")[0],
+            victim.parent.name,
+        }
         if not any(name and name in line for name in names):
             return "does not name the file", line
         return "one line", line
@@ -149,8 +170,11 @@ def fingerprint(value):
 def _feed(digest, value):
     if isinstance(value, np.ndarray):
         digest.update(repr((value.dtype, value.shape)).encode())
-        digest.update(np.ascontiguousarray(value).tobytes() if value.dtype != object else
-                      repr(value.tolist()).encode())
+        digest.update(
+            np.ascontiguousarray(value).tobytes()
+            if value.dtype != object
+            else repr(value.tolist()).encode()
+        )
     elif isinstance(value, dict):
         for name in sorted(value, key=repr):
             digest.update(repr(name).encode() + b":")
@@ -180,8 +204,10 @@ class _TooLong(BaseException):
 @contextlib.contextmanager
 def _limited():
     """Raises if Python code takes too long; ends the process if other code does."""
+
     def stop(signum, frame):
         raise _TooLong()
+
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
     faulthandler.dump_traceback_later(3 * SECONDS, exit=True, file=sys.__stderr__)
@@ -207,6 +233,7 @@ def quiet():
 
 # ---- many cases
 
+
 def try_cases(laboratory, cases, is_native):
     """Yields the `Outcome` of each case; native code runs in child processes, as it may crash."""
     if not is_native:
@@ -216,14 +243,15 @@ def try_cases(laboratory, cases, is_native):
     while rest:
         done = _in_child(laboratory, rest)
         yield from done
-        rest = rest[len(done):]
+        rest = rest[len(done) :]
 
 
 def _in_child(laboratory, cases):
     """Outcomes of the first cases, up to one that ends the child; at least one."""
     with tempfile.NamedTemporaryFile("r") as lines:
         child = multiprocessing.get_context("spawn").Process(
-            target=_tell, args=(*laboratory.description(), cases, lines.name))
+            target=_tell, args=(*laboratory.description(), cases, lines.name)
+        )
         child.start()
         child.join(SECONDS_TO_START + SECONDS * len(cases))
         if child.is_alive():
@@ -232,17 +260,17 @@ def _in_child(laboratory, cases):
         found = [json.loads(line) for line in lines.read().split("\n") if line.endswith("}")]
     done = [Outcome(**dict(each, case=Case(**each["case"]))) for each in found]
     if child.exitcode:
-        done.append(Outcome(cases[len(done)], "", "ends the process",
-                            "status %d" % child.exitcode))
+        done.append(Outcome(cases[len(done)], "", "ends the process", f"status {child.exitcode}"))
     return done
 
 
 def _tell(name, folder, seed, values, cases, path):
     """Writes the outcomes of cases as lines of JSON; for a child process."""
     from helpers.subjects import SUBJECTS
-    subject, = (subject for subject in SUBJECTS if subject.name == name)
+
+    (subject,) = (subject for subject in SUBJECTS if subject.name == name)
     laboratory = Laboratory(subject, folder, seed, values)
-    if subject.needs_tensorflow:        # its import takes longer than a case may
+    if subject.needs_tensorflow:  # its import takes longer than a case may
         import tensorflow  # noqa: F401
     with open(path, "w", encoding="utf-8") as f:
         for case in cases:

@@ -9,8 +9,11 @@ import numpy as np
 from helpers import command, vocabulary
 from helpers.paths import RELEASED
 
-TOPICS = {"animal": ["kamat", "telok", "rokmi"], "plant": ["solkat", "mitel", "dakar"],
-          "stone": ["nokla", "laskit"]}
+TOPICS = {
+    "animal": ["kamat", "telok", "rokmi"],
+    "plant": ["solkat", "mitel", "dakar"],
+    "stone": ["nokla", "laskit"],
+}
 ROWS = {"train": 21, "dev": 7, "test": 5}
 
 
@@ -25,10 +28,10 @@ def make_files(directory):
         own, pairs = ["name\tfirst\tsecond\tkind"], ["index\tsentence1\tsentence2\tscore"]
         for i in range(count):
             kind = list(TOPICS)[i % 3]
-            texts = "%s\t%s" % (make_text(rng, TOPICS[kind]), make_text(rng, TOPICS[kind]))
-            own.append("%s-%d\t%s\t%s" % (split, 10 * i, texts, kind))
-            pairs.append("%d\t%s\t%.2f" % (i, texts, rng.uniform(0, 5)))
-        if split == "test":                        # no labels here
+            texts = f"{make_text(rng, TOPICS[kind])}\t{make_text(rng, TOPICS[kind])}"
+            own.append(f"{split}-{10 * i}\t{texts}\t{kind}")
+            pairs.append(f"{i}\t{texts}\t{rng.uniform(0, 5):.2f}")
+        if split == "test":  # no labels here
             own, pairs = [[line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)]
         (directory / "own").mkdir(exist_ok=True)
         (directory / "sts").mkdir(exist_ok=True)
@@ -53,12 +56,25 @@ class Workspace:
     def arguments(self, *arguments, **changes):
         """The command line for own files, with changes; None leaves a flag out."""
         flags = dict(
-            task_name="custom", data_dir=self.path("own"), output_dir=self.path("records"),
-            model_dir=self.path("model"), spiece_model_file=self.path("sp.model"),
-            model_config_path=str(RELEASED / "xlnet_config.json"), max_seq_length=16,
-            train_batch_size=4, eval_batch_size=2, text_a_column="first", text_b_column="second",
-            label_column="kind", id_column="name", decay_method="constant", train_steps=2,
-            eval_steps=0, max_save=0, device="cpu")
+            task_name="custom",
+            data_dir=self.path("own"),
+            output_dir=self.path("records"),
+            model_dir=self.path("model"),
+            spiece_model_file=self.path("sp.model"),
+            model_config_path=str(RELEASED / "xlnet_config.json"),
+            max_seq_length=16,
+            train_batch_size=4,
+            eval_batch_size=2,
+            text_a_column="first",
+            text_b_column="second",
+            label_column="kind",
+            id_column="name",
+            decay_method="constant",
+            train_steps=2,
+            eval_steps=0,
+            max_save=0,
+            device="cpu",
+        )
         if changes.get("task_name", "custom") != "custom":
             flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
         flags.update(changes)
@@ -87,11 +103,12 @@ def make_workspace(directory):
 
 def weights(path):
     import tensorflow as tf
+
     reader = tf.train.load_checkpoint(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
-def assert_same(found, expected, atol=0.):
+def assert_same(found, expected, atol=0.0):
     """Weights are those expected, up to `atol`."""
     assert set(found) == set(expected)
     for name, value in expected.items():

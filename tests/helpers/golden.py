@@ -18,14 +18,17 @@ class Golden:
             self._arrays = {key: arrays[key] for key in arrays.files if key != "settings"}
 
     def group(self, prefix):
-        return {key[len(prefix):]: value for key, value in self._arrays.items()
-                if key.startswith(prefix)}
+        return {
+            key[len(prefix) :]: value
+            for key, value in self._arrays.items()
+            if key.startswith(prefix)
+        }
 
     def __getitem__(self, key):
         return self._arrays[key]
 
 
-_ROUNDING = 1e-6     # smaller gradients are zero except for rounding
+_ROUNDING = 1e-6  # smaller gradients are zero except for rounding
 
 
 def assert_close(actual, expected, name="", rtol=1e-5):
@@ -34,16 +37,18 @@ def assert_close(actual, expected, name="", rtol=1e-5):
     assert actual.shape == expected.shape, (name, actual.shape, expected.shape)
     scale = np.abs(expected).max(initial=0)
     if scale < _ROUNDING:
-        assert np.abs(actual).max(initial=0) < _ROUNDING, "%s: expected zero" % name
+        assert np.abs(actual).max(initial=0) < _ROUNDING, f"{name}: expected zero"
         return
     error = np.abs(actual - expected).max(initial=0) / scale
-    assert error <= rtol, "%s: relative error %.2e" % (name, error)
+    assert error <= rtol, f"{name}: relative error {error:.2e}"
 
 
 def load(session, values):
     """Sets variables, {variable: value}, in one run."""
-    session.run([variable.initializer for variable in values],
-                {variable.initializer.inputs[1]: value for variable, value in values.items()})
+    session.run(
+        [variable.initializer for variable in values],
+        {variable.initializer.inputs[1]: value for variable, value in values.items()},
+    )
 
 
 def constants(values):
@@ -54,7 +59,12 @@ def pretraining_losses(model, inputs):
     """Per-target losses [P,B] and their mean, as in the original implementation."""
     target = inputs["target"] if "target" in inputs else inputs["input_ids"]
     with tf.variable_scope("model"):
-        losses = tf.transpose(heads.lm_loss(tf.transpose(model.get_sequence_output(), [1, 0, 2]),
-                                            tf.transpose(target), model.get_embedding_table()))
+        losses = tf.transpose(
+            heads.lm_loss(
+                tf.transpose(model.get_sequence_output(), [1, 0, 2]),
+                tf.transpose(target),
+                model.get_embedding_table(),
+            )
+        )
     weights = inputs["target_mask"] if "target" in inputs else inputs["inp_q"]
     return losses, tf.reduce_sum(losses * weights) / tf.reduce_sum(weights)

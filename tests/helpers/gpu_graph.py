@@ -20,15 +20,21 @@ from tensorflow.python.framework import kernels, op_def_registry
 
 from helpers.matmuls import ancestors, function_graphs
 
-SMALL = 4096        # bytes that may go to the GPU in a step: scalars and shapes
+SMALL = 4096  # bytes that may go to the GPU in a step: scalars and shapes
 
 # No kernels are asked for: calls of functions, whose insides are looked at by themselves, and what
 # a function is called with.
-_CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "PartitionedCall",
-          "StatefulPartitionedCall")
+_CALLS = (
+    "While",
+    "StatelessWhile",
+    "If",
+    "StatelessIf",
+    "PartitionedCall",
+    "StatefulPartitionedCall",
+)
 _GIVEN = ("Placeholder", "_Arg")
 _BATCH = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
-_ON_HOST = (tf.int32, tf.string, tf.resource)   # where a function takes or returns them
+_ON_HOST = (tf.int32, tf.string, tf.resource)  # where a function takes or returns them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Copy:
 
     size: bytes; None where the shape is not known before the step.
     """
+
     source: str
     readers: tuple
     dtype: str
@@ -44,14 +51,16 @@ class Copy:
     size: Optional[int]
 
     def __str__(self):
-        return "%s %s of %s, read by %s" % (self.dtype, list(self.shape), self.source,
-                                            ", ".join(self.readers))
+        return "{} {} of {}, read by {}".format(
+            self.dtype, list(self.shape), self.source, ", ".join(self.readers)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
     """Of the operations of a step: those without a CUDA kernel; the `Copy`s to the host and to the
     device, those of the batch apart."""
+
     operations: int
     without_kernel: list
     to_host: list
@@ -74,8 +83,14 @@ def analyse(fetches, is_batch=lambda tensor: tensor.op.type in _BATCH) -> Analys
         for name in sorted(part.called() - seen):
             seen.add(name)
             body = functions[name]
-            waiting.append((name + "/", body, [end.op for end in body.outputs] + [
-                op for op in body.get_operations() if op.op_def.is_stateful]))
+            waiting.append(
+                (
+                    name + "/",
+                    body,
+                    [end.op for end in body.outputs]
+                    + [op for op in body.get_operations() if op.op_def.is_stateful],
+                )
+            )
     return dataclasses.replace(found, operations=count)
 
 
@@ -91,19 +106,27 @@ class _Part:
         """Names of functions that are called, but for those compiled by XLA: they are one kernel
         each."""
         calls = [self._nodes[op.name].attr for op in self.operations if op.type in _CALLS]
-        return {attr[name].func.name for attr in calls if not attr["_XlaMustCompile"].b
-                for name in ("cond", "body", "then_branch", "else_branch", "f") if name in attr}
+        return {
+            attr[name].func.name
+            for attr in calls
+            if not attr["_XlaMustCompile"].b
+            for name in ("cond", "body", "then_branch", "else_branch", "f")
+            if name in attr
+        }
 
     def analyse(self, is_batch, found):
         """Adds to the lists of an `Analysis`."""
         for op in self.operations:
             if op.type not in (*_CALLS, *_GIVEN) and self._kernel(op) is None:
                 dtypes = {tensor.dtype.base_dtype.name for tensor in [*op.inputs, *op.outputs]}
-                found.without_kernel.append("%s of %s (%s)" % (
-                    op.type, ", ".join(sorted(dtypes)), self._where + op.name))
+                found.without_kernel.append(
+                    "{} of {} ({})".format(
+                        op.type, ", ".join(sorted(dtypes)), self._where + op.name
+                    )
+                )
         for tensor, on_host, ops in self._readings():
             copy = self._copy(tensor, ops)
-            if not self._where and is_batch(tensor):    # in the GPU's memory, or on the way to it
+            if not self._where and is_batch(tensor):  # in the GPU's memory, or on the way to it
                 (found.to_host if on_host else found.batch).append(copy)
             elif on_host and not self._is_left_on_host(tensor):
                 found.to_host.append(copy)
@@ -121,10 +144,13 @@ class _Part:
     def _copy(self, tensor, readers):
         shape = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
         size = None if None in shape else math.prod(shape) * tensor.dtype.base_dtype.size
-        return Copy("%s (%s)" % (tensor.op.type, self._where + tensor.op.name),
-                    tuple(sorted({"%s (%s)" % (op.type, self._where + op.name)
-                                  for op in readers})),
-                    tensor.dtype.base_dtype.name, tuple(shape), size)
+        return Copy(
+            f"{tensor.op.type} ({self._where + tensor.op.name})",
+            tuple(sorted({f"{op.type} ({self._where + op.name})" for op in readers})),
+            tensor.dtype.base_dtype.name,
+            tuple(shape),
+            size,
+        )
 
     def _is_left_on_host(self, tensor):
         return self._places(tensor.op, "output_arg")[tensor.value_index]
@@ -137,9 +163,11 @@ class _Part:
         kernel, attr = self._kernel(op), self._nodes[op.name].attr
         if kernel is None:
             return [True] * len(tensors)
-        return [argument.name in kernel.host_memory_arg
-                for argument in getattr(op_def_registry.get(op.type), side)
-                for _ in range(_count(argument, attr))]
+        return [
+            argument.name in kernel.host_memory_arg
+            for argument in getattr(op_def_registry.get(op.type), side)
+            for _ in range(_count(argument, attr))
+        ]
 
     def _kernel(self, op):
         return kernel_of(op.type, self._nodes[op.name].attr)
@@ -154,12 +182,14 @@ def _count(argument, attr):
 
 # ---- kernels
 
+
 def kernel_of(op_type, attr):
     """The CUDA kernel of an operation with these attributes, a `KernelDef`; None if it has to run
     on the CPU."""
     names = _constrained(op_type)
-    return _find(op_type, tuple((name, tuple(attr[name].list.type) or (attr[name].type,))
-                                for name in names))
+    return _find(
+        op_type, tuple((name, tuple(attr[name].list.type) or (attr[name].type,)) for name in names)
+    )
 
 
 @functools.cache
@@ -171,17 +201,24 @@ def _kernels(op_type):
 
 @functools.cache
 def _constrained(op_type):
-    return sorted({constraint.name for kernel in _kernels(op_type)
-                   for constraint in kernel.constraint})
+    return sorted(
+        {constraint.name for kernel in _kernels(op_type) for constraint in kernel.constraint}
+    )
 
 
 @functools.cache
 def _find(op_type, dtypes):
     dtypes = dict(dtypes)
     for device in ("GPU", "DEFAULT"):
-        fitting = [kernel for kernel in _kernels(op_type) if kernel.device_type == device and all(
-            set(dtypes[one.name]) <= set(one.allowed_values.list.type)
-            for one in kernel.constraint)]
+        fitting = [
+            kernel
+            for kernel in _kernels(op_type)
+            if kernel.device_type == device
+            and all(
+                set(dtypes[one.name]) <= set(one.allowed_values.list.type)
+                for one in kernel.constraint
+            )
+        ]
         if fitting:
             return max(fitting, key=lambda kernel: kernel.priority)
     return None
@@ -189,13 +226,19 @@ def _find(op_type, dtypes):
 
 # ---- a step
 
+
 def faults(analysis):
     """What a step must not do, in words: operations that only a CPU has, copies to the host, copies
     to the GPU that are larger than `SMALL` or of unknown size."""
-    return (["no CUDA kernel: " + operation for operation in analysis.without_kernel]
-            + ["to the host: %s" % copy for copy in analysis.to_host]
-            + ["to the GPU: %s" % copy for copy in analysis.to_device
-               if copy.size is None or copy.size > SMALL])
+    return (
+        ["no CUDA kernel: " + operation for operation in analysis.without_kernel]
+        + [f"to the host: {copy}" for copy in analysis.to_host]
+        + [
+            f"to the GPU: {copy}"
+            for copy in analysis.to_device
+            if copy.size is None or copy.size > SMALL
+        ]
+    )
 
 
 def analysis_of(work):

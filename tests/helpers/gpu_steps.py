@@ -20,27 +20,54 @@ from xlnet.tasks.task import Task
 from xlnet.tasks.types.known import TASK_TYPES
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
-CONFIG = XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
-                     untie_r=True, n_token=50)
-OPTIMIZATION = OptimizationSettings(learning_rate=1e-4, train_steps=100, warmup_steps=10,
-                                    weight_decay=0.01, ema_decay=0.9, lr_layer_decay_rate=0.75)
+CONFIG = XLNetConfig(
+    n_layer=2,
+    d_model=8,
+    n_head=2,
+    d_head=4,
+    d_inner=16,
+    ff_activation="gelu",
+    untie_r=True,
+    n_token=50,
+)
+OPTIMIZATION = OptimizationSettings(
+    learning_rate=1e-4,
+    train_steps=100,
+    warmup_steps=10,
+    weight_decay=0.01,
+    ema_decay=0.9,
+    lr_layer_decay_rate=0.75,
+)
 _TOKENIZER = types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6)
 
-_SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}      # the others: classifiers
+_SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}  # the others: classifiers
 _TASK = dict(model_dir="", task_name="custom", do_train=True)
 
 
 def pretraining(network, settings):
     """What a step of pretraining fetches, in the default graph; both dicts of settings."""
     tf.train.get_or_create_global_step()
-    shapes = dict(input_ids=[ROWS, LENGTH], seg_ids=[ROWS, LENGTH], rank=[ROWS, LENGTH],
-                  positions=[ROWS, SLOTS], direction=[ROWS], starts_stream=[ROWS], label=[ROWS])
+    shapes = dict(
+        input_ids=[ROWS, LENGTH],
+        seg_ids=[ROWS, LENGTH],
+        rank=[ROWS, LENGTH],
+        positions=[ROWS, SLOTS],
+        direction=[ROWS],
+        starts_stream=[ROWS],
+        label=[ROWS],
+    )
     features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
     features["weights"] = tf.placeholder(tf.float32, [ROWS, SLOTS])
     model = pretraining_model.PretrainingModel(
-        CONFIG, NetworkSettings(**network), OPTIMIZATION, PretrainingSettings(
-            **dict(dict(record_info_dir="", model_dir="", mem_len=MEMORY), **settings)),
-        REUSED, _TOKENIZER)
+        CONFIG,
+        NetworkSettings(**network),
+        OPTIMIZATION,
+        PretrainingSettings(
+            **dict(dict(record_info_dir="", model_dir="", mem_len=MEMORY), **settings)
+        ),
+        REUSED,
+        _TOKENIZER,
+    )
     return _fetches(model, features)
 
 
@@ -60,8 +87,7 @@ def finetuning(kind, network, settings, is_fixed=False):
 
 def settings_of(kind, changes):
     """Those of fine-tuning on a task of a kind, by its name."""
-    return _SETTINGS.get(kind, ClassifierSettings)(**dict(
-        _TASK, max_seq_length=LENGTH, **changes))
+    return _SETTINGS.get(kind, ClassifierSettings)(**dict(_TASK, max_seq_length=LENGTH, **changes))
 
 
 def _batch(tuned, is_fixed):
@@ -69,10 +95,15 @@ def _batch(tuned, is_fixed):
     by_token = ("input_ids", "input_mask", "segment_ids", *tuned.padding.token_features)
     dtypes = {"int": tf.int32, "float": tf.float32}
     rows = tuned.settings.train_batch_size
-    batch = {feature.name: tf.placeholder(dtypes[feature.dtype], [
-        rows, *([None] if feature.name in by_token and not is_fixed else feature.shape)])
+    batch = {
+        feature.name: tf.placeholder(
+            dtypes[feature.dtype],
+            [rows, *([None] if feature.name in by_token and not is_fixed else feature.shape)],
+        )
         for feature in feature_spec.finetuning_features(
-            length, task.head.features(length), task.head.num_choices(True))}
+            length, task.head.features(length), task.head.num_choices(True)
+        )
+    }
     return dict(batch, index=tf.placeholder(tf.int64, [rows]))
 
 
@@ -92,19 +123,29 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 # name: (function, arguments).
 QUICK = {
     "pretraining, bf16, recomputed, accumulated, next segment": (
-        pretraining, dict(precision="bf16", recompute=True),
-        dict(grad_accum_steps=2, next_segment_loss=1.)),
+        pretraining,
+        dict(precision="bf16", recompute=True),
+        dict(grad_accum_steps=2, next_segment_loss=1.0),
+    ),
     "pretraining, causal, fp16": (
-        pretraining, dict(precision="fp16", position_dropout="row", clamp_len=100),
-        dict(objective="causal", same_length=True)),
+        pretraining,
+        dict(precision="fp16", position_dropout="row", clamp_len=100),
+        dict(objective="causal", same_length=True),
+    ),
     "pretraining, masked": (pretraining, {}, dict(objective="masked")),
     "fine-tuning, spans, accumulated": (
-        finetuning, "spans", {}, dict(grad_accum_steps=2, train_batch_size=ROWS)),
-    "fine-tuning, tagging, class weights": (
-        finetuning, "tagging", {}, dict(label_smoothing=0.1)),
+        finetuning,
+        "spans",
+        {},
+        dict(grad_accum_steps=2, train_batch_size=ROWS),
+    ),
+    "fine-tuning, tagging, class weights": (finetuning, "tagging", {}, dict(label_smoothing=0.1)),
     "fine-tuning, classification, memory": (
-        finetuning, "classification", dict(precision="bf16"),
-        dict(long_document="memory", max_segments=3, summary_type="attn", freeze_layers=1)),
+        finetuning,
+        "classification",
+        dict(precision="bf16"),
+        dict(long_document="memory", max_segments=3, summary_type="attn", freeze_layers=1),
+    ),
 }
 
 
@@ -112,25 +153,50 @@ def every():
     """Every combination of what is asked for: name to (function, arguments)."""
     works = {}
     for objective, precision, recompute, micro_batches, segments in itertools.product(
-            OBJECTIVES, PRECISIONS, (False, True), (1, 2), (0., 1.)):
-        name = ", ".join(["pretraining", objective, precision] + ["recomputed"] * recompute
-                         + ["accumulated"] * (micro_batches > 1)
-                         + ["next segment"] * (segments > 0))
-        works[name] = (pretraining, dict(precision=precision, recompute=recompute), dict(
-            objective=objective, grad_accum_steps=micro_batches, next_segment_loss=segments))
+        OBJECTIVES, PRECISIONS, (False, True), (1, 2), (0.0, 1.0)
+    ):
+        name = ", ".join(
+            ["pretraining", objective, precision]
+            + ["recomputed"] * recompute
+            + ["accumulated"] * (micro_batches > 1)
+            + ["next segment"] * (segments > 0)
+        )
+        works[name] = (
+            pretraining,
+            dict(precision=precision, recompute=recompute),
+            dict(objective=objective, grad_accum_steps=micro_batches, next_segment_loss=segments),
+        )
     for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
-            TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)):
+        TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)
+    ):
         if with_memory and kind == "tagging":
-            continue        # taggers have no such setting
-        name = ", ".join(["fine-tuning", kind, precision] + ["recomputed"] * recompute
-                         + ["accumulated"] * (micro_batches > 1)
-                         + ["memory"] * with_memory + ["one length"] * is_fixed)
+            continue  # taggers have no such setting
+        name = ", ".join(
+            ["fine-tuning", kind, precision]
+            + ["recomputed"] * recompute
+            + ["accumulated"] * (micro_batches > 1)
+            + ["memory"] * with_memory
+            + ["one length"] * is_fixed
+        )
         document = dict(long_document="memory", max_segments=3) if with_memory else {}
-        works[name] = (finetuning, kind, dict(precision=precision, recompute=recompute), dict(
-            grad_accum_steps=micro_batches, train_batch_size=ROWS, **document), is_fixed)
+        works[name] = (
+            finetuning,
+            kind,
+            dict(precision=precision, recompute=recompute),
+            dict(grad_accum_steps=micro_batches, train_batch_size=ROWS, **document),
+            is_fixed,
+        )
     works["fine-tuning, spans, separate head"] = (
-        finetuning, "spans", {}, dict(span_head="separate"))
+        finetuning,
+        "spans",
+        {},
+        dict(span_head="separate"),
+    )
     for summary in ("last", "first", "mean", "attn"):
         works["fine-tuning, summary " + summary] = (
-            finetuning, "classification", {}, dict(summary_type=summary))
+            finetuning,
+            "classification",
+            {},
+            dict(summary_type=summary),
+        )
     return works

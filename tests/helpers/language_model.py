@@ -27,14 +27,21 @@ class Pretrained:
         self.folder, self.is_causal = folder, is_causal
         self.objective = "causal" if is_causal else "permutation"
         self.tokenizer = Tokenizer(train(folder / "spiece.model"))
-        self.config = xlnet.XLNetConfig(n_layer=3, d_model=16, n_head=2, d_head=8, d_inner=32,
-                                        ff_activation="gelu", untie_r=True,
-                                        n_token=self.tokenizer.vocab_size)
-        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(
-            is_training=False)
+        self.config = xlnet.XLNetConfig(
+            n_layer=3,
+            d_model=16,
+            n_head=2,
+            d_head=8,
+            d_inner=32,
+            ff_activation="gelu",
+            untie_r=True,
+            n_token=self.tokenizer.vocab_size,
+        )
+        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(is_training=False)
         self.config.to_json(str(folder / "xlnet_config.json"))
-        (folder / "pretraining.json").write_text(json.dumps(
-            dict(objective=self.objective, clamp_len=CLAMP_LEN)))
+        (folder / "pretraining.json").write_text(
+            json.dumps(dict(objective=self.objective, clamp_len=CLAMP_LEN))
+        )
         self.prefix = str(folder / "model.ckpt-4")
         self.weights = self._random_weights(seed)
         checkpoint.write_arrays(self.prefix, dict(self.weights, global_step=np.int64(4)))
@@ -53,13 +60,21 @@ class Pretrained:
             heads.lm_logits(outputs.sequence, outputs.embedding_table)
             random = np.random.RandomState(seed)
             shapes = {v.op.name: v.shape.as_list() for v in tf.global_variables()}
-        return {name: (1. if name.endswith("gamma") else 0.) + 0.5 * random.randn(
-            *shape).astype(np.float32) for name, shape in shapes.items()}
+        return {
+            name: (1.0 if name.endswith("gamma") else 0.0)
+            + 0.5 * random.randn(*shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
 
     def _network(self, ids, positions, **inputs):
         return modeling.transformer_xl(
-            self.config, self._run, input_ids=ids, attn_type="uni" if self.is_causal else "bi",
-            query=None if self.is_causal else modeling.Query(positions=positions), **inputs)
+            self.config,
+            self._run,
+            input_ids=ids,
+            attn_type="uni" if self.is_causal else "bi",
+            query=None if self.is_causal else modeling.Query(positions=positions),
+            **inputs,
+        )
 
     def at_once(self, text, hides, positions=()):
         """Log probabilities of ids [Q] in one forward pass with an explicit mask, bool [Q,Q]: of
@@ -72,9 +87,11 @@ class Pretrained:
 
     def _build(self, length):
         with tf.Graph().as_default() as graph, tf.variable_scope("model"):
-            inputs = (tf.placeholder(tf.int32, [1, length]),
-                      tf.placeholder(tf.bool, [1, length, length]),
-                      tf.placeholder(tf.int32, [1, None]))
+            inputs = (
+                tf.placeholder(tf.int32, [1, length]),
+                tf.placeholder(tf.bool, [1, length, length]),
+                tf.placeholder(tf.int32, [1, None]),
+            )
             outputs = self._network(inputs[0], mask=inputs[1], positions=inputs[2])
             said = tf.nn.log_softmax(heads.lm_logits(outputs.sequence, outputs.embedding_table))
             session = tf.Session(graph=graph)
@@ -86,5 +103,12 @@ def hidden_in_order(length, order):
     """The mask [Q,Q] of a factorization order, by its definition: tokens that are not in the order
     are known, so all see them; a token of the order sees them, itself and those before it."""
     place = {position: i for i, position in enumerate(order)}
-    return np.array([[j in place and (i not in place or place[j] > place[i] or i == j)
-                      for j in range(length)] for i in range(length)])
+    return np.array(
+        [
+            [
+                j in place and (i not in place or place[j] > place[i] or i == j)
+                for j in range(length)
+            ]
+            for i in range(length)
+        ]
+    )

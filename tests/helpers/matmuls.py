@@ -10,12 +10,15 @@ def refuse_broadcast(monkeypatch):
 
     def checked(graph, op_type, *args, **kwargs):
         operation = make(graph, op_type, *args, **kwargs)
-        if "BatchMatMul" in op_type:        # also V2, V3, and the fused forms
-            batches = [x.shape.as_list()[:-2] for x in operation.inputs[:2]
-                       if x.shape.rank is not None]
+        if "BatchMatMul" in op_type:  # also V2, V3, and the fused forms
+            batches = [
+                x.shape.as_list()[:-2] for x in operation.inputs[:2] if x.shape.rank is not None
+            ]
             assert len(batches) == 2 and batches[0] == batches[1], (
-                "%s: batch dimensions %s" % (operation.name, batches))
+                f"{operation.name}: batch dimensions {batches}"
+            )
         return operation
+
     monkeypatch.setattr(tf.Graph, "_create_op_internal", checked)
 
 
@@ -28,8 +31,12 @@ def operations_of(graph):
         if call.type in ("PartitionedCall", "StatefulPartitionedCall"):
             function = functions[call.get_attr("f").name]
             # TensorFlow does not run what no output needs, as gradients behind `stop_gradient`.
-            found += sum(map(_operations, ancestors(
-                [x.op for x in function.outputs] + list(function.control_outputs))))
+            found += sum(
+                map(
+                    _operations,
+                    ancestors([x.op for x in function.outputs] + list(function.control_outputs)),
+                )
+            )
     return found
 
 
@@ -47,8 +54,10 @@ def function_graphs(graph):
     Private TensorFlow (2.15.1 to 2.21.0): the graph that a function was made from has all shapes; a
     `GraphDef` lacks those of the results of calls.
     """
-    return {function.signature.name: graph._get_function(function.signature.name).graph
-            for function in graph.as_graph_def().library.function}
+    return {
+        function.signature.name: graph._get_function(function.signature.name).graph
+        for function in graph.as_graph_def().library.function
+    }
 
 
 def ancestors(ends):

@@ -16,26 +16,58 @@ from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom
 from xlnet.tokenization.tokenizer import Tokenizer
 
-CONFIG = XLNetConfig(n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=24, ff_activation="gelu",
-                     untie_r=True, n_token=37)
+CONFIG = XLNetConfig(
+    n_layer=1,
+    d_model=16,
+    n_head=2,
+    d_head=8,
+    d_inner=24,
+    ff_activation="gelu",
+    untie_r=True,
+    n_token=37,
+)
 
 # The settings of a model of each task type, and what its task.json says of its files.
 KINDS = {
-    "classification": (ClassifierSettings, dict(
-        text_a_column="first", text_b_column="second", max_seq_length=24,
-        long_document="sliding"), dict(labels=["animal", "plant", "stone"])),
-    "multi_label": (ClassifierSettings, dict(multi_label=True, predict_threshold=0.98),
-                    dict(labels=["animal", "plant", "stone"])),
-    "regression": (ClassifierSettings, dict(
-        is_regression=True, long_document="memory", max_seq_length=8), {}),
-    "multiple_choice": (ClassifierSettings, dict(
-        text_b_column="question", choice_columns="a,b,c"), dict(
-            labels=["a", "b", "c"], kind_options=dict(fills_gaps=True))),
-    "ranking": (ClassifierSettings, dict(
-        query_id_column="query", text_b_column="document", id_column="name"), {}),
-    "tagging": (TaggerSettings, dict(max_seq_length=24), dict(
-        labels=["O", "B-PER", "I-PER"], columns=dict(label=["2"]),
-        kind_options=dict(scheme="bio2", is_spaced=True))),
+    "classification": (
+        ClassifierSettings,
+        dict(
+            text_a_column="first",
+            text_b_column="second",
+            max_seq_length=24,
+            long_document="sliding",
+        ),
+        dict(labels=["animal", "plant", "stone"]),
+    ),
+    "multi_label": (
+        ClassifierSettings,
+        dict(multi_label=True, predict_threshold=0.98),
+        dict(labels=["animal", "plant", "stone"]),
+    ),
+    "regression": (
+        ClassifierSettings,
+        dict(is_regression=True, long_document="memory", max_seq_length=8),
+        {},
+    ),
+    "multiple_choice": (
+        ClassifierSettings,
+        dict(text_b_column="question", choice_columns="a,b,c"),
+        dict(labels=["a", "b", "c"], kind_options=dict(fills_gaps=True)),
+    ),
+    "ranking": (
+        ClassifierSettings,
+        dict(query_id_column="query", text_b_column="document", id_column="name"),
+        {},
+    ),
+    "tagging": (
+        TaggerSettings,
+        dict(max_seq_length=24),
+        dict(
+            labels=["O", "B-PER", "I-PER"],
+            columns=dict(label=["2"]),
+            kind_options=dict(scheme="bio2", is_spaced=True),
+        ),
+    ),
     "spans": (SpanSettings, dict(max_seq_length=32, max_query_length=12, doc_stride=8), {}),
 }
 
@@ -56,8 +88,9 @@ def make_model(directory, kind, labels=None, **changes):
     group, values, stored = KINDS[kind]
     stored = dict(stored, labels=labels) if labels else stored
     values = dict(dict(max_seq_length=32), **dict(values, **changes))
-    settings = group(**values, model_dir=str(directory), task_name="custom", do_predict=True,
-                     predict_file="-")
+    settings = group(
+        **values, model_dir=str(directory), task_name="custom", do_predict=True, predict_file="-"
+    )
     task = custom.known_or_own(settings, stored)
     described = task_settings.describe(settings, task, tokenizer)
     (directory / "task.json").write_text(json.dumps(described))
@@ -71,8 +104,13 @@ def make_model(directory, kind, labels=None, **changes):
 def write_random(directory, variables):
     """A checkpoint of these variables, with random numbers."""
     random = np.random.default_rng(0)
-    checkpoint.write_arrays(str(directory / "model.ckpt-1"), {
-        devices.base_name(variable): (
-            random.normal(variable.op.name.endswith("gamma"), .8, variable.shape.as_list())
-        ).astype(np.float32) for variable in variables})
+    checkpoint.write_arrays(
+        str(directory / "model.ckpt-1"),
+        {
+            devices.base_name(variable): (
+                random.normal(variable.op.name.endswith("gamma"), 0.8, variable.shape.as_list())
+            ).astype(np.float32)
+            for variable in variables
+        },
+    )
     checkpoint.note_newest(str(directory))

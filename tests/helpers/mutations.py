@@ -19,13 +19,13 @@ def _flipped(content, other, rng):
     """One to three bits, often in the first bytes, where formats have their marks."""
     spoiled = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 3))):
-        reach = min(len(spoiled), 200) if rng.random() < .3 else len(spoiled)
+        reach = min(len(spoiled), 200) if rng.random() < 0.3 else len(spoiled)
         spoiled[rng.randrange(reach)] ^= 1 << rng.randrange(8)
     return bytes(spoiled)
 
 
 def _cut(content, other, rng):
-    return content[:rng.randrange(len(content))]
+    return content[: rng.randrange(len(content))]
 
 
 def _doubled(content, other, rng):
@@ -36,7 +36,7 @@ def _overwritten(content, other, rng):
     """Replaces some bytes by random ones."""
     place = rng.randrange(len(content))
     more = bytes(rng.randrange(256) for _ in range(rng.choice((1, 4, 40))))
-    return (content[:place] + more + content[place + len(more):])[:len(content)]
+    return (content[:place] + more + content[place + len(more) :])[: len(content)]
 
 
 def _removed(content, other, rng):
@@ -44,8 +44,25 @@ def _removed(content, other, rng):
     return content[:begin] + content[end:]
 
 
-_STRANGE = (None, True, -1, 0, 10 ** 30, 1e308, float("nan"), "", "../x", "\x00", "\ud800", [], {},
-            [[]], {"": {}}, "x" * 1000, [1] * 100)
+_STRANGE = (
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    1e308,
+    float("nan"),
+    "",
+    "../x",
+    "\x00",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"": {}},
+    "x" * 1000,
+    [1] * 100,
+)
 
 
 def _other_value(content, other, rng):
@@ -59,7 +76,7 @@ def _other_value(content, other, rng):
         return content
     holder = rng.choice(holders)
     key = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
-    if isinstance(holder, dict) and rng.random() < .2:
+    if isinstance(holder, dict) and rng.random() < 0.2:
         del holder[key]
     else:
         holder[key] = rng.choice(_STRANGE)
@@ -74,9 +91,15 @@ def _holders(value):
 
 
 _MUTATE = {
-    "flipped": _flipped, "cut": _cut, "emptied": lambda content, other, rng: b"",
-    "doubled": _doubled, "swapped": lambda content, other, rng: other,
-    "overwritten": _overwritten, "removed": _removed, "other value": _other_value}
+    "flipped": _flipped,
+    "cut": _cut,
+    "emptied": lambda content, other, rng: b"",
+    "doubled": _doubled,
+    "swapped": lambda content, other, rng: other,
+    "overwritten": _overwritten,
+    "removed": _removed,
+    "other value": _other_value,
+}
 assert tuple(_MUTATE) == KINDS
 
 

@@ -12,7 +12,7 @@ ROWS = {"train": 40, "dev": 16, "test": 10}
 SYLLABLES = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
 NLI = "entailment neutral contradiction"
 CONSTITUENTS = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
-MNLI = "index,promptID,pairID,genre,%s,sentence1,sentence2" % CONSTITUENTS
+MNLI = f"index,promptID,pairID,genre,{CONSTITUENTS},sentence1,sentence2"
 PAIR = "index,sentence1,sentence2"
 STS_B = "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2"
 
@@ -26,60 +26,125 @@ def splits(train, test, form="tsv"):
 TABLES = {
     "cola": ("0 1", splits("-source,label,mark,sentence", "index,sentence")),
     "sst-2": ("0 1", splits("sentence,label", "index,sentence")),
-    "mrpc": ("0 1", splits("Quality,#1 ID,#2 ID,#1 String,#2 String",
-                           "index,#1 ID,#2 ID,#1 String,#2 String")),
+    "mrpc": (
+        "0 1",
+        splits("Quality,#1 ID,#2 ID,#1 String,#2 String", "index,#1 ID,#2 ID,#1 String,#2 String"),
+    ),
     "sts-b": ("0.000 2.400 5.000", splits(STS_B + ",score", STS_B)),
-    "qqp": ("0 1", splits("id,qid1,qid2,question1,question2,is_duplicate",
-                          "id,question1,question2")),
-    "mnli": (NLI, {"train.tsv": MNLI + ",label1,gold_label",
-                   **{"dev_%s.tsv" % half: MNLI + ",label1,label2,label3,label4,label5,gold_label"
-                      for half in ("matched", "mismatched")},
-                   "test_matched.tsv": MNLI, "test_mismatched.tsv": MNLI}),
-    "qnli": ("entailment not_entailment", splits("index,question,sentence,label",
-                                                 "index,question,sentence")),
+    "qqp": (
+        "0 1",
+        splits("id,qid1,qid2,question1,question2,is_duplicate", "id,question1,question2"),
+    ),
+    "mnli": (
+        NLI,
+        {
+            "train.tsv": MNLI + ",label1,gold_label",
+            **{
+                f"dev_{half}.tsv": MNLI + ",label1,label2,label3,label4,label5,gold_label"
+                for half in ("matched", "mismatched")
+            },
+            "test_matched.tsv": MNLI,
+            "test_mismatched.tsv": MNLI,
+        },
+    ),
+    "qnli": (
+        "entailment not_entailment",
+        splits("index,question,sentence,label", "index,question,sentence"),
+    ),
     "rte": ("entailment not_entailment", splits(PAIR + ",label", PAIR)),
     "wnli": ("0 1", splits(PAIR + ",label", PAIR)),
     "ax": ("", {"diagnostic.tsv": PAIR}),
-    "snli": (NLI + " -", {"snli_1.0_%s.jsonl" % split: (
-        "annotator_labels,captionID,gold_label,pairID,sentence1,sentence1_binary_parse,"
-        "sentence1_parse,sentence2,sentence2_binary_parse,sentence2_parse") for split in ROWS}),
-    **{name: (" ".join(str(1 + i) for i in range(count)), {
-        "train.csv": "-label," + texts, "test.csv": "-label," + texts})
+    "snli": (
+        NLI + " -",
+        {
+            f"snli_1.0_{split}.jsonl": (
+                "annotator_labels,captionID,gold_label,pairID,sentence1,sentence1_binary_parse,"
+                "sentence1_parse,sentence2,sentence2_binary_parse,sentence2_parse"
+            )
+            for split in ROWS
+        },
+    ),
+    **{
+        name: (
+            " ".join(str(1 + i) for i in range(count)),
+            {"train.csv": "-label," + texts, "test.csv": "-label," + texts},
+        )
         for name, count, texts in (
-            ("yelp-2", 2, "text"), ("yelp-5", 5, "text"), ("ag_news", 4, "title,text"),
-            ("dbpedia", 14, "title,text"), ("amazon-2", 2, "title,text"),
-            ("amazon-5", 5, "title,text"))},
-    "tnews": ("100 101 102 103 104 106 107 108 109 110 112 113 114 115 116", splits(
-        "label,label_desc,sentence,keywords", "id,sentence,keywords", "json")),
+            ("yelp-2", 2, "text"),
+            ("yelp-5", 5, "text"),
+            ("ag_news", 4, "title,text"),
+            ("dbpedia", 14, "title,text"),
+            ("amazon-2", 2, "title,text"),
+            ("amazon-5", 5, "title,text"),
+        )
+    },
+    "tnews": (
+        "100 101 102 103 104 106 107 108 109 110 112 113 114 115 116",
+        splits("label,label_desc,sentence,keywords", "id,sentence,keywords", "json"),
+    ),
     "afqmc": ("0 1", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
-    "iflytek": (" ".join(map(str, range(119))), splits(
-        "label,label_des,sentence", "id,sentence", "json")),
+    "iflytek": (
+        " ".join(map(str, range(119))),
+        splits("label,label_des,sentence", "id,sentence", "json"),
+    ),
     "cmnli": (NLI + " -", splits("sentence1,sentence2,label", "id,sentence1,sentence2", "json")),
-    "ocnli": (NLI + " -", {
-        "train.50k.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
-        "dev.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
-        "test.json": "id,sentence1,sentence2"}),
+    "ocnli": (
+        NLI + " -",
+        {
+            "train.50k.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
+            "dev.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
+            "test.json": "id,sentence1,sentence2",
+        },
+    ),
     "csl": ("0 1", splits("id,abst,keyword,label", "id,abst,keyword", "json")),
     "cluewsc": ("true false", splits("target,idx,label,text", "target,id,text", "json")),
-    "chnsenticorp": ("0 1", {"train.tsv": "label,text_a", "dev.tsv": "qid,label,text_a",
-                             "test.tsv": "qid,text_a"}),
-    **{"xnli-" + language: (NLI, {
-        "XNLI-MT-1.0/multinli/multinli.train.%s.tsv" % language: "premise,hypo,label",
-        **{"XNLI-1.0/xnli.%s.tsv" % split: (
-            "language,gold_label,%s,sentence1,sentence2,promptID,pairID,genre,label1,label2,label3,"
-            "label4,label5,sentence1_tokenized,sentence2_tokenized,match" % CONSTITUENTS)
-            for split in ("dev", "test")}})
-       for language in "ar bg de el en es fr hi ru sw th tr ur vi zh".split()},
-    "ranking": ("0 1 2", {"%s.tsv" % split: "query_id,document_id,query,document,grade"
-                          for split in ROWS}),
+    "chnsenticorp": (
+        "0 1",
+        {"train.tsv": "label,text_a", "dev.tsv": "qid,label,text_a", "test.tsv": "qid,text_a"},
+    ),
+    **{
+        "xnli-" + language: (
+            NLI,
+            {
+                f"XNLI-MT-1.0/multinli/multinli.train.{language}.tsv": "premise,hypo,label",
+                **{
+                    f"XNLI-1.0/xnli.{split}.tsv": (
+                        f"language,gold_label,{CONSTITUENTS},sentence1,sentence2,promptID,pairID,genre,label1,label2,label3,"
+                        "label4,label5,sentence1_tokenized,sentence2_tokenized,match"
+                    )
+                    for split in ("dev", "test")
+                },
+            },
+        )
+        for language in "ar bg de el en es fr hi ru sw th tr ur vi zh".split()
+    },
+    "ranking": (
+        "0 1 2",
+        {f"{split}.tsv": "query_id,document_id,query,document,grade" for split in ROWS},
+    ),
 }
 TREES = ("imdb", "race", "race-middle", "race-high")
 NAMES = (*TABLES, *TREES)
 
-TEXT_COLUMNS = {"sentence", "sentence1", "sentence2", "question", "question1", "question2", "text",
-                "#1 String", "#2 String", "title", "abst", "text_a", "premise", "hypo", "document"}
+TEXT_COLUMNS = {
+    "sentence",
+    "sentence1",
+    "sentence2",
+    "question",
+    "question1",
+    "question2",
+    "text",
+    "#1 String",
+    "#2 String",
+    "title",
+    "abst",
+    "text_a",
+    "premise",
+    "hypo",
+    "document",
+}
 LABEL_COLUMNS = {"label", "gold_label", "Quality", "score", "is_duplicate", "grade"}
-OTHER_LANGUAGES = ("de", "zh")      # in XNLI's files beside that of the task
+OTHER_LANGUAGES = ("de", "zh")  # in XNLI's files beside that of the task
 
 
 class _Maker:
@@ -102,13 +167,17 @@ class _Maker:
         if column == "keyword":
             return [self.text(2), self.text(2)]
         if column == "target":
-            return {"span2_index": 0, "span1_index": 1, "span1_text": self.text(2),
-                    "span2_text": self.text(2)}
+            return {
+                "span2_index": 0,
+                "span1_index": 1,
+                "span1_text": self.text(2),
+                "span2_text": self.text(2),
+            }
         if column == "query_id":
-            return "q%d" % (number // 4)
+            return "q%s" % (number // 4)
         if column == "query":
             return SYLLABLES[number // 4 % len(SYLLABLES)]
-        return number       # an index, or nothing that is looked at
+        return number  # an index, or nothing that is looked at
 
 
 def language_of(name, number):
@@ -134,8 +203,10 @@ def make(name, directory):
         maker, has_header = _Maker(name), not columns.startswith("-")
         names = columns.lstrip("-").split(",")
         count = next((count for split, count in ROWS.items() if split in file), ROWS["test"])
-        rows = [[maker.cell(column, number, _spelled(name, column, label)) for column in names]
-                for number, label in zip(range(count), itertools.cycle(labels.split() or [""]))]
+        rows = [
+            [maker.cell(column, number, _spelled(name, column, label)) for column in names]
+            for number, label in zip(range(count), itertools.cycle(labels.split() or [""]))
+        ]
         (directory / file).parent.mkdir(parents=True, exist_ok=True)
         lines = _LINES[file.rpartition(".")[2]](names, rows, has_header)
         (directory / file).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -146,7 +217,7 @@ def _tsv(names, rows, has_header):
 
 
 def _csv(names, rows, has_header):
-    return [",".join('"%s"' % cell for cell in row) for row in rows]
+    return [",".join(f'"{cell}"' for cell in row) for row in rows]
 
 
 def _json(names, rows, has_header):
@@ -162,8 +233,9 @@ def _make_imdb(directory):
         folder = directory / split / label
         folder.mkdir(parents=True)
         for number in range(ROWS[split] // 2):
-            (folder / ("%d_%d.txt" % (number, 7 if label == "pos" else 2))).write_text(
-                "%s<br /><br />%s" % (maker.text(), maker.text()))
+            (folder / ("{}_{}.txt".format(number, 7 if label == "pos" else 2))).write_text(
+                f"{maker.text()}<br /><br />{maker.text()}"
+            )
 
 
 def _make_race(directory):
@@ -172,7 +244,14 @@ def _make_race(directory):
         folder = directory / split / level
         folder.mkdir(parents=True)
         for number in range(ROWS[split] // 8 + 1):
-            (folder / ("%d.txt" % number)).write_text(json.dumps({
-                "article": maker.text(9), "questions": [maker.text() + " _ .", maker.text() + "?"],
-                "options": [[maker.text(3) for _ in range(4)] for _ in range(2)],
-                "answers": ["ABCD"[number % 4], "D"], "id": "%s%d.txt" % (level, number)}))
+            (folder / (f"{number}.txt")).write_text(
+                json.dumps(
+                    {
+                        "article": maker.text(9),
+                        "questions": [maker.text() + " _ .", maker.text() + "?"],
+                        "options": [[maker.text(3) for _ in range(4)] for _ in range(2)],
+                        "answers": ["ABCD"[number % 4], "D"],
+                        "id": f"{level}{number}.txt",
+                    }
+                )
+            )

@@ -16,16 +16,19 @@ import numpy as np
 from helpers import command, finetuning, vocabulary
 from helpers.paths import ROOT
 
-TINY = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
-            untie_r=True)
-ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50        # of `features`
+TINY = dict(
+    n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True
+)
+ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50  # of `features`
 WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
 
 
 def make_text(path, seed, sentences=300):
     rng = random.Random(seed)
-    lines = ["%s %s." % (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
-             for _ in range(sentences)]
+    lines = [
+        "{} {}.".format(" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
+        for _ in range(sentences)
+    ]
     for i in range(20, sentences, 20):
         lines[i] = ""
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -38,9 +41,15 @@ def make_place(folder):
     make_text(folder / "heldout.txt", seed=1)
     vocabulary.train(folder / "sp.model", lines, 60, hard_vocab_limit=False)
     for split, streams in (("train", 4), ("heldout", 2)):
-        command.succeed("data_utils.py", input_glob=folder / (split + ".txt"),
-                        save_dir=folder / split, sp_path=folder / "sp.model", seq_len=32,
-                        reuse_len=16, num_streams=streams)
+        command.succeed(
+            "data_utils.py",
+            input_glob=folder / (split + ".txt"),
+            save_dir=folder / split,
+            sp_path=folder / "sp.model",
+            seq_len=32,
+            reuse_len=16,
+            num_streams=streams,
+        )
     vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
     (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
     return folder
@@ -48,10 +57,24 @@ def make_place(folder):
 
 def flags_of(place, model_dir, **changes):
     """The flags of a small run; a value of None leaves a flag out."""
-    flags = dict(dict(record_info_dir=place / "train", model_dir=place / model_dir,
-                      model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
-                      perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
-                      warmup_steps=2, learning_rate=1e-2, device="cpu"), **changes)
+    flags = dict(
+        dict(
+            record_info_dir=place / "train",
+            model_dir=place / model_dir,
+            model_config_path=place / "tiny.json",
+            train_batch_size=4,
+            mem_len=8,
+            perm_size=16,
+            num_predict=5,
+            train_steps=4,
+            log_steps=1,
+            save_steps=100,
+            warmup_steps=2,
+            learning_rate=1e-2,
+            device="cpu",
+        ),
+        **changes,
+    )
     return command.flags(flags)
 
 
@@ -64,37 +87,59 @@ def start(place, model_dir, environment=(), before=lambda: None, **changes):
     """Starts train_gpu.py as a process of its own, which hears Ctrl-C though the tests may not.
     `before` is called in the process before the program starts."""
     return subprocess.Popen(
-        [sys.executable, "train_gpu.py"] + flags_of(place, model_dir, **changes), cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "train_gpu.py"] + flags_of(place, model_dir, **changes),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), before()),
-        env=dict(os.environ, **dict(environment)))
+        env=dict(os.environ, **dict(environment)),
+    )
 
 
 def start_hosts(place, model_dir, **changes):
     """Two processes, as two machines would run them."""
-    addresses = ["127.0.0.1:%d" % port for port in free_ports(2)]
-    return [start(place, model_dir, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
-        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
-        num_hosts=2, **changes) for i in range(2)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    return [
+        start(
+            place,
+            model_dir,
+            {
+                "PYTHONUNBUFFERED": "1",
+                "TF_CONFIG": json.dumps(
+                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+                ),
+            },
+            num_hosts=2,
+            **changes,
+        )
+        for i in range(2)
+    ]
 
 
 def free_ports(count):
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-                   for _ in range(count)]
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
         return [s.getsockname()[1] for s in sockets]
 
 
 def features():
     """A batch like the input pipeline's, as constants."""
     import tensorflow.compat.v1 as tf
+
     rng = np.random.RandomState(0)
     positions = np.stack([np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)])
     values = dict(
-        input_ids=rng.randint(10, VOCABULARY, (ROWS, LENGTH)), positions=positions,
-        seg_ids=np.zeros((ROWS, LENGTH)), rank=rng.randint(-1, 16, (ROWS, LENGTH)),
-        direction=np.array([0, 1] * (ROWS // 2)), starts_stream=np.zeros(ROWS),
-        label=np.array([0, 1] * (ROWS // 2)))
+        input_ids=rng.randint(10, VOCABULARY, (ROWS, LENGTH)),
+        positions=positions,
+        seg_ids=np.zeros((ROWS, LENGTH)),
+        rank=rng.randint(-1, 16, (ROWS, LENGTH)),
+        direction=np.array([0, 1] * (ROWS // 2)),
+        starts_stream=np.zeros(ROWS),
+        label=np.array([0, 1] * (ROWS // 2)),
+    )
     batch = {name: tf.constant(value, tf.int32) for name, value in values.items()}
     return dict(batch, weights=tf.ones([ROWS, SLOTS]))
 
@@ -112,7 +157,7 @@ def wait_for_step(process, step):
     printed = []
     for line in process.stdout:
         printed.append(line)
-        if re.match(r"step +%d/" % step, line):
+        if re.match(rf"step +{step}/", line):
             break
     return "".join(printed)
 
@@ -120,5 +165,9 @@ def wait_for_step(process, step):
 def curve(place, model_dir):
     """step, loss and gradient norm of each line of a run's CSV file: float [lines,3]."""
     with open(place / model_dir / "training.csv", newline="", encoding="utf-8") as f:
-        return np.array([[float(row[name]) for name in ("step", "loss", "gradient_norm")]
-                         for row in csv.DictReader(f)])
+        return np.array(
+            [
+                [float(row[name]) for name in ("step", "loss", "gradient_norm")]
+                for row in csv.DictReader(f)
+            ]
+        )

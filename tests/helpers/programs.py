@@ -24,6 +24,7 @@ class Program:
       results: function of the results folder, the values to compare.
       hosts: number of processes that work together.
     """
+
     name: str
     module: str
     make: Callable
@@ -34,22 +35,33 @@ class Program:
 
 # ---- files that must be complete, and results to compare
 
+
 def files_of(folder):
     """Checksums by name of all files that have their final name."""
-    return {str(path.relative_to(folder)): files.sha256(str(path))
-            for path in sorted(folder.rglob("*"))
-            if path.is_file() and not _is_unfinished(path.relative_to(folder))}
+    return {
+        str(path.relative_to(folder)): files.sha256(str(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not _is_unfinished(path.relative_to(folder))
+    }
 
 
 # Temporary names, and journals, to which lines are added.
 def _is_unfinished(path):
-    return any(".partial-" in part or part in ("unfinished", "training.lock", "training.csv")
-               or "tfevents" in part for part in path.parts) or path.suffix == ".parts"
+    return (
+        any(
+            ".partial-" in part
+            or part in ("unfinished", "training.lock", "training.csv")
+            or "tfevents" in part
+            for part in path.parts
+        )
+        or path.suffix == ".parts"
+    )
 
 
 def faults_of(folder):
     """The damaged ones among the files that have their final names."""
     from xlnet.engine import checkpoint
+
     found = []
     for path in sorted(folder.rglob("*")) if folder.exists() else ():
         if not path.is_file() or _is_unfinished(path.relative_to(folder)):
@@ -58,16 +70,17 @@ def faults_of(folder):
             try:
                 json.loads(path.read_text())
             except ValueError as e:
-                found.append("%s: %s" % (path, e))
+                found.append(f"{path}: {e}")
         elif path.suffix == ".index" and "variables" not in path.parts:
-            fault = checkpoint.fault_of(str(path)[:-len(".index")])
+            fault = checkpoint.fault_of(str(path)[: -len(".index")])
             found += [fault] if fault else []
         elif path.suffix == ".tfrecord":
             from xlnet.records import tfrecord
+
             damaged = tfrecord.first_damaged(str(path)) if path.stat().st_size else 0
-            found += [] if damaged is None else ["%s: record %d" % (path, damaged)]
+            found += [] if damaged is None else [f"{path}: record {damaged}"]
         elif not path.stat().st_size:
-            found.append("%s is empty" % path)
+            found.append(f"{path} is empty")
     return found
 
 
@@ -75,6 +88,7 @@ def _last_weights(folder):
     """(step, checksum) of the last checkpoint."""
     from helpers.damage import fingerprint
     from xlnet.engine import checkpoint
+
     step, prefix = checkpoint.all_prefixes(str(folder))[-1]
     return step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix)))))
 
@@ -82,18 +96,24 @@ def _last_weights(folder):
 def _weights_and_losses(folder):
     """Of the last checkpoint, and of each step."""
     curve, evaluations = folder / "m" / "training.csv", folder / "m" / "evaluations.json"
-    return [*_last_weights(folder / "m"),
-            pretraining.curve(folder, "m").tolist() if curve.exists() else [],
-            evaluations.read_text() if evaluations.exists() else None]
+    return [
+        *_last_weights(folder / "m"),
+        pretraining.curve(folder, "m").tolist() if curve.exists() else [],
+        evaluations.read_text() if evaluations.exists() else None,
+    ]
 
 
 def _saved_model(folder):
     """A SavedModel without its graph, whose nodes may be in another order."""
-    return {name: digest for name, digest in files_of(folder).items()
-            if not name.endswith(("saved_model.pb", "versions.json", "fingerprint.pb"))}
+    return {
+        name: digest
+        for name, digest in files_of(folder).items()
+        if not name.endswith(("saved_model.pb", "versions.json", "fingerprint.pb"))
+    }
 
 
 # ---- the programs
+
 
 def make_sentences(folder, sentences=6000):
     pretraining.make_text(folder / "text.txt", seed=0, sentences=sentences)
@@ -101,22 +121,62 @@ def make_sentences(folder, sentences=6000):
 
 
 def _data_flags(inputs, folder):
-    return ["data_utils.py", *command.flags(dict(
-        input_glob=inputs / "text.txt", save_dir=folder / "records", sp_path=inputs / "sp.model",
-        seq_len=32, reuse_len=16, num_streams=4, num_workers=1, num_passes=3))]
+    return [
+        "data_utils.py",
+        *command.flags(
+            dict(
+                input_glob=inputs / "text.txt",
+                save_dir=folder / "records",
+                sp_path=inputs / "sp.model",
+                seq_len=32,
+                reuse_len=16,
+                num_streams=4,
+                num_workers=1,
+                num_passes=3,
+            )
+        ),
+    ]
 
 
 def _pretraining_flags(inputs, folder, **changes):
-    return ["train_gpu.py", *pretraining.flags_of(inputs, folder / "m", **dict(dict(
-        train_steps=12, save_steps=3, max_save=0, n_layer=1,
-        eval_record_info_dir=inputs / "heldout", eval_steps=6), **changes))]
+    return [
+        "train_gpu.py",
+        *pretraining.flags_of(
+            inputs,
+            folder / "m",
+            **dict(
+                dict(
+                    train_steps=12,
+                    save_steps=3,
+                    max_save=0,
+                    n_layer=1,
+                    eval_record_info_dir=inputs / "heldout",
+                    eval_steps=6,
+                ),
+                **changes,
+            ),
+        ),
+    ]
 
 
 def _finetuning_flags(inputs, folder, *verbs, **changes):
     place = finetuning.Workspace(inputs)
-    return ["run_classifier.py", *place.arguments(*(verbs or ("--do_train=True",)), **dict(dict(
-        model_dir=folder / "m", output_dir=folder / "records", train_steps=12, save_steps=3,
-        eval_steps=6), **changes))]
+    return [
+        "run_classifier.py",
+        *place.arguments(
+            *(verbs or ("--do_train=True",)),
+            **dict(
+                dict(
+                    model_dir=folder / "m",
+                    output_dir=folder / "records",
+                    train_steps=12,
+                    save_steps=3,
+                    eval_steps=6,
+                ),
+                **changes,
+            ),
+        ),
+    ]
 
 
 def _make_tuned(folder):
@@ -126,12 +186,16 @@ def _make_tuned(folder):
 
 def _prediction_flags(inputs, folder):
     return _finetuning_flags(
-        inputs, folder, "--do_predict=True", model_dir=inputs / "m", predict_dir=folder / "answers")
+        inputs, folder, "--do_predict=True", model_dir=inputs / "m", predict_dir=folder / "answers"
+    )
 
 
 def _export_flags(inputs, folder):
-    return ["xlnet export", "--model_dir=%s" % (inputs / "m"),
-            "--export_dir=%s" % (folder / "served")]
+    return [
+        "xlnet export",
+        "--model_dir=%s" % (inputs / "m"),
+        "--export_dir=%s" % (folder / "served"),
+    ]
 
 
 def _make_theirs(folder):
@@ -139,22 +203,47 @@ def _make_theirs(folder):
 
 
 def _conversion_flags(inputs, folder):
-    return ["xlnet convert",
-            "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
+    return ["xlnet convert", "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
 
 
 PROGRAMS = (
     Program("data preparation", "xlnet.text.preparation", make_sentences, _data_flags, files_of),
-    Program("pretraining", "xlnet.pretraining.run", pretraining.make_place, _pretraining_flags,
-            _weights_and_losses),
-    Program("pretraining, two replicas", "xlnet.pretraining.run", pretraining.make_place,
-            functools.partial(_pretraining_flags, num_core_per_host=2), _weights_and_losses),
-    Program("pretraining, two hosts", "xlnet.pretraining.run", pretraining.make_place,
-            functools.partial(_pretraining_flags, num_hosts=2), _weights_and_losses, hosts=2),
-    Program("fine-tuning", "xlnet.finetuning.train", finetuning.make_workspace, _finetuning_flags,
-            _weights_and_losses),
-    Program("prediction", "xlnet.finetuning.train", _make_tuned, _prediction_flags,
-            lambda folder: files_of(folder / "answers")),
+    Program(
+        "pretraining",
+        "xlnet.pretraining.run",
+        pretraining.make_place,
+        _pretraining_flags,
+        _weights_and_losses,
+    ),
+    Program(
+        "pretraining, two replicas",
+        "xlnet.pretraining.run",
+        pretraining.make_place,
+        functools.partial(_pretraining_flags, num_core_per_host=2),
+        _weights_and_losses,
+    ),
+    Program(
+        "pretraining, two hosts",
+        "xlnet.pretraining.run",
+        pretraining.make_place,
+        functools.partial(_pretraining_flags, num_hosts=2),
+        _weights_and_losses,
+        hosts=2,
+    ),
+    Program(
+        "fine-tuning",
+        "xlnet.finetuning.train",
+        finetuning.make_workspace,
+        _finetuning_flags,
+        _weights_and_losses,
+    ),
+    Program(
+        "prediction",
+        "xlnet.finetuning.train",
+        _make_tuned,
+        _prediction_flags,
+        lambda folder: files_of(folder / "answers"),
+    ),
     Program("export", "xlnet.serving.export.exporter", _make_tuned, _export_flags, _saved_model),
     Program("conversion", "xlnet.convert.conversion", _make_theirs, _conversion_flags, files_of),
 )

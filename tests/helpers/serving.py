@@ -18,18 +18,20 @@ from xlnet.serving.server.model_directory import Call  # noqa: E402
 
 class Echo:
     """Answers with the text and its length. No model: the subject is the server."""
+
     default, path = "text", "m"
     about, labels, verb, examples, n_layer, n_head = "an echo", None, "classify", {}, 1, 1
     names = ["text", "choices", "generate"]
 
     def __init__(self):
-        self.asked = []                         # (signature, number of rows) of each batch
+        self.asked = []  # (signature, number of rows) of each batch
 
     def inputs(self, signature):
         if signature not in self.names:
-            raise UserError("no signature '%s'" % signature)
+            raise UserError(f"no signature '{signature}'")
         return {"choices": {"choices": 2, "text_a": None}, "generate": {"prompt": None}}.get(
-            signature, {"text_a": None})
+            signature, {"text_a": None}
+        )
 
     def call(self, signature, parameters):
         self.inputs(signature)
@@ -70,8 +72,12 @@ def running(model, name, limits=None, host="127.0.0.1", hosts=()):
 def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=None):
     """(status, what was answered)."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    connection.request(method, path, body if body is None or isinstance(body, (str, bytes))
-                       else json.dumps(body), headers or {})
+    connection.request(
+        method,
+        path,
+        body if body is None or isinstance(body, (str, bytes)) else json.dumps(body),
+        headers or {},
+    )
     answer = connection.getresponse()
     content = answer.read().decode()
     connection.close()

@@ -43,6 +43,7 @@ class Subject:
       needs_tensorflow: whether TensorFlow is imported first.
       valid: kinds of damage that give another valid file.
     """
+
     name: str
     make: Callable[..., Any]
     read: Callable[..., Any]
@@ -55,11 +56,19 @@ class Subject:
 
 # ---- pretraining
 
+
 def _make_records(folder, version):
     pretraining.make_text(folder / "text.txt", seed=version, sentences=100)
-    command.succeed("data_utils.py", input_glob=folder / "text.txt", save_dir=folder / "records",
-                    sp_path=_vocabulary(folder, version), seq_len=32, reuse_len=16 + version,
-                    num_streams=2, num_workers=1)
+    command.succeed(
+        "data_utils.py",
+        input_glob=folder / "text.txt",
+        save_dir=folder / "records",
+        sp_path=_vocabulary(folder, version),
+        seq_len=32,
+        reuse_len=16 + version,
+        num_streams=2,
+        num_workers=1,
+    )
 
 
 def _vocabulary(folder, version):
@@ -82,32 +91,47 @@ def _read_records_unverified(folder):
 
 def _of_manifest(manifest):
     """The values that a run uses; the counts are for people."""
-    return [manifest.seq_len, manifest.reuse_len, manifest.bi_data, manifest.num_streams,
-            manifest.windows_per_stream, manifest.uncased, manifest.keep_accents]
+    return [
+        manifest.seq_len,
+        manifest.reuse_len,
+        manifest.bi_data,
+        manifest.num_streams,
+        manifest.windows_per_stream,
+        manifest.uncased,
+        manifest.keep_accents,
+    ]
 
 
 def _windows(directory, manifest):
-    return [[tfrecord.read_record(path, stream["bytes"] // stream["windows"], number)
-             for number in range(manifest.windows_per_stream)]
-            for path, stream in zip(manifest.stream_paths(directory), manifest.streams)]
+    return [
+        [
+            tfrecord.read_record(path, stream["bytes"] // stream["windows"], number)
+            for number in range(manifest.windows_per_stream)
+        ]
+        for path, stream in zip(manifest.stream_paths(directory), manifest.streams)
+    ]
 
 
 # ---- raw text
+
 
 def _make_texts(folder, version):
     lines = pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
     with gzip.open(folder / "text.txt.gz", "wb") as f:
         f.write("\n".join(lines).encode())
-    (folder / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n"
-                                               for line in lines))
+    (folder / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
 
 
 def _read_text(name):
     def read(folder):
         settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
-        return [tuple(line) for chunk in reading.cut([path], files.size(path))
-                for line in reading.read_chunk(chunk, settings, collections.Counter())]
+        return [
+            tuple(line)
+            for chunk in reading.cut([path], files.size(path))
+            for line in reading.read_chunk(chunk, settings, collections.Counter())
+        ]
+
     return read
 
 
@@ -125,8 +149,10 @@ def _store(folder):
     settings = CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
     (folder / "tokens").mkdir(exist_ok=True)
     path = str(folder / "text.txt")
-    return (token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
-            reading.Chunk(path, 0, files.size(path)))
+    return (
+        token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
+        reading.Chunk(path, 0, files.size(path)),
+    )
 
 
 def _read_tokens(folder):
@@ -140,30 +166,43 @@ def _read_tokens(folder):
 
 # ---- checkpoints and memories
 
+
 def _make_checkpoint(folder, version):
     from xlnet.engine import checkpoint
+
     rng = np.random.default_rng(version)
     for step in (1, 2):
-        checkpoint.write_arrays(str(folder / ("model.ckpt-%d" % step)), {
-            "global_step": np.array(step + 10 * version),
-            **{"model/w%d" % i: rng.normal(size=[7, 3]).astype("f4") for i in range(5)}})
+        checkpoint.write_arrays(
+            str(folder / (f"model.ckpt-{step}")),
+            {
+                "global_step": np.array(step + 10 * version),
+                **{f"model/w{i}": rng.normal(size=[7, 3]).astype("f4") for i in range(5)},
+            },
+        )
     checkpoint.note_newest(str(folder))
     shutil.copy(RELEASED / "xlnet_config.json", folder)
 
 
 def _read_checkpoint(folder):
     from xlnet.engine import checkpoint
+
     XLNetConfig(json_path=str(folder / "xlnet_config.json"))
     prefix = checkpoint.resolve(str(folder))
     assert os.path.dirname(prefix) == str(folder)
-    return [os.path.basename(prefix), checkpoint.step_of(str(folder)),
-            checkpoint.read_weights(prefix)]
+    return [
+        os.path.basename(prefix),
+        checkpoint.step_of(str(folder)),
+        checkpoint.read_weights(prefix),
+    ]
 
 
 def _make_memory(folder, version):
     from xlnet.engine import recurrent_memory
-    recurrent_memory.write(str(folder / "memory-5-0.npy"),
-                           np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"))
+
+    recurrent_memory.write(
+        str(folder / "memory-5-0.npy"),
+        np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"),
+    )
 
 
 def _read_memory(folder):
@@ -172,9 +211,11 @@ def _read_memory(folder):
 
     from xlnet.engine import recurrent_memory
     from xlnet.engine.devices import Devices
+
     with tf.Graph().as_default(), tf.Session() as session:
-        variable = tf.get_variable("memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(),
-                                   use_resource=True)
+        variable = tf.get_variable(
+            "memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(), use_resource=True
+        )
         tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
         found = recurrent_memory.MemoryFiles(str(folder), Devices(None), 4)
@@ -186,10 +227,12 @@ def _read_memory(folder):
 
 # ---- fine-tuning
 
+
 def _own_rows(group, path, need_labels=True, skips=False, **columns):
     """The task and the rows of an own file, which decides the labels."""
-    task = custom.known_or_own(group(task_name="custom", data_dir=str(path), do_train=True,
-                                     model_dir="model", **columns))
+    task = custom.known_or_own(
+        group(task_name="custom", data_dir=str(path), do_train=True, model_dir="model", **columns)
+    )
     rows = parsing.read_file(dataclasses.replace(task, skips_errors=skips), str(path), need_labels)
     return task, [tuple(row)[:-1] for row in rows]
 
@@ -197,26 +240,38 @@ def _own_rows(group, path, need_labels=True, skips=False, **columns):
 def _make_table(form):
     def make(folder, version):
         make_files(folder)
-        rows = [line.split("\t") for line in (
-            folder / "own" / "train.tsv").read_text().splitlines()]
+        rows = [
+            line.split("\t") for line in (folder / "own" / "train.tsv").read_text().splitlines()
+        ]
         if version:
             rows[1:] = rows[:0:-1]
         for name in ("own", "sts"):
             shutil.rmtree(folder / name)
-        lines = {"tsv": ["\t".join(row) for row in rows],
-                 "csv": [",".join('"%s"' % cell for cell in row) for row in rows],
-                 "jsonl": [json.dumps(dict(zip(rows[0], row))) for row in rows[1:]]}[form]
+        lines = {
+            "tsv": ["\t".join(row) for row in rows],
+            "csv": [",".join(f'"{cell}"' for cell in row) for row in rows],
+            "jsonl": [json.dumps(dict(zip(rows[0], row))) for row in rows[1:]],
+        }[form]
         (folder / ("train." + form)).write_text("\n".join(lines) + "\n")
+
     return make
 
 
 def _read_table(form, skips=False):
     def read(folder):
         task, rows = _own_rows(
-            ClassifierSettings, folder / ("train." + form), not skips, skips,
-            text_a_column="first", text_b_column="second", label_column="kind", id_column="name")
+            ClassifierSettings,
+            folder / ("train." + form),
+            not skips,
+            skips,
+            text_a_column="first",
+            text_b_column="second",
+            label_column="kind",
+            id_column="name",
+        )
         assert skips or all(label in task.labels for _, _, label, _ in rows)
         return rows, task.labels
+
     return read
 
 
@@ -225,24 +280,47 @@ _CONLL = "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\nBlackburn I
 
 def _make_tagged(folder, version):
     (folder / "train.txt").write_text((_CONLL * 3).replace("EU", "UN" if version else "EU"))
-    (folder / "train.jsonl").write_text("".join(json.dumps(
-        {"text": "EU rejects call %d" % i, "entities": [[0, 2, "ORG"]]}) + "\n"
-        for i in range(9 - version)))
+    (folder / "train.jsonl").write_text(
+        "".join(
+            json.dumps({"text": f"EU rejects call {i}", "entities": [[0, 2, "ORG"]]}) + "\n"
+            for i in range(9 - version)
+        )
+    )
 
 
 def _read_tagged(name):
     def read(folder):
         task, rows = _own_rows(TaggerSettings, folder / name)
         return rows, task.labels
+
     return read
 
 
 def _make_squad(folder, version):
-    questions = [{"id": "q%d" % i, "question": "What is %d?" % i, "answers": [
-        {"text": "kamat", "answer_start": 0}]} for i in range(5)]
-    (folder / "train.json").write_text(json.dumps({"version": "1.1", "data": [
-        {"title": "t", "paragraphs": [{"context": "kamat telok rokmi", "qas": questions[:2]},
-                                      {"context": "kamat %d" % version, "qas": questions[2:]}]}]}))
+    questions = [
+        {
+            "id": f"q{i}",
+            "question": f"What is {i}?",
+            "answers": [{"text": "kamat", "answer_start": 0}],
+        }
+        for i in range(5)
+    ]
+    (folder / "train.json").write_text(
+        json.dumps(
+            {
+                "version": "1.1",
+                "data": [
+                    {
+                        "title": "t",
+                        "paragraphs": [
+                            {"context": "kamat telok rokmi", "qas": questions[:2]},
+                            {"context": f"kamat {version}", "qas": questions[2:]},
+                        ],
+                    }
+                ],
+            }
+        )
+    )
 
 
 def _read_squad(folder):
@@ -254,22 +332,27 @@ def _make_cache(folder, version):
 
 
 def _write_cache(folder, tokenizer, version=0):
-    examples = [encoding.Example((("kamat telok " * (i + 1 + version), "rokmi"),), i % 2)
-                for i in range(9)]
+    examples = [
+        encoding.Example((("kamat telok " * (i + 1 + version), "rokmi"),), i % 2) for i in range(9)
+    ]
     return encoding.write_records(
-        str(folder / "cache"), "own.train", examples, tokenizer,
-        encoding.Layout(16, False, "sliding"))
+        str(folder / "cache"),
+        "own.train",
+        examples,
+        tokenizer,
+        encoding.Layout(16, False, "sliding"),
+    )
 
 
 def _read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
-    return [found.windows, found.seen._asdict(),
-            records.read(np.arange(found.count)), len(records)]
+    return [found.windows, found.seen._asdict(), records.read(np.arange(found.count)), len(records)]
 
 
 # ---- vocabularies and models
+
 
 def _make_described_vocabulary(folder, version):
     Tokenizer(str(_vocabulary(folder, version))).save(str(folder / "spiece.model"))
@@ -288,16 +371,26 @@ def _make_bare_vocabulary(folder, version):
 
 def _make_model(folder, version):
     from helpers.models import make_model
+
     make_model(folder / "model", "classification" if not version else "regression")
 
 
 def _read_model(folder):
     from xlnet.model_directory import model_files
+
     found = model_files.read(str(folder / "model"))
     settings = found.tuned.settings if found.tuned else None
-    return [found.config.to_dict(), os.path.basename(found.prefix), found.tokenizer.vocab_size,
-            settings and {name: value for name, value in vars(settings).items()
-                          if not str(value).startswith(str(folder))}]
+    return [
+        found.config.to_dict(),
+        os.path.basename(found.prefix),
+        found.tokenizer.vocab_size,
+        settings
+        and {
+            name: value
+            for name, value in vars(settings).items()
+            if not str(value).startswith(str(folder))
+        },
+    ]
 
 
 def _make_theirs(folder, version):
@@ -308,40 +401,82 @@ def _make_theirs(folder, version):
 
 def _read_theirs(folder):
     from xlnet.convert import config_json, safetensors
+
     model = config_json.read(str(folder / "config.json"))
     return [model.config.to_dict(), safetensors.read_folder(str(folder), model.class_name)]
 
 
 SUBJECTS = (
     Subject("records", _make_records, _read_records, ("records/*.tfrecord",), True),
-    Subject("records, not verified", _make_records, _read_records_unverified,
-            ("records/*.tfrecord",), True),
+    Subject(
+        "records, not verified",
+        _make_records,
+        _read_records_unverified,
+        ("records/*.tfrecord",),
+        True,
+    ),
     Subject("manifest", _make_records, _read_records, ("records/manifest.json",), True),
     Subject("text", _make_texts, _read_text("text.txt"), ("text.txt",), False),
     Subject("text, JSON lines", _make_texts, _read_text("text.jsonl"), ("text.jsonl",), False),
-    Subject("text, gzip", _make_texts, _read_text("text.txt.gz"), ("text.txt.gz",), True,
-            valid=("doubled",)),
+    Subject(
+        "text, gzip",
+        _make_texts,
+        _read_text("text.txt.gz"),
+        ("text.txt.gz",),
+        True,
+        valid=("doubled",),
+    ),
     Subject("tokens", _make_tokens, _read_tokens, ("tokens/*",), True),
-    Subject("checkpoint", _make_checkpoint, _read_checkpoint,
-            ("model.ckpt-*", "checkpoint", "xlnet_config.json"), True, needs_tensorflow=True),
-    Subject("memories", _make_memory, _read_memory, ("memory-*.npy",), True,
-            needs_tensorflow=True),
+    Subject(
+        "checkpoint",
+        _make_checkpoint,
+        _read_checkpoint,
+        ("model.ckpt-*", "checkpoint", "xlnet_config.json"),
+        True,
+        needs_tensorflow=True,
+    ),
+    Subject("memories", _make_memory, _read_memory, ("memory-*.npy",), True, needs_tensorflow=True),
     Subject("TSV", _make_table("tsv"), _read_table("tsv"), ("train.tsv",), False),
-    Subject("TSV, faults skipped", _make_table("tsv"), _read_table("tsv", True), ("train.tsv",),
-            False),
+    Subject(
+        "TSV, faults skipped", _make_table("tsv"), _read_table("tsv", True), ("train.tsv",), False
+    ),
     Subject("CSV", _make_table("csv"), _read_table("csv"), ("train.csv",), False),
     Subject("JSON lines", _make_table("jsonl"), _read_table("jsonl"), ("train.jsonl",), False),
     Subject("CoNLL", _make_tagged, _read_tagged("train.txt"), ("train.txt",), False),
-    Subject("tagged JSON lines", _make_tagged, _read_tagged("train.jsonl"), ("train.jsonl",),
-            False),
+    Subject(
+        "tagged JSON lines", _make_tagged, _read_tagged("train.jsonl"), ("train.jsonl",), False
+    ),
     Subject("SQuAD", _make_squad, _read_squad, ("train.json",), False),
     Subject("fine-tuning records", _make_cache, _read_cache, ("cache/*",), True),
-    Subject("vocabulary", _make_described_vocabulary, _read_vocabulary,
-            ("spiece.model", "spiece.model.json"), True, is_native=True),
-    Subject("vocabulary, alone", _make_bare_vocabulary, _read_vocabulary, ("spiece.model",), False,
-            is_native=True),
-    Subject("model directory", _make_model, _read_model, ("model/*.json", "model/checkpoint"),
-            False, needs_tensorflow=True),
-    Subject("Hugging Face's folder", _make_theirs, _read_theirs,
-            ("config.json", "model.safetensors"), False),
+    Subject(
+        "vocabulary",
+        _make_described_vocabulary,
+        _read_vocabulary,
+        ("spiece.model", "spiece.model.json"),
+        True,
+        is_native=True,
+    ),
+    Subject(
+        "vocabulary, alone",
+        _make_bare_vocabulary,
+        _read_vocabulary,
+        ("spiece.model",),
+        False,
+        is_native=True,
+    ),
+    Subject(
+        "model directory",
+        _make_model,
+        _read_model,
+        ("model/*.json", "model/checkpoint"),
+        False,
+        needs_tensorflow=True,
+    ),
+    Subject(
+        "Hugging Face's folder",
+        _make_theirs,
+        _read_theirs,
+        ("config.json", "model.safetensors"),
+        False,
+    ),
 )

@@ -27,17 +27,18 @@ from xlnet import errors
 
 SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
-_STARTS = 5             # of a trial, at most
-_PATIENCE = 400         # [s] until a start counts as hanging
-_LAUNCHERS_PATIENCE = 90        # [s] with the other hosts, when one has ended
+_STARTS = 5  # of a trial, at most
+_PATIENCE = 400  # [s] until a start counts as hanging
+_LAUNCHERS_PATIENCE = 90  # [s] with the other hosts, when one has ended
 _SECONDS_TO_STOP = 30
 
 
 # ---- starts
 
+
 def begin(what, log=os.devnull):
     """Starts a function in a fork of this process; returns the fork's number."""
-    gc.freeze()     # the fork must not collect garbage of this process, such as sessions
+    gc.freeze()  # the fork must not collect garbage of this process, such as sessions
     child = os.fork()
     if child:
         gc.unfreeze()
@@ -46,7 +47,7 @@ def begin(what, log=os.devnull):
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    sys.stdout = sys.stderr = open(1, "w", encoding="utf-8")     # pytest has others
+    sys.stdout = sys.stderr = open(1, "w", encoding="utf-8")  # pytest has others
     status = 1
     try:
         what()
@@ -91,7 +92,7 @@ def end_together(children):
             for child in set(children) - set(statuses):
                 _tell(child, signal.SIGTERM if statuses and not signalled else signal.SIGKILL)
             signalled, late = True, time.monotonic() + _SECONDS_TO_STOP
-        time.sleep(.05)
+        time.sleep(0.05)
     return [statuses[child] for child in children]
 
 
@@ -101,6 +102,7 @@ def _tell(child, number):
 
 
 # ---- moments
+
 
 class Seconds:
     """Some seconds after the start."""
@@ -144,25 +146,46 @@ class Call:
 
 
 _FILE_CALLS = {
-    "open", "stat", "access", "mkdir", "rmdir", "remove", "unlink", "replace", "rename", "listdir",
-    "scandir", "utime", "fsync", "read", "write", "writelines", "flush", "close", "__exit__"}
+    "open",
+    "stat",
+    "access",
+    "mkdir",
+    "rmdir",
+    "remove",
+    "unlink",
+    "replace",
+    "rename",
+    "listdir",
+    "scandir",
+    "utime",
+    "fsync",
+    "read",
+    "write",
+    "writelines",
+    "flush",
+    "close",
+    "__exit__",
+}
 
 
 def watch_calls(what):
     """Calls `what(place)` before each call about files that the library makes in this thread;
     place: the function's name and the lines of the library that lead to it."""
+
     def watch(frame, event, function):
         if event == "c_call" and function.__name__ in _FILE_CALLS and _is_about_files(function):
             lines = _lines_of_the_library(frame)
             if lines:
                 what((function.__name__, *lines))
+
     sys.setprofile(watch)
 
 
 def _is_about_files(function):
     owner = type(getattr(function, "__self__", None))
     return function.__module__ in ("posix", "io") or (
-        owner.__module__ == "_io" and owner.__name__ not in ("BytesIO", "StringIO"))
+        owner.__module__ == "_io" and owner.__name__ not in ("BytesIO", "StringIO")
+    )
 
 
 def _lines_of_the_library(frame):
@@ -173,12 +196,13 @@ def _lines_of_the_library(frame):
         if "importlib" in file:
             return None
         if file.startswith(str(ROOT / "xlnet")):
-            lines.append("%s:%d" % (os.path.basename(file), frame.f_lineno))
+            lines.append(f"{os.path.basename(file)}:{frame.f_lineno}")
         frame = frame.f_back
     return lines
 
 
 # ---- trials
+
 
 class Kills:
     """Trials of a program in its own folder: SIGKILL or SIGTERM at its first start; of two hosts to
@@ -212,6 +236,7 @@ class Kills:
             self._work(self._new("calls_of"), self._addresses(), 0)
             sys.setprofile(None)
             found.write_text(json.dumps(calls))
+
         assert end(begin(work, self._log)) == 0, self._printed()[-2000:]
         numbers = collections.defaultdict(list)
         for number, place in enumerate(json.loads(found.read_text())):
@@ -225,28 +250,37 @@ class Kills:
         wrong = self._killed(folder, rng, number)
         faults = faults_of(folder)
         if faults:
-            return "a final name held a partial file: %s" % faults[0]
+            return f"a final name held a partial file: {faults[0]}"
         return wrong or self._gone_on(folder)
 
     def _killed(self, folder, rng, number):
         """The first start; returns what is wrong, or None."""
         sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
         chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
-        statuses = self._run(folder, self._moment(rng, number), lambda children: [
-            _tell(children[index], sent) for index in chosen])
-        ended = [statuses[index] for index in range(hosts)
-                 if index not in chosen and os.WIFSIGNALED(statuses[index])]
-        return "a host that nobody killed ended by signal, or hung: %s %s" % (
-            ended, self._printed()[-1000:]) if ended else None
+        statuses = self._run(
+            folder,
+            self._moment(rng, number),
+            lambda children: [_tell(children[index], sent) for index in chosen],
+        )
+        ended = [
+            statuses[index]
+            for index in range(hosts)
+            if index not in chosen and os.WIFSIGNALED(statuses[index])
+        ]
+        return (
+            f"a host that nobody killed ended by signal, or hung: {ended} {self._printed()[-1000:]}"
+            if ended
+            else None
+        )
 
     def _gone_on(self, folder):
         for _ in range(_STARTS):
-            if self._results(folder) == self._expected:     # a start may keep a complete result
+            if self._results(folder) == self._expected:  # a start may keep a complete result
                 return SAME
             if not any(self._run(folder)) and self._is_done(folder):
                 break
         else:
-            return "does not go on: %s" % self._printed()[-1000:]
+            return f"does not go on: {self._printed()[-1000:]}"
         return SAME if self._results(folder) == self._expected else "another result"
 
     def _new(self, name):
@@ -276,20 +310,24 @@ class Kills:
             if moment and index == 0:
                 moment.prepare()
             self._work(folder, addresses, index)
-        children = [begin(functools.partial(start, index), self._log)
-                    for index in range(self._program.hosts)]
+
+        children = [
+            begin(functools.partial(start, index), self._log)
+            for index in range(self._program.hosts)
+        ]
         if disturb:
             with moment.awaited(children):
                 disturb(children)
         return end_together(children) if len(children) > 1 else [end(children[0])]
 
     def _addresses(self):
-        return ["127.0.0.1:%d" % port for port in pretraining.free_ports(self._program.hosts)]
+        return [f"127.0.0.1:{port}" for port in pretraining.free_ports(self._program.hosts)]
 
     def _work(self, folder, addresses, index):
         if len(addresses) > 1:
-            os.environ["TF_CONFIG"] = json.dumps({
-                "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+            os.environ["TF_CONFIG"] = json.dumps(
+                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            )
         name, *flags = self._program.arguments(self._inputs, folder)
         done = command.run(name, *flags)
         print(done.stdout, done.stderr, sep="\n", flush=True)
@@ -330,6 +368,13 @@ def try_all(names, times, seed=0, at_calls=False):
                 if what != SAME:
                     wrong += 1
                     print("WRONG", program.name, number, what, flush=True)
-        print("| %s | %d | %s | %.0f s |" % (program.name, sum(counts.values()), ", ".join(
-            "%s %d" % item for item in counts.items()), time.time() - began), flush=True)
+        print(
+            "| {} | {} | {} | {:.0f} s |".format(
+                program.name,
+                sum(counts.values()),
+                ", ".join("{} {}".format(*item) for item in counts.items()),
+                time.time() - began,
+            ),
+            flush=True,
+        )
     return wrong

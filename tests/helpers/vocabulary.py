@@ -15,9 +15,16 @@ def train(path, sentences, vocab_size, *, control=CONTROL, user_defined=("<eop>"
     """Trains a model, writes it to `path` and returns the path as text."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences), model_writer=model, vocab_size=vocab_size, pad_id=-1,
-        control_symbols=list(control), user_defined_symbols=list(user_defined), num_threads=1,
-        minloglevel=2, **options)
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        vocab_size=vocab_size,
+        pad_id=-1,
+        control_symbols=list(control),
+        user_defined_symbols=list(user_defined),
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
     pathlib.Path(path).write_bytes(model.getvalue())
     return str(path)
 
@@ -26,8 +33,9 @@ def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
     """Trains a model of 80 pieces on generated sentences."""
     rng = np.random.RandomState(0)
     sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
-    return train(path, sentences, 80, control=control, user_defined=user_defined,
-                 hard_vocab_limit=False)
+    return train(
+        path, sentences, 80, control=control, user_defined=user_defined, hard_vocab_limit=False
+    )
 
 
 # ---- of many scripts
@@ -44,7 +52,14 @@ ODD_TEXTS = (
     "हिन्दी क्षत्रिय ज़रूरत",
     "½ ﬁnance … ™ x² ℃ № Ǆ ß İstanbul ΟΔΟΣ Ÿ",
     "emoji 👩‍👩‍👧 ☃☃ \u00a8 \u3000 \u00a0 x\u2003y \ufeff z",
-    "\u0301start", "a", "", "   ", "\u0301", "''", "▁ a ▁", "<eop> <unk> <cls> 3,",
+    "\u0301start",
+    "a",
+    "",
+    "   ",
+    "\u0301",
+    "''",
+    "▁ a ▁",
+    "<eop> <unk> <cls> 3,",
 )
 
 # Vocabularies that know all characters, few of them, few and bytes; that normalize otherwise; whose
@@ -54,8 +69,12 @@ ODD_MODELS = {
     "few": dict(vocab_size=90, character_coverage=0.98),
     "bytes": dict(vocab_size=360, character_coverage=0.98, byte_fallback=True),
     "identity": dict(vocab_size=400, character_coverage=1.0, normalization_rule_name="identity"),
-    "bare": dict(vocab_size=300, add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf",
-                 remove_extra_whitespaces=False),
+    "bare": dict(
+        vocab_size=300,
+        add_dummy_prefix=False,
+        normalization_rule_name="nmt_nfkc_cf",
+        remove_extra_whitespaces=False,
+    ),
     "characters": dict(vocab_size=150, character_coverage=1.0, model_type="char"),
     "words": dict(vocab_size=60, model_type="word"),
 }
@@ -64,8 +83,9 @@ ODD_MODELS = {
 def train_odd_model(path, name):
     """Trains the model of `ODD_MODELS` on `ODD_TEXTS`."""
     sentences = [" ".join(ODD_TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
-    return train(path, sentences, user_defined=("<eop>", "3,"), hard_vocab_limit=False,
-                 **ODD_MODELS[name])
+    return train(
+        path, sentences, user_defined=("<eop>", "3,"), hard_vocab_limit=False, **ODD_MODELS[name]
+    )
 
 
 def odd_mixtures(count):

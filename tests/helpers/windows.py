@@ -9,7 +9,7 @@ from xlnet.text import windows
 SEP, CLS, EOD, EOP = 4, 3, 7, 8
 SEQ_LEN, REUSE_LEN = 32, 12
 BOTH = SEQ_LEN - REUSE_LEN - 3
-IS_WORD_START = np.arange(1000) % 3 != 0       # ids divisible by 3 continue a word
+IS_WORD_START = np.arange(1000) % 3 != 0  # ids divisible by 3 continue a word
 IS_WORD_START[:9] = True
 STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
 VOCABULARY = windows.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
@@ -22,9 +22,18 @@ def _encode(lines):
 
 
 TOKENIZER = types.SimpleNamespace(
-    sep_id=SEP, cls_id=CLS, eod_id=EOD, eop_id=EOP, unk_id=10 + ord("?"), vocab_size=1000,
-    encode_to_array=_encode, sha256="a", uncased=False, keep_accents=False,
-    ids_without_mark=np.arange(1000))
+    sep_id=SEP,
+    cls_id=CLS,
+    eod_id=EOD,
+    eop_id=EOP,
+    unk_id=10 + ord("?"),
+    vocab_size=1000,
+    encode_to_array=_encode,
+    sha256="a",
+    uncased=False,
+    keep_accents=False,
+    ids_without_mark=np.arange(1000),
+)
 
 
 def make_tokens(ids, sentence_lengths):
@@ -46,5 +55,6 @@ def readings(tokens):
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
     count = windows.count_windows(len(reading.ids), seq_len, reuse_len)
     begins = reuse_len * np.arange(count)
-    return begins, windows.sample_segments(reading, begins, seq_len, reuse_len,
-                                           np.random.default_rng(seed))
+    return begins, windows.sample_segments(
+        reading, begins, seq_len, reuse_len, np.random.default_rng(seed)
+    )

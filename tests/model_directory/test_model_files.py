@@ -31,15 +31,23 @@ def model(tmp_path, vocabulary):
     directory = tmp_path / "model"
     directory.mkdir()
     settings = ClassifierSettings(
-        model_dir=str(directory), task_name="custom", text_a_column="first", max_seq_length=24,
-        long_document="sliding", do_predict=True, predict_file="-")
+        model_dir=str(directory),
+        task_name="custom",
+        text_a_column="first",
+        max_seq_length=24,
+        long_document="sliding",
+        do_predict=True,
+        predict_file="-",
+    )
     task = custom.known_or_own(settings, {"labels": ["no", "yes"]})
     tokenizer = Tokenizer(vocabulary)
     tokenizer.save(str(directory / "spiece.model"))
     XLNetConfig(json_path=str(RELEASED / "xlnet_config.json")).to_json(
-        str(directory / "xlnet_config.json"))
-    (directory / "task.json").write_text(json.dumps(
-        task_settings.describe(settings, task, tokenizer)))
+        str(directory / "xlnet_config.json")
+    )
+    (directory / "task.json").write_text(
+        json.dumps(task_settings.describe(settings, task, tokenizer))
+    )
     for end in ("index", "data-00000-of-00001"):
         shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
     checkpoint.note_newest(str(directory))
@@ -80,19 +88,26 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
     prefix = str(tmp_path / "xlnet_model.ckpt")
     with pytest.raises(UserError, match="model: no xlnet_config.json .*; give model_config_path"):
         model_files.read(prefix)
-    found = model_files.read(prefix, spiece_model_file=vocabulary,
-                             model_config_path=str(RELEASED / "xlnet_config.json"))
+    found = model_files.read(
+        prefix, spiece_model_file=vocabulary, model_config_path=str(RELEASED / "xlnet_config.json")
+    )
     assert found.prefix == prefix
 
 
-@pytest.mark.parametrize("changes, said", [
-    (dict(kind="leveled"), "of task type leveled, which is not installed.*spans, tagging"),
-    (dict(labels=[]), "labels is .*, expected a list of names"),
-    (dict(kind=["spans"]), r"of task type \['spans'\], which is not installed"),
-    (dict(settings=[1]), "is not as a program of ours writes it: TypeError"),
-    (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
-    (dict(settings=dict(task_name="custom", max_seq_length="many")),
-     "max_seq_length is 'many', expected int")])
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (dict(kind="leveled"), "of task type leveled, which is not installed.*spans, tagging"),
+        (dict(labels=[]), "labels is .*, expected a list of names"),
+        (dict(kind=["spans"]), r"of task type \['spans'\], which is not installed"),
+        (dict(settings=[1]), "is not as a program of ours writes it: TypeError"),
+        (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
+        (
+            dict(settings=dict(task_name="custom", max_seq_length="many")),
+            "max_seq_length is 'many', expected int",
+        ),
+    ],
+)
 def test_what_no_program_has_written_is_refused(model, changes, said):
     path = model / "task.json"
     path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
@@ -101,8 +116,11 @@ def test_what_no_program_has_written_is_refused(model, changes, said):
 
 
 def test_a_checkpoint_without_the_output_layer_is_refused(model):
-    with pytest.raises(UserError, match=r"model.ckpt-5 lacks \d of the model's variables: "
-                                        "model/classification_custom/logit/bias"):
+    with pytest.raises(
+        UserError,
+        match=r"model.ckpt-5 lacks \d of the model's variables: "
+        "model/classification_custom/logit/bias",
+    ):
         xlnet.load(str(model), device="cpu")
 
 
@@ -113,10 +131,20 @@ def test_there_has_to_be_a_model(tmp_path):
         model_files.read(str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("name", ["task.json", "spiece.model", "spiece.model.json",
-                                  "xlnet_config.json", "model.ckpt-5.data-00000-of-00001",
-                                  "checkpoint", "pretraining.json", "finetuning.json",
-                                  "huggingface_config.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "task.json",
+        "spiece.model",
+        "spiece.model.json",
+        "xlnet_config.json",
+        "model.ckpt-5.data-00000-of-00001",
+        "checkpoint",
+        "pretraining.json",
+        "finetuning.json",
+        "huggingface_config.json",
+    ],
+)
 def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
     (model / name).touch()
     (model / name).rename(tmp_path / "elsewhere")
@@ -129,7 +157,8 @@ def test_another_name_of_the_directory_will_do(model, tmp_path):
     (tmp_path / "link").symlink_to(model)
     assert model_files.read(str(tmp_path / "link")).tuned
     assert dataclasses.asdict(model_files.read(str(model)).config) == dataclasses.asdict(
-        model_files.read(str(tmp_path / "link")).config)
+        model_files.read(str(tmp_path / "link")).config
+    )
 
 
 @pytest.mark.parametrize("points_to", ["../other/model.ckpt-5", "/etc/model.ckpt-5"])
@@ -137,6 +166,6 @@ def test_a_checkpoint_elsewhere_is_not_read(model, points_to):
     (model / "task.json").unlink()
     for path in model.glob("model.ckpt-5.*"):
         path.unlink()
-    (model / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % points_to)
+    (model / "checkpoint").write_text(f'model_checkpoint_path: "{points_to}"\n')
     with pytest.raises(UserError, match="expected a checkpoint in its own directory"):
         model_files.read(str(model))

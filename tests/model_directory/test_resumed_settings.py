@@ -28,39 +28,62 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 
 TASK = dict(model_dir="m", task_name="custom", do_train=True)
 RUNS = {
-    "pretraining": PretrainingSettings(record_info_dir="r", model_dir="m",
-                                       eval_record_info_dir="e"),
-    "classifier": ClassifierSettings(**TASK), "tagger": TaggerSettings(**TASK),
-    "questions": SpanSettings(**TASK)}
+    "pretraining": PretrainingSettings(
+        record_info_dir="r", model_dir="m", eval_record_info_dir="e"
+    ),
+    "classifier": ClassifierSettings(**TASK),
+    "tagger": TaggerSettings(**TASK),
+    "questions": SpanSettings(**TASK),
+}
 
 # The settings that a run must resume with: those that affect what it learns.
-SAME = set("""
+SAME = set(
+    """
     train_batch_size seed dropout dropatt position_dropout init init_std init_range clamp_len
     precision use_bfloat16 learning_rate warmup_steps warmup_ratio decay_method min_lr_ratio
-    weight_decay adam_epsilon clip lr_layer_decay_rate ema_decay legacy_optimizer""".split())
-OF_PRETRAINING = set("""
+    weight_decay adam_epsilon clip lr_layer_decay_rate ema_decay legacy_optimizer""".split()
+)
+OF_PRETRAINING = set(
+    """
     record_info_dir objective next_segment_loss same_length mem_len perm_size num_predict mask_mode
-    mask_alpha mask_beta""".split())
-OF_TASKS = set("""
+    mask_alpha mask_beta""".split()
+)
+OF_TASKS = set(
+    """
     dev_share max_seq_length encoding delimiter freeze_layers class_weights label_smoothing
-    cls_scope""".split())
+    cls_scope""".split()
+)
 OF_EACH = {
     "pretraining": OF_PRETRAINING,
-    "classifier": OF_TASKS | set("""
+    "classifier": OF_TASKS
+    | set(
+        """
         text_a_column text_b_column label_column id_column choice_columns is_regression multi_label
         label_separator query_id_column ranking_loss long_document max_segments summary_type
-        use_summ_proj""".split()),
+        use_summ_proj""".split()
+    ),
     "tagger": OF_TASKS | {"word_column", "tag_column", "scheme"},
-    "questions": OF_TASKS | set("""
+    "questions": OF_TASKS
+    | set(
+        """
         context_column question_column answer_column answer_start_column id_column doc_stride
         max_query_length long_document max_segments max_answer_length start_n_top end_n_top
-        span_head scoring""".split())}
+        span_head scoring""".split()
+    ),
+}
 # Those that its evaluations depend on: compared if it has some.
 OF_EVALUATION = {
     "pretraining": {"eval_record_info_dir"},
-    "classifier": {"eval_split", "metric", "label_thresholds", "highest_grade",
-                   "predict_threshold"},
-    "tagger": {"eval_split", "metric"}, "questions": {"eval_split", "metric", "predict_threshold"}}
+    "classifier": {
+        "eval_split",
+        "metric",
+        "label_thresholds",
+        "highest_grade",
+        "predict_threshold",
+    },
+    "tagger": {"eval_split", "metric"},
+    "questions": {"eval_split", "metric", "predict_threshold"},
+}
 
 
 def kept(directory, groups, evaluates=True, **contents):
@@ -74,8 +97,11 @@ def another(field, value):
         return not value
     if field.metadata["choices"]:
         return next(each for each in reversed(field.metadata["choices"]) if each != value)
-    for new in ([value + 1, value + .125, value - .125] if isinstance(value, (int, float))
-                else [kind(7), kind(.5)]):
+    for new in (
+        [value + 1, value + 0.125, value - 0.125]
+        if isinstance(value, (int, float))
+        else [kind(7), kind(0.5)]
+    ):
         try:
             check_limits(field, new)
             return kind(new)
@@ -87,25 +113,30 @@ def another(field, value):
 @pytest.mark.parametrize("program", RUNS)
 def test_every_setting(program, tmp_path):
     groups = (RUNS[program], NetworkSettings(), OptimizationSettings(), DeviceSettings())
-    contents = {"record_info_dir": "1", "eval_record_info_dir": "2"} \
-        if program == "pretraining" else {"train": ["1"], "dev": ["2"], "metric": ["accuracy"]}
+    contents = (
+        {"record_info_dir": "1", "eval_record_info_dir": "2"}
+        if program == "pretraining"
+        else {"train": ["1"], "dev": ["2"], "metric": ["accuracy"]}
+    )
     (tmp_path / "run.json").write_text(json.dumps(kept(tmp_path, groups, **contents).values))
     (tmp_path / "model.ckpt-1.index").write_text("")
     (tmp_path / "evaluations.json").write_text("{}")
     found = {"refused": set(), "noted": set(), "of evaluation": set()}
     for number, group in enumerate(groups):
         for field in dataclasses.fields(group):
-            changed = dataclasses.replace(group, **{
-                field.name: another(field, getattr(group, field.name))})
-            new = [*groups[:number], changed, *groups[number + 1:]]
-            digests = {name: "other" if name == field.name else digest
-                       for name, digest in contents.items()}
+            changed = dataclasses.replace(
+                group, **{field.name: another(field, getattr(group, field.name))}
+            )
+            new = [*groups[:number], changed, *groups[number + 1 :]]
+            digests = {
+                name: "other" if name == field.name else digest for name, digest in contents.items()
+            }
             try:
                 kept(tmp_path, new, **digests).check(None, None)
                 continue
             except UserError as e:
                 name = "precision" if field.name == "use_bfloat16" else field.name
-                assert "other settings: %s was " % name in str(e)
+                assert f"other settings: {name} was " in str(e)
                 found["refused"].add(field.name)
             try:
                 kept(tmp_path, new, evaluates=False, **digests).check(None, None)
@@ -116,9 +147,13 @@ def test_every_setting(program, tmp_path):
     assert found["refused"] == SAME | OF_EACH[program] | OF_EVALUATION[program]
 
 
-@pytest.mark.parametrize("changed, said", [
-    ("train", "the files to train on have other content"),
-    ("dev", "the files to evaluate on have other content")])
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ("train", "the files to train on have other content"),
+        ("dev", "the files to evaluate on have other content"),
+    ],
+)
 def test_content(changed, said, tmp_path, caplog):
     """Paths do not matter, also of records."""
     contents = {"train": ["1"], "dev": ["2"]}
@@ -130,11 +165,12 @@ def test_content(changed, said, tmp_path, caplog):
     for has_evaluations in (False, True):
         kept(tmp_path, moved, **contents).check(None, None)
         if changed == "train" or has_evaluations:
-            with pytest.raises(UserError, match="has other settings: %s; give them as" % said):
+            with pytest.raises(UserError, match=f"has other settings: {said}; give them as"):
                 kept(tmp_path, moved, **other).check(None, None)
             caplog.set_level("INFO", "xlnet")
             kept(tmp_path, (dataclasses.replace(moved[0], allow_changes=True),), **other).check(
-                None, None)
+                None, None
+            )
             assert caplog.messages.pop() == "note: settings changed: " + said
         else:
             kept(tmp_path, moved, **other).check(None, None)
@@ -143,13 +179,15 @@ def test_content(changed, said, tmp_path, caplog):
 
 # ---- the files of a run, from the command line
 
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A workspace with a finished run in `model`, evaluated by a metric of a file, and `one.tsv`,
     with a run on it in `one`."""
     place = make_workspace(tmp_path_factory.mktemp("resumed"))
     (place.directory / "mine.py").write_text(
-        "def right(labels, predictions):\n    return (labels == predictions).mean()\n")
+        "def right(labels, predictions):\n    return (labels == predictions).mean()\n"
+    )
     train(place)
     lines = (place.directory / "own" / "train.tsv").read_text().splitlines()
     (place.directory / "one.tsv").write_text("\n".join(lines) + "\n")
@@ -158,13 +196,23 @@ def place(tmp_path_factory):
 
 
 def ONE(place, **changes):
-    return dict(dict(data_dir=place.path("one.tsv"), model_dir=place.path("one"), metric=None,
-                     dev_share=.3), **changes)
+    return dict(
+        dict(
+            data_dir=place.path("one.tsv"), model_dir=place.path("one"), metric=None, dev_share=0.3
+        ),
+        **changes,
+    )
 
 
 def train(place, *arguments, **changes):
-    changes = dict(dict(metric=place.path("mine.py") + ":right", eval_steps=1,
-                        spiece_model_file=place.path("sp.model")), **changes)
+    changes = dict(
+        dict(
+            metric=place.path("mine.py") + ":right",
+            eval_steps=1,
+            spiece_model_file=place.path("sp.model"),
+        ),
+        **changes,
+    )
     return place.run("--do_train=True", *arguments, **changes)
 
 
@@ -179,26 +227,36 @@ def permuted(text):
     """The labels of a table, each that of the row before."""
     header, *lines = text.splitlines()
     cells = [line.rpartition("\t") for line in lines]
-    return "\n".join([header, *("%s\t%s" % (cells[i][0], cells[i - 1][2])
-                                for i in range(len(cells)))]) + "\n"
+    return (
+        "\n".join([header, *(f"{cells[i][0]}\t{cells[i - 1][2]}" for i in range(len(cells)))])
+        + "\n"
+    )
 
 
 def without_labels(text):
     return text.replace("test-0", "test-1")
 
 
-@pytest.mark.parametrize("name, change, said", [
-    ("own/train.tsv", lambda text: text + "x\tkamat\ttelok\tanimal\n", "to train on"),
-    ("own/train.tsv", permuted, "to train on"),
-    ("own/dev.tsv", permuted, "to evaluate on"),
-    ("own/dev.tsv", lambda text: "\n".join(text.splitlines()[:4]) + "\n", "to evaluate on"),
-    ("own/test.tsv", without_labels, None),
-    ("mine.py", lambda text: text.replace("==", "!="), "mine.py:right with other content"),
-    ("mine.py", lambda text: text, None),
-    ("model/spiece.model", None, "spiece.model"),
-    ("model/xlnet_config.json", lambda text: text.replace('"n_head": 2', '"n_head": 1'), "n_head"),
-    ("model/task.json", lambda text: text.replace('"plant"', '"plants"'), "labels"),
-    ("model/task.json", lambda text: text.replace('"plant",\n', ""), "labels")])
+@pytest.mark.parametrize(
+    "name, change, said",
+    [
+        ("own/train.tsv", lambda text: text + "x\tkamat\ttelok\tanimal\n", "to train on"),
+        ("own/train.tsv", permuted, "to train on"),
+        ("own/dev.tsv", permuted, "to evaluate on"),
+        ("own/dev.tsv", lambda text: "\n".join(text.splitlines()[:4]) + "\n", "to evaluate on"),
+        ("own/test.tsv", without_labels, None),
+        ("mine.py", lambda text: text.replace("==", "!="), "mine.py:right with other content"),
+        ("mine.py", lambda text: text, None),
+        ("model/spiece.model", None, "spiece.model"),
+        (
+            "model/xlnet_config.json",
+            lambda text: text.replace('"n_head": 2', '"n_head": 1'),
+            "n_head",
+        ),
+        ("model/task.json", lambda text: text.replace('"plant"', '"plants"'), "labels"),
+        ("model/task.json", lambda text: text.replace('"plant",\n', ""), "labels"),
+    ],
+)
 def test_every_file(place, name, change, said):
     path = place.directory / name
     before = path.read_bytes()
@@ -219,9 +277,14 @@ def test_every_file(place, name, change, said):
 
 def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
     shutil.copytree(place.path("own"), place.path("moved"))
-    for changes in (dict(data_dir=place.path("moved")), dict(
-            data_dir=None, train_file=place.path("moved", "train.tsv"),
-            dev_file=place.path("moved", "dev.tsv"))):
+    for changes in (
+        dict(data_dir=place.path("moved")),
+        dict(
+            data_dir=None,
+            train_file=place.path("moved", "train.tsv"),
+            dev_file=place.path("moved", "dev.tsv"),
+        ),
+    ):
         done = train(place, **changes)
         assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
@@ -230,13 +293,20 @@ def test_the_same_files_elsewhere_and_the_same_command_change_nothing(place):
 @pytest.mark.parametrize("task", ["custom", "sts-b"])
 def test_the_same_command_after_a_kill_writes_no_history(place, task):
     """Its run ends after the first step; the same command takes the vocabulary of model_dir."""
-    flags = dict(task_name=task, data_dir=place.path("sts" if task == "sts-b" else "own"),
-                 model_dir=place.path("killed-" + task), metric=None)
+    flags = dict(
+        task_name=task,
+        data_dir=place.path("sts" if task == "sts-b" else "own"),
+        model_dir=place.path("killed-" + task),
+        metric=None,
+    )
     for steps in (1, 2):
-        done = train(place, train_steps=2, max_save=0, **flags) if steps == 2 else train(
-            place, train_steps=1, **flags)
+        done = (
+            train(place, train_steps=2, max_save=0, **flags)
+            if steps == 2
+            else train(place, train_steps=1, **flags)
+        )
         assert done.returncode == 0, done
-        if steps == 1:      # as if it had been killed there
+        if steps == 1:  # as if it had been killed there
             path = place.directory / ("killed-" + task) / "finetuning.json"
             path.write_text(path.read_text().replace('"train_steps": 1', '"train_steps": 2'))
     assert not (place.directory / ("killed-" + task) / "finetuning_history.json").exists()
@@ -256,61 +326,88 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place):
     evaluate = {name: None for name in ("metric", "do_train", "dev_share")}
     shutil.copy(place.path("one.tsv"), place.path("copy.tsv"))
     (place.directory / "new.tsv").write_text(
-        "\n".join((place.directory / "one.tsv").read_text().splitlines()[:10]) + "\n")
+        "\n".join((place.directory / "one.tsv").read_text().splitlines()[:10]) + "\n"
+    )
 
     def count(**changes):
         return evaluated(place.run("--do_eval=True", **ONE(place, **dict(evaluate, **changes))))
-    assert count() == count(dev_share=.3) == count(data_dir=place.path("copy.tsv")) == held_out
+
+    assert count() == count(dev_share=0.3) == count(data_dir=place.path("copy.tsv")) == held_out
     assert count(model_dir=place.path("one", "best")) == held_out
-    config = command.run("run_classifier.py", "--do_train=False", "--do_eval=True",
-                         config=place.path("one", "finetuning.json"))
+    config = command.run(
+        "run_classifier.py",
+        "--do_train=False",
+        "--do_eval=True",
+        config=place.path("one", "finetuning.json"),
+    )
     assert evaluated(config) == held_out
     assert count(data_dir=place.path("new.tsv")) == 9
-    undo = edited(place.directory / "one.tsv", lambda text: text + "".join(
-        "m%d\tkamat %d\ttelok\tanimal\n" % (i, i) for i in range(40)))
+    undo = edited(
+        place.directory / "one.tsv",
+        lambda text: text + "".join(f"m{i}\tkamat {i}\ttelok\tanimal\n" for i in range(40)),
+    )
     more, of_best = count(), count(model_dir=place.path("one", "best"))
     undo()
     assert held_out < more == of_best < 40
     assert count(dev_share=0) == 21
-    note = "note: %s was trained on: its scores say little about other texts" % place.path(
-        "copy.tsv")
+    note = "note: {} was trained on: its scores say little about other texts".format(
+        place.path("copy.tsv")
+    )
     for name, is_noted in (("copy.tsv", True), ("new.tsv", False)):
-        done = place.run("--do_eval=True", **ONE(place, **dict(
-            evaluate, data_dir=None, dev_file=place.path(name))))
+        done = place.run(
+            "--do_eval=True",
+            **ONE(place, **dict(evaluate, data_dir=None, dev_file=place.path(name))),
+        )
         assert done.returncode == 0 and (note in done.stderr) == is_noted, done
 
 
 # ---- other
 
-READ_ONLY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all",
-             sys.executable, "-m", "xlnet", "classify")
+READ_ONLY = (
+    "setpriv",
+    "--bounding-set=-dac_override,-dac_read_search",
+    "--inh-caps=-all",
+    sys.executable,
+    "-m",
+    "xlnet",
+    "classify",
+)
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
 def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     """Report 65."""
     make_model(tmp_path / "model", "classification")
-    (tmp_path / "dev.csv").write_text(
-        "first,second,label\nkamat,telok,animal\nmitel,dakar,plant\n")
+    (tmp_path / "dev.csv").write_text("first,second,label\nkamat,telok,animal\nmitel,dakar,plant\n")
     for path in (tmp_path / "model", *(tmp_path / "model").iterdir()):
         path.chmod(0o555 if path.is_dir() else 0o444)
 
     def run(*arguments):
         return subprocess.run(
             [*READ_ONLY, "--model_dir=model", "--data_dir=dev.csv", "--device=cpu", *arguments],
-            cwd=tmp_path, env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True,
-            text=True)
+            cwd=tmp_path,
+            env=dict(os.environ, PYTHONPATH=str(ROOT)),
+            capture_output=True,
+            text=True,
+        )
+
     done = run("--do_eval")
     assert done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout, done
-    assert "note: model_dir: model cannot be written to: the evaluation is shown alone; give " \
+    assert (
+        "note: model_dir: model cannot be written to: the evaluation is shown alone; give "
         "--predict_dir=DIRECTORY for its files" in done.stderr
+    )
     done = run("--do_eval", "--predict_dir=out")
     assert done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists(), done
     done = run("--do_predict", "--predict_file=dev.csv", "--predict_output=p.tsv")
     assert done.returncode == 0 and (tmp_path / "p.tsv").read_text().count("\n") == 3, done
     done = run("--do_predict", "--predict_file=dev.csv")
-    assert done.returncode == 1 and "model_dir: model cannot be written to; give --predict_output" \
-        "=FILE or --predict_dir=DIRECTORY for the predictions" in done.stderr
+    assert (
+        done.returncode == 1
+        and "model_dir: model cannot be written to; give --predict_output"
+        "=FILE or --predict_dir=DIRECTORY for the predictions"
+        in done.stderr
+    )
 
 
 def test_a_task_with_another_number_of_labels_is_named(tmp_path):
@@ -320,12 +417,15 @@ def test_a_task_with_another_number_of_labels_is_named(tmp_path):
     stored = json.loads(path.read_text())
     assert stored["labels"] == ["plant", "stone"]
     (tmp_path / "new.csv").write_text("first,second\nkamat,telok\n")
-    said = r"task.json has 2 labels, but the output layer classification_custom of .*model.ckpt-1 "\
+    said = (
+        r"task.json has 2 labels, but the output layer classification_custom of .*model.ckpt-1 "
         "has 3 outputs"
+    )
     with pytest.raises(UserError, match=said):
         xlnet.load(str(tmp_path / "model"))
-    line = command.refused("xlnet predict", model_dir=tmp_path / "model",
-                           input=tmp_path / "new.csv")
+    line = command.refused(
+        "xlnet predict", model_dir=tmp_path / "model", input=tmp_path / "new.csv"
+    )
     assert "task.json has 2 labels, but the output layer" in line and "complete" not in line
 
 
@@ -343,12 +443,17 @@ def test_weights_with_another_vocabulary_are_refused(tmp_path):
     assert content == (model / "spiece.model").read_bytes()
     vocabulary_of_other_texts(tmp_path / "new.model")
     from xlnet.tokenization.tokenizer import Tokenizer
+
     Tokenizer(str(tmp_path / "new.model")).save(str(model / "spiece.model"))
-    with pytest.raises(UserError, match="pretraining.json: the weights next to it were trained "
-                       "with another vocabulary than .*spiece.model "):
+    with pytest.raises(
+        UserError,
+        match="pretraining.json: the weights next to it were trained "
+        "with another vocabulary than .*spiece.model ",
+    ):
         xlnet.load(str(model))
 
 
 def vocabulary_of_other_texts(path):
     from helpers import vocabulary
-    vocabulary.train(path, ("mitel dakar solkat %d" % i for i in range(99)), CONFIG.n_token)
+
+    vocabulary.train(path, (f"mitel dakar solkat {i}" for i in range(99)), CONFIG.n_token)

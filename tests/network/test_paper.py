@@ -15,7 +15,7 @@ import xlnet
 from xlnet.network import kernels_cpu, modeling
 
 CASES = range(120 if os.environ.get("XLNET_TEST_ALL") else 12)
-RUNS = 3        # of one session: a network that writes out of bounds is right the first time
+RUNS = 3  # of one session: a network that writes out of bounds is right the first time
 
 
 class Case:
@@ -25,9 +25,15 @@ class Case:
         self.random = random = np.random.RandomState(seed)
         pick = lambda *values: values[random.randint(len(values))]
         self.config = xlnet.XLNetConfig(
-            n_layer=pick(1, 2, 3), d_model=pick(2, 4, 8), n_head=1 if seed < 6 else pick(1, 2, 3),
-            d_head=pick(3, 64) if seed < 3 else pick(1, 3, 4, 64), d_inner=pick(1, 5, 8),
-            untie_r=pick(True, False), ff_activation=pick("relu", "gelu", "gelu_erf"), n_token=11)
+            n_layer=pick(1, 2, 3),
+            d_model=pick(2, 4, 8),
+            n_head=1 if seed < 6 else pick(1, 2, 3),
+            d_head=pick(3, 64) if seed < 3 else pick(1, 3, 4, 64),
+            d_inner=pick(1, 5, 8),
+            untie_r=pick(True, False),
+            ff_activation=pick("relu", "gelu", "gelu_erf"),
+            n_token=11,
+        )
         self.batch = pick(1, 2, 3)
         self.length = 1 if seed in (5, 6, 7) else pick(1, 2, 5, 9, 20)
         self.memory = pick(0, 0, 1, 7)
@@ -38,7 +44,7 @@ class Case:
         self.targets = 0 if self.is_causal else pick(0, 1, self.length)
         self.clamp_len = pick(-1, -1, 2)
         self.mem_len, self.reuse_len = pick(None, 1, 5, 30), pick(None, 1, self.length)
-        if seed < 3:        # the smallest network that wrote out of bounds
+        if seed < 3:  # the smallest network that wrote out of bounds
             self.batch, self.length, self.memory, self.targets = 3, 9, 0, 0
             self.has_direction = False
         self.kernels = pick("cpu", "gpu", "xla", "blocks")
@@ -49,11 +55,16 @@ class Case:
         random, shape = self.random, [self.batch, self.length]
         mems = random.randn(self.config.n_layer, self.batch, self.memory, self.config.d_model)
         hidden = np.random.RandomState(0).rand(self.batch, self.length, self.length) < (
-            0 if self.is_causal else .5)
-        arrays = dict(ids=random.randint(0, 11, shape), segments=random.randint(0, 3, shape),
-                      direction=random.randint(0, 2, self.batch) * self.has_direction,
-                      targets=random.randint(0, self.length, [self.batch, self.targets]),
-                      mems=mems.astype(np.float32), hidden=hidden)
+            0 if self.is_causal else 0.5
+        )
+        arrays = dict(
+            ids=random.randint(0, 11, shape),
+            segments=random.randint(0, 3, shape),
+            direction=random.randint(0, 2, self.batch) * self.has_direction,
+            targets=random.randint(0, self.length, [self.batch, self.targets]),
+            mems=mems.astype(np.float32),
+            hidden=hidden,
+        )
         masked = np.concatenate([np.zeros(shape + [self.memory], bool), hidden], axis=-1)
         if self.is_causal:
             ahead = np.arange(-self.memory, self.length) - np.arange(self.length)[:, None]
@@ -62,64 +73,104 @@ class Case:
 
     def expected(self, weights, arrays, masked):
         """(outputs [B,P or Q,D], new memories [L,B,M',D] before `mem_len` cuts them)."""
-        outputs, inputs = zip(*(paper_network.network(
-            weights, self.config, arrays["ids"][b], masked[b], arrays["mems"][:, b],
-            arrays["segments"][b] if self.has_segments else None,
-            arrays["targets"][b] if self.targets else None, arrays["direction"][b],
-            self.clamp_len) for b in range(self.batch)))
-        reused = np.stack(inputs, axis=1)[:, :, :self.reuse_len]
+        outputs, inputs = zip(
+            *(
+                paper_network.network(
+                    weights,
+                    self.config,
+                    arrays["ids"][b],
+                    masked[b],
+                    arrays["mems"][:, b],
+                    arrays["segments"][b] if self.has_segments else None,
+                    arrays["targets"][b] if self.targets else None,
+                    arrays["direction"][b],
+                    self.clamp_len,
+                )
+                for b in range(self.batch)
+            )
+        )
+        reused = np.stack(inputs, axis=1)[:, :, : self.reuse_len]
         return np.array(outputs), np.concatenate([arrays["mems"], reused], axis=2)
 
     def build(self, tensors):
         """`modeling.Outputs` of the tensors."""
         run = xlnet.RunConfig(
-            is_training=self.is_training, use_tpu=False, use_bfloat16=False, dropout=0.,
-            dropatt=0., init_std=.5, mem_len=self.mem_len, reuse_len=self.reuse_len,
-            clamp_len=self.clamp_len, same_length=self.same_length, recompute=self.recompute,
-            device="cpu" if self.kernels == "blocks" else self.kernels)
+            is_training=self.is_training,
+            use_tpu=False,
+            use_bfloat16=False,
+            dropout=0.0,
+            dropatt=0.0,
+            init_std=0.5,
+            mem_len=self.mem_len,
+            reuse_len=self.reuse_len,
+            clamp_len=self.clamp_len,
+            same_length=self.same_length,
+            recompute=self.recompute,
+            device="cpu" if self.kernels == "blocks" else self.kernels,
+        )
         with tf.variable_scope("model"):
             return modeling.transformer_xl(
-                self.config, run, input_ids=tensors["ids"],
+                self.config,
+                run,
+                input_ids=tensors["ids"],
                 seg_ids=tensors["segments"] if self.has_segments else None,
                 direction=tensors["direction"] if self.has_direction else None,
                 mask=None if self.is_causal else tensors["hidden"],
                 mems=tf.unstack(tensors["mems"]) if self.memory else None,
                 query=modeling.Query(tensors["targets"]) if self.targets else None,
-                attn_type="uni" if self.is_causal else "bi")
+                attn_type="uni" if self.is_causal else "bi",
+            )
 
 
 @pytest.mark.parametrize("seed", CASES)
 def test_network_of_the_paper(graph, monkeypatch, seed):
     case = Case(seed)
-    if case.kernels == "blocks":        # several blocks of query positions
+    if case.kernels == "blocks":  # several blocks of query positions
         monkeypatch.setattr(kernels_cpu, "CPU_BLOCKS", kernels_cpu.BlockSize(3))
     rounds = [case.inputs() for _ in range(RUNS)]
-    tensors = {name: tf.placeholder(value.dtype, value.shape)
-               for name, value in rounds[0][0].items()}
+    tensors = {
+        name: tf.placeholder(value.dtype, value.shape) for name, value in rounds[0][0].items()
+    }
     outputs = case.build(tensors)
     fetches = outputs.sequence, outputs.new_mems or []
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        weights = {variable: case.random.randn(*value.shape) * .3 + variable.op.name.endswith(
-            "gamma") for variable, value in zip(tf.global_variables(), session.run(
-                tf.global_variables()))}
+        weights = {
+            variable: case.random.randn(*value.shape) * 0.3 + variable.op.name.endswith("gamma")
+            for variable, value in zip(tf.global_variables(), session.run(tf.global_variables()))
+        }
         for variable, value in weights.items():
             variable.load(value, session)
-        by_name = {variable.op.name.split("transformer/")[1]: value.astype(np.float32)
-                   for variable, value in weights.items()}
+        by_name = {
+            variable.op.name.split("transformer/")[1]: value.astype(np.float32)
+            for variable, value in weights.items()
+        }
         for arrays, masked in rounds:
             found, mems = session.run(fetches, {tensors[name]: arrays[name] for name in arrays})
             wanted, kept = case.expected(by_name, arrays, masked)
             assert_close(found, wanted, "output", rtol=2e-5)
             for mem, want in zip(mems, kept):
-                assert_close(mem, want[:, -case.mem_len:], "memory", rtol=2e-5)
+                assert_close(mem, want[:, -case.mem_len :], "memory", rtol=2e-5)
 
 
 @pytest.mark.slow
 def test_network_of_the_paper_in_used_memory():
     """With memory that is not zero where it is new, and not kept where it is freed."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow",
-         __file__], cwd=ROOT, capture_output=True, text=True,
-        env=dict(os.environ, MALLOC_PERTURB_="165"))
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow",
+            __file__,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, MALLOC_PERTURB_="165"),
+    )
     assert done.returncode == 0, done.stdout + done.stderr

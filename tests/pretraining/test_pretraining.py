@@ -38,8 +38,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
-GROUPS = (PretrainingSettings, NetworkSettings, OptimizationSettings,
-          DeviceSettings)
+GROUPS = (PretrainingSettings, NetworkSettings, OptimizationSettings, DeviceSettings)
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 
@@ -51,31 +50,42 @@ def held_out(printed):
 @pytest.mark.slow
 def test_other_objectives_learn(place, objective):
     # Causal, num_predict is not read: more than a window has.
-    extra = dict(same_length=True, num_predict=85) if objective == "causal" else \
-        dict(num_predict=10)
-    done = train(place, objective, objective=objective, next_segment_loss=0.5,
-                 eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,
-                                                                save_steps=60), **extra)
+    extra = (
+        dict(same_length=True, num_predict=85) if objective == "causal" else dict(num_predict=10)
+    )
+    done = train(
+        place,
+        objective,
+        objective=objective,
+        next_segment_loss=0.5,
+        eval_record_info_dir=place / "heldout",
+        **dict(HELD, train_steps=60, eval_steps=30, save_steps=60),
+        **extra,
+    )
     assert done.returncode == 0, done.stderr
-    assert "reused, memory 8, %s predicted\n" % (
-        "all" if objective == "causal" else "10") in done.stdout
+    assert (
+        "reused, memory 8, %s predicted\n" % ("all" if objective == "causal" else "10")
+        in done.stdout
+    )
     losses = held_out(done.stdout)
     assert len(losses) == 3 and losses[2] < losses[0] - 0.2, losses
-    assert not re.search("^step .* ppl ", done.stdout, re.M)    # its loss is of segments, too
+    assert not re.search("^step .* ppl ", done.stdout, re.M)  # its loss is of segments, too
     assert len(re.findall(r"next segment 0\.\d{4}$", done.stdout, re.M)) == 3
     names = set(weights(place, objective))
     assert "model/classification_next_segment/logit/kernel" in names
-    assert not any("mask_emb" in name for name in names)    # only the query stream has it
+    assert not any("mask_emb" in name for name in names)  # only the query stream has it
 
 
 @pytest.mark.slow
 def test_the_permutation_objective_judges_segments_too(place):
-    done = train(place, "judged", next_segment_loss=1., **dict(HELD, eval_steps=0, train_steps=3))
+    done = train(place, "judged", next_segment_loss=1.0, **dict(HELD, eval_steps=0, train_steps=3))
     assert done.returncode == 0, done.stderr
     plain = train(place, "plain", **dict(HELD, eval_steps=0, train_steps=3))
-    first = [float(re.search(r"^step +1/3  loss +(\S+)", run.stdout, re.M).group(1))
-             for run in (done, plain)]
-    assert 0.5 < first[0] - first[1] < 0.9      # ln 2, as nothing is known yet
+    first = [
+        float(re.search(r"^step +1/3  loss +(\S+)", run.stdout, re.M).group(1))
+        for run in (done, plain)
+    ]
+    assert 0.5 < first[0] - first[1] < 0.9  # ln 2, as nothing is known yet
 
 
 @pytest.mark.slow
@@ -86,30 +96,40 @@ def test_precisions_train_alike(place):
         done = train(place, precision, precision=precision, train_steps=300, log_steps=50)
         assert done.returncode == 0, done.stderr
         last[precision] = curve(place, precision)[-2:, 1].mean()
-    assert last["fp32"] < 3.2, last     # from 3.9
+    assert last["fp32"] < 3.2, last  # from 3.9
     for precision in ("bf16", "fp16"):
         assert abs(last[precision] / last["fp32"] - 1) < 0.02, last
     stored = weights(place, "fp16")
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 200
 
 
-@pytest.mark.parametrize("draw", (stateless_random.uniform, stateless_random.bits16,
-                                  stateless_random.hashed))
+@pytest.mark.parametrize(
+    "draw", (stateless_random.uniform, stateless_random.bits16, stateless_random.hashed)
+)
 def test_noise_belongs_to_rows(draw):
     """Rows 2 and 3 of four have the noise that they have alone; it is uniform."""
     with tf.Graph().as_default(), tf.Session() as session:
-        whole, part, many = session.run([
-            draw([4, 3, 7], [1, 2], 0), draw([2, 3, 7], [1, 2], tf.constant(2)),
-            draw([10, 10001], [3, 4], 0)])
+        whole, part, many = session.run(
+            [
+                draw([4, 3, 7], [1, 2], 0),
+                draw([2, 3, 7], [1, 2], tf.constant(2)),
+                draw([10, 10001], [3, 4], 0),
+            ]
+        )
     np.testing.assert_array_equal(part, whole[2:])
-    many = many / {np.float32: 1., np.uint16: 2. ** 16, np.uint32: 2. ** 32}[many.dtype.type]
+    many = many / {np.float32: 1.0, np.uint16: 2.0**16, np.uint32: 2.0**32}[many.dtype.type]
     assert 0 <= many.min() and many.max() < 1 and len(np.unique(many[:, :100])) > 970
-    assert abs(many.mean() - 0.5) < 0.005       # 100,010 draws: a standard error of 0.0009
+    assert abs(many.mean() - 0.5) < 0.005  # 100,010 draws: a standard error of 0.0009
 
 
 def reported_run(place):
-    return dict(HELD, eval_record_info_dir=place / "heldout", ema_decay=0.9,
-                warmup_steps=None, warmup_ratio=0.2)
+    return dict(
+        HELD,
+        eval_record_info_dir=place / "heldout",
+        ema_decay=0.9,
+        warmup_steps=None,
+        warmup_ratio=0.2,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +154,13 @@ def test_tensorboard_and_csv_say_the_same(place, reported):
     scalars = board(place / "reported")
     for name in ("learning_rate", "gradient_norm", "gradient_scale", "per_second", "memory_gib"):
         assert list(scalars[name]) == list(range(1, 11)), name
-    rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]      # a fifth is warm-up
-    np.testing.assert_allclose(rates, [0., 0.005, 0.01], rtol=1e-6)
+    rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]  # a fifth is warm-up
+    np.testing.assert_allclose(rates, [0.0, 0.005, 0.01], rtol=1e-6)
     losses = curve(place, "reported")[:, 1]
     np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
-    assert [round(loss, 4) for loss in scalars["held_out/loss"].values()] == \
-        held_out(reported.stdout)
+    assert [round(loss, 4) for loss in scalars["held_out/loss"].values()] == held_out(
+        reported.stdout
+    )
     for name in ("held_out/perplexity", "held_out/bits_per_token"):
         assert set(scalars[name]) == {0, 5, 10}
 
@@ -150,13 +171,22 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
     losses = dict(zip((0, 5, 10), held_out(reported.stdout)))
     best = min((5, 10), key=losses.get)
     files = {path.name for path in (place / "reported" / "best").iterdir()}
-    assert files == {"checkpoint", "pretraining.json", "xlnet_config.json", "spiece.model",
-                     "spiece.model.json",
-                     "model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best}
-    reader = tf.train.load_checkpoint(str(place / "reported" / ("model.ckpt-%d" % best)))
+    assert files == {
+        "checkpoint",
+        "pretraining.json",
+        "xlnet_config.json",
+        "spiece.model",
+        "spiece.model.json",
+        f"model.ckpt-{best}.index",
+        f"model.ckpt-{best}.data-00000-of-00001",
+    }
+    reader = tf.train.load_checkpoint(str(place / "reported" / (f"model.ckpt-{best}")))
     kept = weights(place, "reported/best")
-    names = {name[:-len("/average")] for name in reader.get_variable_to_shape_map()
-             if name.endswith("/average")}
+    names = {
+        name[: -len("/average")]
+        for name in reader.get_variable_to_shape_map()
+        if name.endswith("/average")
+    }
     assert set(kept) == names | {"global_step"} and len(names) > 30
     for name in names:
         np.testing.assert_array_equal(kept[name], reader.get_tensor(name + "/average"))
@@ -166,11 +196,20 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
     texts = place / "texts.tsv"
     texts.write_text("text_a\tlabel\n" + "kamat telok\tx\nsolkat dakar\ty\n" * 8)
     done = command.run(
-        "run_classifier.py", "--task_name=custom", "--data_dir=%s" % texts, "--do_train=True",
-        "--model_dir=%s" % (place / "tuned"), "--output_dir=%s" % (place / "tuned_records"),
-        "--spiece_model_file=%s" % (place / "sp.model"), "--max_seq_length=16",
-        "--model_config_path=%s" % (place / "tiny.json"), "--train_steps=1", "--learning_rate=0",
-        "--init_checkpoint=%s" % (place / "reported" / "best"), "--eval_steps=0")
+        "run_classifier.py",
+        "--task_name=custom",
+        f"--data_dir={texts}",
+        "--do_train=True",
+        "--model_dir=%s" % (place / "tuned"),
+        "--output_dir=%s" % (place / "tuned_records"),
+        "--spiece_model_file=%s" % (place / "sp.model"),
+        "--max_seq_length=16",
+        "--model_config_path=%s" % (place / "tiny.json"),
+        "--train_steps=1",
+        "--learning_rate=0",
+        "--init_checkpoint=%s" % (place / "reported" / "best"),
+        "--eval_steps=0",
+    )
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(weights(place, "tuned")[name], kept[name])
 
@@ -178,21 +217,26 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
 @pytest.mark.slow
 def test_all_settings_are_written(place, reported):
     """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
-    expected = {field.name: default_of(field) for group in GROUPS
-                for field in dataclasses.fields(group)}
+    expected = {
+        field.name: default_of(field) for group in GROUPS for field in dataclasses.fields(group)
+    }
     expected.update(json.loads((place / "tiny.json").read_text()))
-    expected.update(flag[2:].split("=", 1) for flag in flags_of(
-        place, "reported", **reported_run(place)))
-    for name in ("model_config_path", "allow_changes"):     # of the command, not of the run
+    expected.update(
+        flag[2:].split("=", 1) for flag in flags_of(place, "reported", **reported_run(place))
+    )
+    for name in ("model_config_path", "allow_changes"):  # of the command, not of the run
         del expected[name]
     kept = json.loads((place / "reported" / "pretraining.json").read_text())
-    manifests = {name: Manifest.read(expected[name])
-                 for name in ("record_info_dir", "eval_record_info_dir")}
+    manifests = {
+        name: Manifest.read(expected[name]) for name in ("record_info_dir", "eval_record_info_dir")
+    }
     assert kept.pop("about") == {
         "spiece.model": manifests["record_info_dir"].sp_model_sha256,
-        **{name: manifest.digest for name, manifest in manifests.items()}}
+        **{name: manifest.digest for name, manifest in manifests.items()},
+    }
     assert {name: str(value) for name, value in kept.items()} == {
-        name: str(value) for name, value in expected.items() if value is not None}
+        name: str(value) for name, value in expected.items() if value is not None
+    }
 
 
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
@@ -201,10 +245,12 @@ def test_memories_are_carried_through_evaluation(objective):
     """The same batch twice: the second time it is remembered, unless streams start anew."""
     model = PretrainingModel(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
-        NetworkSettings(init_std=0.3), OptimizationSettings(),
-        PretrainingSettings(record_info_dir="", model_dir="", mem_len=8,
-                            objective=objective), 16,
-        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6))
+        NetworkSettings(init_std=0.3),
+        OptimizationSettings(),
+        PretrainingSettings(record_info_dir="", model_dir="", mem_len=8, objective=objective),
+        16,
+        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
+    )
     for starts, is_same in ((0, False), (1, True)):
         with tf.Graph().as_default(), tf.Session() as session:
             tf.train.get_or_create_global_step()
@@ -219,32 +265,46 @@ def test_memories_are_carried_through_evaluation(objective):
 @pytest.mark.slow
 def test_a_config_file_and_flags(place):
     path = place / "run.json"
-    path.write_text(json.dumps({"about": {"for": "a test"}, "train_steps": 2, "dropout": 0,
-                                "objective": "masked", "learning_rate": 0.5}))
+    path.write_text(
+        json.dumps(
+            {
+                "about": {"for": "a test"},
+                "train_steps": 2,
+                "dropout": 0,
+                "objective": "masked",
+                "learning_rate": 0.5,
+            }
+        )
+    )
     done = train(place, "configured", config=path, train_steps=None, objective=None)
     assert done.returncode == 0, done.stderr
     assert "steps       0 to 2" in done.stdout and "objective   masked" in done.stdout
     resolved = json.loads((place / "configured" / "pretraining.json").read_text())
     assert resolved["learning_rate"] == 0.01 and resolved["dropout"] == 0
-    for key, value, message in (("train_step", 3, "unknown setting 'train_step'; did you"),
-                                ("train_steps", "3", "train_steps is '3', expected int"),
-                                ("mem_len", -1, "mem_len is -1, expected at least 0")):
+    for key, value, message in (
+        ("train_step", 3, "unknown setting 'train_step'; did you"),
+        ("train_steps", "3", "train_steps is '3', expected int"),
+        ("mem_len", -1, "mem_len is -1, expected at least 0"),
+    ):
         path.write_text(json.dumps({key: value}))
         done = train(place, "refused", config=path, mem_len=None)
         assert done.returncode == 1 and message in done.stderr, done.stderr
         assert not (place / "refused").exists()
 
 
-@pytest.mark.parametrize("seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"),
-                                           (90061, "25:01:01")))
+@pytest.mark.parametrize(
+    "seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"), (90061, "25:01:01"))
+)
 def test_time_left(seconds, text):
     assert progress.clock(seconds) == text
 
 
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     """Those of 32 bits as ever."""
-    seeds = [train_step.dropout_seed(seed, tf.constant(7, tf.int64)) for seed in (
-        5, 5 + 2 ** 32, 5 + 2 ** 33, 5 + 2 ** 62)] + [stateless_random.seed_of(5, 7)]
+    seeds = [
+        train_step.dropout_seed(seed, tf.constant(7, tf.int64))
+        for seed in (5, 5 + 2**32, 5 + 2**33, 5 + 2**62)
+    ] + [stateless_random.seed_of(5, 7)]
     with tf.Session() as session:
         found = [int(value[0]) for value in session.run(seeds)]
     assert len(set(found)) == 4 and found[0] == found[-1] == 5 + (7 << 32)
@@ -255,9 +315,19 @@ def test_what_is_masked_in_an_evaluation_depends_on_the_sequence_alone(place):
     """Not on the step, nor on the row of the batch."""
     found = []
     for rows in (4, 2):
-        done = train(place, "masked_%d" % rows, objective="masked", learning_rate=0, mem_len=0,
-                     eval_steps=1, train_steps=2, eval_record_info_dir=place / "heldout",
-                     train_batch_size=4, grad_accum_steps=4 // rows, n_layer=1)
+        done = train(
+            place,
+            f"masked_{rows}",
+            objective="masked",
+            learning_rate=0,
+            mem_len=0,
+            eval_steps=1,
+            train_steps=2,
+            eval_record_info_dir=place / "heldout",
+            train_batch_size=4,
+            grad_accum_steps=4 // rows,
+            n_layer=1,
+        )
         assert done.returncode == 0, done.stderr
         found += re.findall(r"held out: step \d+  loss (\S+)", done.stdout)
     assert len(found) == 6 and len(set(found)) == 1
@@ -269,22 +339,27 @@ def test_the_causal_objective_says_where_its_targets_are(graph):
     batch["positions"] = tf.zeros([ROWS, LENGTH - 1], tf.int32)
     targets = objectives.targets("causal", batch, [1])
     with tf.Session() as session:
-        positions, ids, tokens = session.run([targets["positions"], targets["ids"],
-                                              batch["input_ids"]])
+        positions, ids, tokens = session.run(
+            [targets["positions"], targets["ids"], batch["input_ids"]]
+        )
     assert positions.tolist() == [list(range(1, LENGTH))] * ROWS
     np.testing.assert_array_equal(ids, np.take_along_axis(tokens, positions, axis=1))
 
 
-GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
+GOOD = dict(loss=3.0, gradient_norm=1.0, gradient_scale=1.0)
 WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_norm=np.inf)}
 
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    hook = progress.Progress(types.SimpleNamespace(
-        settings=types.SimpleNamespace(model_dir="none", log_steps=999),
-        optimization=types.SimpleNamespace(train_steps=999),
-        devices=types.SimpleNamespace(is_chief=False)), banner={})
+    hook = progress.Progress(
+        types.SimpleNamespace(
+            settings=types.SimpleNamespace(model_dir="none", log_steps=999),
+            optimization=types.SimpleNamespace(train_steps=999),
+            devices=types.SimpleNamespace(is_chief=False),
+        ),
+        banner={},
+    )
     hook.after_create_session(types.SimpleNamespace(run=lambda step: 6), None)
     for values in steps:
         hook.after_run(None, types.SimpleNamespace(results=values))
@@ -292,14 +367,18 @@ def report(steps):
 
 @pytest.mark.parametrize("name", list(WRONG))
 def test_what_stops_a_run(name):
-    fine = [GOOD, dict(GOOD, loss=99.),
-            dict(GOOD, gradient_norm=np.inf, gradient_scale=2.)]     # halved, no harm
+    fine = [
+        GOOD,
+        dict(GOOD, loss=99.0),
+        dict(GOOD, gradient_norm=np.inf, gradient_scale=2.0),
+    ]  # halved, no harm
     report(fine)
-    with pytest.raises(UserError, match="%s is .* step 10.* none;" % name):
+    with pytest.raises(UserError, match=f"{name} is .* step 10.* none;"):
         report([*fine, dict(GOOD, **WRONG[name])])
 
 
 # ---- presets
+
 
 def describe_records(place, folder, num_streams, **shape):
     """Writes what is read of records before the first step: a manifest, the vocabulary, files."""
@@ -307,40 +386,58 @@ def describe_records(place, folder, num_streams, **shape):
     folder.mkdir()
     for name in (made.sp_model, made.streams[0]["file"]):
         shutil.copy(place / "train" / name, folder)
-    streams = [dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
-               for number in range(num_streams)]
+    streams = [
+        dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
+        for number in range(num_streams)
+    ]
     dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(str(folder))
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("configs/pretrain/**/*.json")),
-                         ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("configs/pretrain/**/*.json")), ids=lambda path: path.stem
+)
 def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     """Up to the first step: its settings fit each other, and records of the shape that it names."""
     preset = json.loads(path.read_text())
     about = preset.pop("about")
     flags = {"record_info_dir": tmp_path / "records", "model_dir": tmp_path / "model"}
-    if path.parent.name == "ablation":      # which has only what differs from row to row
-        flags.update(model_config_path="configs/model/tiny.json", train_batch_size=8, perm_size=64,
-                     num_predict=128 // about["k"])
+    if path.parent.name == "ablation":  # which has only what differs from row to row
+        flags.update(
+            model_config_path="configs/model/tiny.json",
+            train_batch_size=8,
+            perm_size=64,
+            num_predict=128 // about["k"],
+        )
     run = dict(flags, **preset)
-    describe_records(place, tmp_path / "records", run["train_batch_size"],
-                     seq_len=run.get("seq_len", 128), reuse_len=run.get("reuse_len", 64),
-                     bi_data=run.get("bi_data", True))
-    flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False,
-                 device="cpu")      # neither a TPU nor GPUs are looked for
+    describe_records(
+        place,
+        tmp_path / "records",
+        run["train_batch_size"],
+        seq_len=run.get("seq_len", 128),
+        reuse_len=run.get("reuse_len", 64),
+        bi_data=run.get("bi_data", True),
+    )
+    flags.update(
+        n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False, device="cpu"
+    )  # neither a TPU nor GPUs are looked for
     started = []
-    monkeypatch.setattr(Estimator, "train", lambda self, input_fn, max_steps, hooks: started.append(
-        hooks[1]._job))
-    done = command.run("train_gpu.py", "--config=%s" % path,
-                       *("--%s=%s" % item for item in flags.items()))
+    monkeypatch.setattr(
+        Estimator, "train", lambda self, input_fn, max_steps, hooks: started.append(hooks[1]._job)
+    )
+    done = command.run(
+        "train_gpu.py", f"--config={path}", *("--{}={}".format(*item) for item in flags.items())
+    )
     assert done.returncode == 0, done.stderr
     started[0].begin()
     kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
-    taken = {name: value for name, value in preset.items()
-             if name not in ("use_tpu", "model_config_path")}
+    taken = {
+        name: value
+        for name, value in preset.items()
+        if name not in ("use_tpu", "model_config_path")
+    }
     assert {name: kept[name] for name in taken} == taken
     if path.parent.name != "ablation":
-        job, = started
+        (job,) = started
         assert job.per_step == about["tokens_per_step"]
         assert job.per_step * kept["train_steps"] == about["total_tokens"]
         assert about["memory"] and about["for"]

@@ -15,20 +15,37 @@ from xlnet.engine import checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
-SETTINGS = st.fixed_dictionaries(dict(
-    objective=st.sampled_from(["permutation", "causal", "masked"]),
-    precision=st.sampled_from(["fp32", "bf16", "fp16"]), init_std=st.sampled_from([.02, .5]),
-    ema_decay=st.sampled_from([0., .5, .9]), weight_decay=st.sampled_from([0., .1]),
-    lr_layer_decay_rate=st.sampled_from([1., .5]), clip=st.sampled_from([.1, 1e3]),
-    decay_method=st.sampled_from(["poly", "cos", "constant"]),
-    warmup_steps=st.sampled_from([0, 2]), legacy_optimizer=st.booleans(),
-    next_segment_loss=st.sampled_from([0., 1.]), mem_len=st.sampled_from([0, 5, 40]),
-    mask_mode=st.sampled_from(["whole_word", "token", "legacy"]), recompute=st.booleans(),
-    position_dropout=st.sampled_from(["none", "row"]), untie_r=st.booleans(),
-    clamp_len=st.sampled_from([-1, 3]), n_layer=st.just(1),
-    seed=st.sampled_from([0, 2 ** 40])))
-CUTS = st.sampled_from([dict(grad_accum_steps=2), dict(grad_accum_steps=4),
-                        dict(num_core_per_host=2, grad_accum_steps=2), dict(num_core_per_host=4)])
+SETTINGS = st.fixed_dictionaries(
+    dict(
+        objective=st.sampled_from(["permutation", "causal", "masked"]),
+        precision=st.sampled_from(["fp32", "bf16", "fp16"]),
+        init_std=st.sampled_from([0.02, 0.5]),
+        ema_decay=st.sampled_from([0.0, 0.5, 0.9]),
+        weight_decay=st.sampled_from([0.0, 0.1]),
+        lr_layer_decay_rate=st.sampled_from([1.0, 0.5]),
+        clip=st.sampled_from([0.1, 1e3]),
+        decay_method=st.sampled_from(["poly", "cos", "constant"]),
+        warmup_steps=st.sampled_from([0, 2]),
+        legacy_optimizer=st.booleans(),
+        next_segment_loss=st.sampled_from([0.0, 1.0]),
+        mem_len=st.sampled_from([0, 5, 40]),
+        mask_mode=st.sampled_from(["whole_word", "token", "legacy"]),
+        recompute=st.booleans(),
+        position_dropout=st.sampled_from(["none", "row"]),
+        untie_r=st.booleans(),
+        clamp_len=st.sampled_from([-1, 3]),
+        n_layer=st.just(1),
+        seed=st.sampled_from([0, 2**40]),
+    )
+)
+CUTS = st.sampled_from(
+    [
+        dict(grad_accum_steps=2),
+        dict(grad_accum_steps=4),
+        dict(num_core_per_host=2, grad_accum_steps=2),
+        dict(num_core_per_host=4),
+    ]
+)
 STEPS = 3
 # Of the losses. A sum over other parts is rounded otherwise, and fp16 overflows in other steps.
 TOLERANCE = dict(fp32=1e-4, bf16=2e-2, fp16=1e-1)
@@ -41,30 +58,47 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
     run(place, "whole", settings)
     shutil.copytree(place / "whole", place / "resumed")
     for later in range(step + 1, STEPS + 1):
-        for path in (place / "resumed").glob("m*-%d*" % later):
+        for path in (place / "resumed").glob(f"m*-{later}*"):
             path.unlink()
     run(place, "resumed", settings)
     assert_same(arrays(place, "resumed", STEPS), arrays(place, "whole", STEPS))
     np.testing.assert_array_equal(curve(place, "resumed"), curve(place, "whole"))
-    evaluations = [json.loads((place / folder / "evaluations.json").read_text())
-                   for folder in ("resumed", "whole")]
+    evaluations = [
+        json.loads((place / folder / "evaluations.json").read_text())
+        for folder in ("resumed", "whole")
+    ]
     assert evaluations[0] == evaluations[1]
     check_checkpoints(place, settings["ema_decay"])
     run(place, "cut", dict(settings, **cut), eval_record_info_dir=None)
-    np.testing.assert_allclose(curve(place, "cut")[:, 1], curve(place, "whole")[:, 1],
-                               rtol=TOLERANCE[settings["precision"]])
+    np.testing.assert_allclose(
+        curve(place, "cut")[:, 1],
+        curve(place, "whole")[:, 1],
+        rtol=TOLERANCE[settings["precision"]],
+    )
 
 
 def run(place, folder, settings, **more):
-    done = train(place, folder, **dict(dict(
-        settings, train_steps=STEPS, save_steps=1, eval_steps=1, max_save=0,
-        eval_record_info_dir=place / "heldout"), **more))
+    done = train(
+        place,
+        folder,
+        **dict(
+            dict(
+                settings,
+                train_steps=STEPS,
+                save_steps=1,
+                eval_steps=1,
+                max_save=0,
+                eval_record_info_dir=place / "heldout",
+            ),
+            **more,
+        ),
+    )
     assert done.returncode == 0, done.stderr
 
 
 def arrays(place, folder, step):
     """All variables of the checkpoint of a step, by name."""
-    return weights(place, "%s/model.ckpt-%d" % (folder, step))
+    return weights(place, f"{folder}/model.ckpt-{step}")
 
 
 def check_checkpoints(place, decay):
@@ -75,12 +109,17 @@ def check_checkpoints(place, decay):
         stored = arrays(place, "whole", step)
         updates = int(stored.get(checkpoint.UPDATES, step))
         history = history + [stored] if updates > counted else history
-        counted, read[step] = updates, checkpoint.read_weights(
-            str(place / "whole" / ("model.ckpt-%d" % step)))
+        counted, read[step] = (
+            updates,
+            checkpoint.read_weights(str(place / "whole" / (f"model.ckpt-{step}"))),
+        )
         counts = decay ** np.arange(len(history))[::-1]
         for name, found in read[step].items():
-            mean = sum(count * one[name] for count, one in zip(counts, history)) / counts.sum() \
-                if decay and history else stored[name]
+            mean = (
+                sum(count * one[name] for count, one in zip(counts, history)) / counts.sum()
+                if decay and history
+                else stored[name]
+            )
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
     step, prefix = checkpoint.noted(str(place / "whole" / "best"))

@@ -25,12 +25,19 @@ def sequences(draw):
     length = draw(st.integers(8, 22))
     reuse_len = draw(st.integers(1, length - 5))
     mode = draw(st.sampled_from(["whole_word", "token", "legacy"]))
-    most = length - 3 if mode != "legacy" else min(length - 3, 2 * reuse_len,
-                                                   2 * (length - reuse_len) + 1)
+    most = (
+        length - 3
+        if mode != "legacy"
+        else min(length - 3, 2 * reuse_len, 2 * (length - reuse_len) + 1)
+    )
     permutation = permutations.Permutation(
-        reuse_len=reuse_len, num_predict=draw(st.integers(1, most)),
-        perm_size=draw(st.integers(1, length + 2)), mask_alpha=draw(st.integers(2, 6)),
-        mask_beta=draw(st.integers(1, 2)), mask_mode=mode)
+        reuse_len=reuse_len,
+        num_predict=draw(st.integers(1, most)),
+        perm_size=draw(st.integers(1, length + 2)),
+        mask_alpha=draw(st.integers(2, 6)),
+        mask_beta=draw(st.integers(1, 2)),
+        mask_mode=mode,
+    )
     permutation.check(length)
     return length, permutation
 
@@ -39,13 +46,23 @@ def sample(length, permutation, direction, is_pair, seed):
     """ids and segments [Q], and `Sampled` of one sequence: the context, then A <sep> B <sep> <cls>,
     or A <sep> <cls>."""
     random = np.random.RandomState(seed)
-    specials = [length - 2, length - 1] + [random.randint(permutation.reuse_len + 1,
-                                                          length - 3)] * is_pair
+    specials = [length - 2, length - 1] + [
+        random.randint(permutation.reuse_len + 1, length - 3)
+    ] * is_pair
     is_special = np.isin(np.arange(length), specials)
     segments = np.arange(length) > specials[-1] if is_pair else np.zeros(length)
-    return random.randint(9, VOCABULARY, length), segments, is_special, permutations.sample(
-        permutations.Random(seed, 0, [0], [0]), is_special[None], random.rand(1, length) < .6,
-        np.array([direction]), permutation)
+    return (
+        random.randint(9, VOCABULARY, length),
+        segments,
+        is_special,
+        permutations.sample(
+            permutations.Random(seed, 0, [0], [0]),
+            is_special[None],
+            random.rand(1, length) < 0.6,
+            np.array([direction]),
+            permutation,
+        ),
+    )
 
 
 def visible(drawn, is_special, reuse_len):
@@ -54,20 +71,37 @@ def visible(drawn, is_special, reuse_len):
     length = len(is_special)
     rank, targets = drawn.rank[0], drawn.positions[0]
     is_permuted = is_special | np.isin(np.arange(length), targets[drawn.weights[0] > 0])
-    return np.array([[j < reuse_len if (i < reuse_len) != (j < reuse_len) else
-                      not is_permuted[j] or rank[j] < rank[i] for j in range(length)]
-                     for i in targets])
+    return np.array(
+        [
+            [
+                j < reuse_len
+                if (i < reuse_len) != (j < reuse_len)
+                else not is_permuted[j] or rank[j] < rank[i]
+                for j in range(length)
+            ]
+            for i in targets
+        ]
+    )
 
 
-@law(6, 300, drawn=sequences(), direction=st.integers(0, 1), is_pair=st.booleans(),
-     mem_len=st.integers(0, 9), clamp_len=st.sampled_from([-1, 3]), untie_r=st.booleans(),
-     seed=st.integers(0, 2 ** 32 - 1))
-def test_a_hidden_token_changes_nothing(drawn, direction, is_pair, mem_len, clamp_len, untie_r,
-                                        seed):
+@law(
+    6,
+    300,
+    drawn=sequences(),
+    direction=st.integers(0, 1),
+    is_pair=st.booleans(),
+    mem_len=st.integers(0, 9),
+    clamp_len=st.sampled_from([-1, 3]),
+    untie_r=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_hidden_token_changes_nothing(
+    drawn, direction, is_pair, mem_len, clamp_len, untie_r, seed
+):
     length, permutation = drawn
     ids, segments, is_special, drawn = sample(length, permutation, direction, is_pair, seed)
-    sees = visible(drawn, is_special, permutation.reuse_len)                          # [P,Q]
-    counts = drawn.weights[0] > 0                                                     # [P]
+    sees = visible(drawn, is_special, permutation.reuse_len)  # [P,Q]
+    counts = drawn.weights[0] > 0  # [P]
     influence = changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation)
     assert not counts.any() or influence[~sees & counts[:, None]].max(initial=0) < 1e-5
     assert influence[sees & counts[:, None]].max(initial=1) > 1e-3
@@ -76,25 +110,50 @@ def test_a_hidden_token_changes_nothing(drawn, direction, is_pair, mem_len, clam
 def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation):
     """float [P,Q]: how much the loss of each target changes with each token of the sequence."""
     length, random = len(ids), np.random.RandomState(0)
-    config = XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=untie_r,
-                         ff_activation="gelu", n_token=VOCABULARY)
-    rows = np.tile(ids, [length + 1, 1])                  # row j + 1: with another token at j
+    config = XLNetConfig(
+        n_layer=2,
+        d_model=8,
+        n_head=2,
+        d_head=4,
+        d_inner=16,
+        untie_r=untie_r,
+        ff_activation="gelu",
+        n_token=VOCABULARY,
+    )
+    rows = np.tile(ids, [length + 1, 1])  # row j + 1: with another token at j
     rows[np.arange(length) + 1, np.arange(length)] = (ids + 5) % VOCABULARY
     with tf.Graph().as_default() as graph:
-        features = {name: tf.constant(np.tile(value, [length + 1] + [1] * np.ndim(value)),
-                                      tf.int32)
-                    for name, value in dict(seg_ids=segments, rank=drawn.rank[0],
-                                            direction=direction,
-                                            positions=drawn.positions[0]).items()}
-        mems = [tf.constant(np.tile(random.randn(1, mem_len, 8), [length + 1, 1, 1]), tf.float32)
-                for _ in range(2)] if mem_len else None
+        features = {
+            name: tf.constant(np.tile(value, [length + 1] + [1] * np.ndim(value)), tf.int32)
+            for name, value in dict(
+                seg_ids=segments,
+                rank=drawn.rank[0],
+                direction=direction,
+                positions=drawn.positions[0],
+            ).items()
+        }
+        mems = (
+            [
+                tf.constant(np.tile(random.randn(1, mem_len, 8), [length + 1, 1, 1]), tf.float32)
+                for _ in range(2)
+            ]
+            if mem_len
+            else None
+        )
         tf.set_random_seed(1)
-        run = NetworkSettings(init_std=.5, clamp_len=clamp_len).run_config(
-            False, mem_len=mem_len, reuse_len=permutation.reuse_len)
+        run = NetworkSettings(init_std=0.5, clamp_len=clamp_len).run_config(
+            False, mem_len=mem_len, reuse_len=permutation.reuse_len
+        )
         losses = objectives.predict(
-            "permutation", config, run, dict(features, input_ids=tf.constant(rows, tf.int32)),
-            mems, ids=tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1])),
-            bits=objectives.NO_RANDOM_BITS, mask_id=None).losses                           # [Q+1,P]
+            "permutation",
+            config,
+            run,
+            dict(features, input_ids=tf.constant(rows, tf.int32)),
+            mems,
+            ids=tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1])),
+            bits=objectives.NO_RANDOM_BITS,
+            mask_id=None,
+        ).losses  # [Q+1,P]
         as_built = Devices(None).session_config(is_training=True)
         with tf.Session(graph=graph, config=as_built) as session:
             session.run(tf.global_variables_initializer())

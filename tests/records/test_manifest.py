@@ -10,10 +10,27 @@ from xlnet.records import tfrecord
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 
 VALUES = dict(
-    vocab_size=10, sp_model="spiece.model", sp_model_sha256="0", uncased=False, keep_accents=False,
-    seq_len=8, reuse_len=4, bi_data=False, num_streams=1, num_passes=1, windows_per_stream=2,
-    documents=1, sentences=3, tokens=16, unknown=0, dropped=0, skipped={}, seed=0, made_from={},
-    streams=({"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},))
+    vocab_size=10,
+    sp_model="spiece.model",
+    sp_model_sha256="0",
+    uncased=False,
+    keep_accents=False,
+    seq_len=8,
+    reuse_len=4,
+    bi_data=False,
+    num_streams=1,
+    num_passes=1,
+    windows_per_stream=2,
+    documents=1,
+    sentences=3,
+    tokens=16,
+    unknown=0,
+    dropped=0,
+    skipped={},
+    seed=0,
+    made_from={},
+    streams=({"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},),
+)
 
 
 @pytest.fixture
@@ -38,8 +55,7 @@ def test_what_is_written_is_read(directory):
 @pytest.mark.parametrize("version", [3, 5, None, "4"])
 def test_other_versions_are_refused(directory, version):
     rewrite(directory, format_version=version)
-    with pytest.raises(UserError, match="format_version is %r, this program reads 4;" % (
-            version,)):
+    with pytest.raises(UserError, match=f"format_version is {version!r}, this program reads 4;"):
         Manifest.read(str(directory))
 
 
@@ -48,7 +64,7 @@ def test_files_of_another_size_are_refused(directory, found):
     (directory / "a.tfrecord").unlink()
     if found == "4 bytes":
         (directory / "a.tfrecord").write_bytes(b"1234")
-    with pytest.raises(UserError, match="a.tfrecord has %s, expected 5" % found):
+    with pytest.raises(UserError, match=f"a.tfrecord has {found}, expected 5"):
         Manifest.read(str(directory))
 
 
@@ -57,25 +73,34 @@ def test_files_of_another_size_are_refused(directory, found):
 STREAM = VALUES["streams"][0]
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(streams=[dict(STREAM, file="/etc/passwd")]), "outside of the records' directory"),
-    (dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]), "outside of the records' directory"),
-    (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
-    (dict(num_streams=2), "num_streams is 2, which does not fit its other values"),
-    (dict(streams=[]), "num_streams is 1, which does not fit"),
-    (dict(windows_per_stream=3), "windows_per_stream is 3, which does not fit"),
-    (dict(windows_per_stream=-1), "windows_per_stream is -1"),
-    (dict(windows_per_stream="2"), "windows_per_stream is '2'"),
-    (dict(windows_per_stream=True), "windows_per_stream is True"),
-    (dict(reuse_len=8), "reuse_len is 8"),
-    (dict(bi_data=True), "num_streams is 1, which does not fit"),
-    (dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]), "bi_data is 1, which does not"),
-    (dict(streams=["a"]), r"streams\[0\]: 'a'"),
-    (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
-    (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5'"),
-    (dict(seq_len="gone"), r"missing fields \['seq_len'\], unexpected fields \[\]"),
-    (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(streams=[dict(STREAM, file="/etc/passwd")]), "outside of the records' directory"),
+        (
+            dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]),
+            "outside of the records' directory",
+        ),
+        (dict(sp_model="/tmp/spiece.model"), "outside of the records' directory"),
+        (dict(num_streams=2), "num_streams is 2, which does not fit its other values"),
+        (dict(streams=[]), "num_streams is 1, which does not fit"),
+        (dict(windows_per_stream=3), "windows_per_stream is 3, which does not fit"),
+        (dict(windows_per_stream=-1), "windows_per_stream is -1"),
+        (dict(windows_per_stream="2"), "windows_per_stream is '2'"),
+        (dict(windows_per_stream=True), "windows_per_stream is True"),
+        (dict(reuse_len=8), "reuse_len is 8"),
+        (dict(bi_data=True), "num_streams is 1, which does not fit"),
+        (
+            dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
+            "bi_data is True, which does not",
+        ),
+        (dict(streams=["a"]), r"streams\[0\]: 'a'"),
+        (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
+        (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5'"),
+        (dict(seq_len="gone"), r"missing fields \['seq_len'\], unexpected fields \[\]"),
+        (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
+    ],
+)
 def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
     rewrite(directory, **changes)
     with pytest.raises(UserError, match=message) as error:
@@ -89,6 +114,7 @@ def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
 
     def unreachable(path):
         raise tf2.errors.FailedPreconditionError(None, None, "Could not resolve host\n  when ...")
+
     with pytest.raises(UserError, match="record_info_dir: no manifest.json in ram://absent; make"):
         Manifest.read("ram://absent")
     monkeypatch.setattr(tf2.io.gfile, "exists", unreachable)
@@ -98,6 +124,7 @@ def test_remote_records_that_cannot_be_read_are_named(monkeypatch):
 
 # What the files hold.
 
+
 @pytest.fixture
 def whole(tmp_path):
     """A directory of a vocabulary and one stream of three windows; the manifest's values."""
@@ -105,16 +132,25 @@ def whole(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(content)
     (tmp_path / "spiece.model").write_bytes(b"model")
     values = dict(
-        VALUES, windows_per_stream=3, sp_model_sha256=hashlib.sha256(b"model").hexdigest(),
-        streams=(dict(STREAM, windows=3, bytes=len(content),
-                      sha256=hashlib.sha256(content).hexdigest()),))
+        VALUES,
+        windows_per_stream=3,
+        sp_model_sha256=hashlib.sha256(b"model").hexdigest(),
+        streams=(
+            dict(STREAM, windows=3, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()),
+        ),
+    )
     Manifest(**values).write(str(tmp_path))
     return tmp_path
 
 
-@pytest.mark.parametrize("place, message", [
-    (30, "a.tfrecord: record 1 is damaged"), (14, "record 0 is damaged"),
-    (2 * 24 + 23, "record 2 is damaged")])
+@pytest.mark.parametrize(
+    "place, message",
+    [
+        (30, "a.tfrecord: record 1 is damaged"),
+        (14, "record 0 is damaged"),
+        (2 * 24 + 23, "record 2 is damaged"),
+    ],
+)
 def test_a_damaged_record_is_named(whole, place, message):
     Manifest.read(str(whole)).verify(str(whole))
     content = bytearray((whole / "a.tfrecord").read_bytes())
@@ -151,8 +187,10 @@ def test_a_file_that_is_cut_off_is_named(whole):
 
 def test_many_streams_take_little_and_only_one_is_opened(tmp_path, monkeypatch):
     """A line each; their sizes are compared with a listing."""
-    streams = tuple({"file": "%d.tfrecord" % i, "direction": 0, "windows": 2, "bytes": 6,
-                     "sha256": "0" * 64} for i in range(1000))
+    streams = tuple(
+        {"file": f"{i}.tfrecord", "direction": 0, "windows": 2, "bytes": 6, "sha256": "0" * 64}
+        for i in range(1000)
+    )
     for stream in streams:
         (tmp_path / stream["file"]).write_bytes(b"123456")
     manifest = Manifest(**dict(VALUES, num_streams=1000, streams=streams))

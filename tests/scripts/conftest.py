@@ -23,7 +23,13 @@ def runs(model, monkeypatch):
 
     def run(program, *flags, typed=None):
         if typed is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(
-                io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"))
+            monkeypatch.setattr(
+                sys,
+                "stdin",
+                io.TextIOWrapper(
+                    io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"
+                ),
+            )
         return command.run("xlnet " + program, "--model_dir=model", *flags)
+
     return run

@@ -36,10 +36,18 @@ def workspace(tmp_path_factory):
 
 
 def flags(workspace, save_dir, **more):
-    return dict(dict(
-        input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
-        save_dir=workspace.path(save_dir), num_streams=64, num_passes=2, seq_len=SEQ_LEN,
-        reuse_len=REUSE_LEN), **more)
+    return dict(
+        dict(
+            input_glob=workspace.path("text.txt"),
+            sp_path=workspace.path("sp.model"),
+            save_dir=workspace.path(save_dir),
+            num_streams=64,
+            num_passes=2,
+            seq_len=SEQ_LEN,
+            reuse_len=REUSE_LEN,
+        ),
+        **more,
+    )
 
 
 def content(directory):
@@ -49,16 +57,27 @@ def content(directory):
 def start(*words):
     """A process of the cluster, with the library on its path."""
     return subprocess.Popen(
-        [sys.executable, "-m", *map(str, words)], cwd=ROOT, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+        [sys.executable, "-m", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
 
 
 @contextlib.contextmanager
 def dask(workers=2):
     """Yields the scheduler, the workers and its address."""
     port = free_ports(1)[0]
-    processes = [start("distributed.cli.dask_scheduler", "--host=127.0.0.1", "--port=%d" % port,
-                       "--no-dashboard", "--no-show")]
+    processes = [
+        start(
+            "distributed.cli.dask_scheduler",
+            "--host=127.0.0.1",
+            f"--port={port}",
+            "--no-dashboard",
+            "--no-show",
+        )
+    ]
     try:
         end = time.monotonic() + 60
         while True:
@@ -67,9 +86,18 @@ def dask(workers=2):
                 break
             assert time.monotonic() < end and processes[0].poll() is None
             time.sleep(0.1)
-        address = "tcp://127.0.0.1:%d" % port
-        processes += [start("distributed.cli.dask_worker", address, "--nthreads=1", "--no-nanny",
-                            "--no-dashboard", "--memory-limit=0") for _ in range(workers)]
+        address = f"tcp://127.0.0.1:{port}"
+        processes += [
+            start(
+                "distributed.cli.dask_worker",
+                address,
+                "--nthreads=1",
+                "--no-nanny",
+                "--no-dashboard",
+                "--memory-limit=0",
+            )
+            for _ in range(workers)
+        ]
         yield processes[0], processes[1:], address
     finally:
         for process in processes:
@@ -79,9 +107,26 @@ def dask(workers=2):
 
 def begin(workspace, save_dir, address, **more):
     return subprocess.Popen(
-        [sys.executable, "-m", "xlnet", "data", "beam", *command.flags(flags(
-            workspace, save_dir, beam_options=RUNNER + "--dask_client_address=" + address,
-            **more))], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        [
+            sys.executable,
+            "-m",
+            "xlnet",
+            "data",
+            "beam",
+            *command.flags(
+                flags(
+                    workspace,
+                    save_dir,
+                    beam_options=RUNNER + "--dask_client_address=" + address,
+                    **more,
+                )
+            ),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def end(process):
@@ -110,8 +155,11 @@ def killed(workspace):
 
         # On what is left: text that is bad is one line, and finished records are kept.
         pathlib.Path(workspace.path("bad.txt")).write_bytes(b"fine\n\xff\n")
-        refused = end(begin(workspace, "killed", address, overwrite=True,
-                            input_glob=workspace.path("bad.txt")))
+        refused = end(
+            begin(
+                workspace, "killed", address, overwrite=True, input_glob=workspace.path("bad.txt")
+            )
+        )
         return refused
 
 
@@ -121,8 +169,9 @@ def test_a_killed_worker_changes_nothing(workspace, killed):
 
 def test_bad_text_is_one_line(workspace, killed):
     status, _, last = killed
-    assert status == 1 and last.startswith("xlnet data beam: %s, line 2: not UTF-8: byte 0xff" % (
-        workspace.path("bad.txt"))), last
+    assert status == 1 and last.startswith(
+        "xlnet data beam: {}, line 2: not UTF-8: byte 0xff".format(workspace.path("bad.txt"))
+    ), last
 
 
 def test_a_lost_cluster_is_one_line_and_a_second_start_finishes(workspace):
@@ -132,8 +181,11 @@ def test_a_lost_cluster_is_one_line_and_a_second_start_finishes(workspace):
         for each in (*workers, scheduler):
             each.kill()
         status, _, last = end(process)
-    assert status == 1 and last.startswith("xlnet data beam: the pipeline ") and (
-        last.endswith("; finished work is kept: run the same command again to resume")), last
+    assert (
+        status == 1
+        and last.startswith("xlnet data beam: the pipeline ")
+        and (last.endswith("; finished work is kept: run the same command again to resume"))
+    ), last
     found, plain = content_of_streams(workspace, "lost"), content(workspace.path("plain"))
     assert found and all(plain[name] == value for name, value in found.items())
     assert not os.path.exists(workspace.path("lost", "manifest.json"))
@@ -144,5 +196,7 @@ def test_a_lost_cluster_is_one_line_and_a_second_start_finishes(workspace):
 
 
 def content_of_streams(workspace, save_dir):
-    return {path.name: path.read_bytes()
-            for path in pathlib.Path(workspace.path(save_dir)).glob("stream-*.tfrecord")}
+    return {
+        path.name: path.read_bytes()
+        for path in pathlib.Path(workspace.path(save_dir)).glob("stream-*.tfrecord")
+    }

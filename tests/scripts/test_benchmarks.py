@@ -18,8 +18,13 @@ from xlnet.network import kernels_cpu
 from xlnet.settings.network import XLNetConfig
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
-RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
-       "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json")]
+RUN = [
+    sys.executable,
+    str(ROOT / "benchmarks" / "run.py"),
+    "--works=infer",
+    "--n_layer=1",
+    "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json"),
+]
 
 
 def base(**changes):
@@ -27,16 +32,25 @@ def base(**changes):
     return dict(json.loads(path.read_text(encoding="utf-8")), **changes)
 
 
-@pytest.mark.parametrize("name, recompute", (
-    ("pretrain", False), ("pretrain", True), ("finetune", False), ("finetune", True),
-    ("infer", False)))
+@pytest.mark.parametrize(
+    "name, recompute",
+    (
+        ("pretrain", False),
+        ("pretrain", True),
+        ("finetune", False),
+        ("finetune", True),
+        ("infer", False),
+    ),
+)
 def test_operations_are_those_of_the_graph(graph, name, recompute):
     """Up to what the formulas leave out: segments beside the keys, the classifier's head."""
     config = base(n_layer=2)
-    time_xlnet.build(WORKS[name], XLNetConfig(**config),
-                     dict(precision="fp32", recompute=recompute))
+    time_xlnet.build(
+        WORKS[name], XLNetConfig(**config), dict(precision="fp32", recompute=recompute)
+    )
     assert operations_of(graph) == pytest.approx(
-        costs.step_operations(config, WORKS[name], recompute), rel=0.02)
+        costs.step_operations(config, WORKS[name], recompute), rel=0.02
+    )
 
 
 @pytest.mark.parametrize("name", ("pretrain", "finetune512"))
@@ -44,8 +58,7 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
     monkeypatch.setattr(kernels_cpu, "device_here", lambda: "gpu")
     config = base(n_layer=2)
-    time_xlnet.build(WORKS[name], XLNetConfig(**config),
-                     dict(precision="bf16", recompute=False))
+    time_xlnet.build(WORKS[name], XLNetConfig(**config), dict(precision="bf16", recompute=False))
     found = operations_of(graph)
     for_gpus, for_cpus = (run.operations(config, WORKS[name], device) for device in ("gpu", "cpu"))
     assert found == pytest.approx(for_gpus, rel=0.01)
@@ -54,8 +67,8 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
 
 def test_utilisation_is_the_share_of_the_peak():
     """10 TFLOP in half a second on a GPU of 40 TFLOP/s, which multiplies large matrices at 25."""
-    settings = run.BenchmarkSettings(device="gpu", peak_tflops=40.)
-    said = run.in_products({"wall": .5}, {"matrix_rate": 25e12}, 10e12, settings)
+    settings = run.BenchmarkSettings(device="gpu", peak_tflops=40.0)
+    said = run.in_products({"wall": 0.5}, {"matrix_rate": 25e12}, 10e12, settings)
     assert said == "1.25 (utilisation: 50.0 %)"
 
 
@@ -68,11 +81,25 @@ def test_without_a_gpu_nothing_is_timed(capsys):
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a GPU: XLNET_TEST_GPU=1")
 def test_on_a_gpu(capsys):
-    run.main(run.BenchmarkSettings(
-        device="gpu", xla=True, works="pretrain,infer", precisions="bf16", n_layer=1, batch=2,
-        length=64, peak_tflops=100., repeats=1, warm_up=1))
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()
-            if "| this library" in line and "ratio" not in line]
+    run.main(
+        run.BenchmarkSettings(
+            device="gpu",
+            xla=True,
+            works="pretrain,infer",
+            precisions="bf16",
+            n_layer=1,
+            batch=2,
+            length=64,
+            peak_tflops=100.0,
+            repeats=1,
+            warm_up=1,
+        )
+    )
+    rows = [
+        line.split(" | ")
+        for line in capsys.readouterr().out.splitlines()
+        if "| this library" in line and "ratio" not in line
+    ]
     assert len(rows) == 3 and all(0 < float(row[5]) and "utilisation" in row[6] for row in rows)
 
 
@@ -84,28 +111,38 @@ def test_parameters_are_those_of_the_released_models():
 
 def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
-    rivals = ["--%s=%s" % (name, sys.executable) for name in ("huggingface", "kerashub")]
-    done = subprocess.run(RUN + rivals + ["--halves", "--batch=2", "--length=16", "--repeats=1",
-                                          "--warm_up=1"], capture_output=True, text=True)
+    rivals = [f"--{name}={sys.executable}" for name in ("huggingface", "kerashub")]
+    done = subprocess.run(
+        RUN + rivals + ["--halves", "--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     for system in ("KerasHub on tensorflow", "KerasHub on jax"):
-        assert "| infer 2 × 16, fp32 | %s | time_kerashub.py with" % system in done.stdout
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in done.stdout.splitlines() if "| this library" in line]
+        assert f"| infer 2 × 16, fp32 | {system} | time_kerashub.py with" in done.stdout
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in done.stdout.splitlines()
+        if "| this library" in line
+    ]
     assert [row[1] for row in rows] == ["this library", "this library, two halves"]
     for cells in rows:
         assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
         tokens, seconds = float(cells[4]), float(cells[2])
-        assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
+        assert abs(tokens * seconds - 32) <= tokens * 1e-4  # seconds have four decimals
 
 
-@pytest.mark.parametrize("flag, message", (
-    ("--works=sleep", "works: no work 'sleep' (there are pretrain,"),
-    ("--precisions=fp8", "precisions: no precision 'fp8'"),
-    ("--compiled", "compiled: also needs --huggingface"),
-    ("--peak_tflops=312", "peak_tflops: is of a GPU"),
-    ("--device=gpu --halves", "device is gpu: kerashub and halves are timed on the CPU alone"),
-    ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program")))
+@pytest.mark.parametrize(
+    "flag, message",
+    (
+        ("--works=sleep", "works: no work 'sleep' (there are pretrain,"),
+        ("--precisions=fp8", "precisions: no precision 'fp8'"),
+        ("--compiled", "compiled: also needs --huggingface"),
+        ("--peak_tflops=312", "peak_tflops: is of a GPU"),
+        ("--device=gpu --halves", "device is gpu: kerashub and halves are timed on the CPU alone"),
+        ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program"),
+    ),
+)
 def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr

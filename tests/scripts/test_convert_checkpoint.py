@@ -10,8 +10,16 @@ from helpers.finetuning import weights
 from xlnet import XLNetConfig
 
 SCRIPT = "xlnet convert"
-CONFIG = dict(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
-              untie_r=True, n_token=37)
+CONFIG = dict(
+    n_layer=1,
+    d_model=8,
+    n_head=2,
+    d_head=4,
+    d_inner=16,
+    ff_activation="gelu",
+    untie_r=True,
+    n_token=37,
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +27,22 @@ def place(tmp_path_factory):
     """A model that was fine-tuned here, with its best checkpoint; there; and back again."""
     place = finetuning.make_workspace(tmp_path_factory.mktemp("convert"))
     XLNetConfig(**CONFIG).to_json(place.path("config.json"))
-    place.succeed("--do_train=True", "--do_predict=True", eval_steps=1,
-                  model_config_path=place.path("config.json"), uncased=True)
+    place.succeed(
+        "--do_train=True",
+        "--do_predict=True",
+        eval_steps=1,
+        model_config_path=place.path("config.json"),
+        uncased=True,
+    )
     place.there = command.succeed(SCRIPT, source=place.path("model"), target=place.path("theirs"))
-    command.succeed(SCRIPT, source=place.path("theirs"), target=place.path("back"),
-                    text_a_column="first", text_b_column="second", max_seq_length=16)
+    command.succeed(
+        SCRIPT,
+        source=place.path("theirs"),
+        target=place.path("back"),
+        text_a_column="first",
+        text_b_column="second",
+        max_seq_length=16,
+    )
     return place
 
 
@@ -35,14 +54,14 @@ def test_labels_and_vocabulary_go_there(place):
     assert config["ff_activation"] == "gelu_new"
     with open(place.path("theirs", "tokenizer_config.json"), encoding="utf-8") as f:
         assert json.load(f)["do_lower_case"] is True
-    assert "the best checkpoint of %s is taken" % place.path("model") in place.there.stdout
+    assert "the best checkpoint of {} is taken".format(place.path("model")) in place.there.stdout
     assert "labels animal, plant, stone" in place.there.stdout and not place.there.stderr
 
 
 def test_weights_come_back_to_the_last_bit(place):
     before, after = weights(place.path("model", "best")), weights(place.path("back"))
     assert before.pop("global_step") > 0 == after.pop("global_step")
-    assert not after.pop("model/transformer/mask_emb/mask_emb").any()     # expected there
+    assert not after.pop("model/transformer/mask_emb/mask_emb").any()  # expected there
     assert set(before) == set(after)
     for name, value in before.items():
         assert value.tobytes() == after[name].tobytes(), name
@@ -50,21 +69,34 @@ def test_weights_come_back_to_the_last_bit(place):
 
 def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
     """Nothing is given but the model and a file, which has no column for the rows' names here."""
-    command.succeed("run_classifier.py", "--do_predict", model_dir=place.path("back"),
-                    predict_output=place.path("answers.tsv"),
-                    predict_file=place.path("own", "test.tsv"))
-    answers = [open(place.path(*path), encoding="utf-8").read().splitlines() for path in (
-        ("model", "predictions_custom_test.tsv"), ("answers.tsv",))]
+    command.succeed(
+        "run_classifier.py",
+        "--do_predict",
+        model_dir=place.path("back"),
+        predict_output=place.path("answers.tsv"),
+        predict_file=place.path("own", "test.tsv"),
+    )
+    answers = [
+        open(place.path(*path), encoding="utf-8").read().splitlines()
+        for path in (("model", "predictions_custom_test.tsv"), ("answers.tsv",))
+    ]
     assert len(answers[0]) == finetuning.ROWS["test"] + 1
     assert [[line.split("\t")[1:] for line in lines] for lines in answers] == [
-        [line.split("\t")[1:] for line in answers[0]]] * 2
+        [line.split("\t")[1:] for line in answers[0]]
+    ] * 2
 
 
-@pytest.mark.parametrize("source, target, flag, message", [
-    ("theirs", "back", {}, "is there already"), ("nowhere", "new", {}, "source: no checkpoint"),
-    ("theirs", "new", dict(dtype="float16"), "dtype: a checkpoint"),
-    ("back", "new", dict(text_b_column="x"), "text_b_column: a f")])
+@pytest.mark.parametrize(
+    "source, target, flag, message",
+    [
+        ("theirs", "back", {}, "is there already"),
+        ("nowhere", "new", {}, "source: no checkpoint"),
+        ("theirs", "new", dict(dtype="float16"), "dtype: a checkpoint"),
+        ("back", "new", dict(text_b_column="x"), "text_b_column: a f"),
+    ],
+)
 def test_a_wrong_command_says_so(place, source, target, flag, message):
-    assert message in command.refused(SCRIPT, source=place.path(source),
-                                      target=place.path(target), **flag)
+    assert message in command.refused(
+        SCRIPT, source=place.path(source), target=place.path(target), **flag
+    )
     assert not os.path.exists(place.path("new"))

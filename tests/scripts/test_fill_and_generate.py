@@ -19,11 +19,14 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     assert written.tokens <= 6
     several = model.generate(["the cat", "a dog"], max_tokens=6, seed=1, samples=2)
     assert [len(each) for each in several] == [2, 2] and several[0][0].text == written.text
-    assert "".join(part.text for part in model.stream("the cat", max_tokens=6, seed=1)) == \
-        written.text
+    assert (
+        "".join(part.text for part in model.stream("the cat", max_tokens=6, seed=1)) == written.text
+    )
     stop = written.text[2:4]
-    assert model.generate("the cat", [stop], max_tokens=6, seed=1).text == written.text[
-        :written.text.index(stop)]
+    assert (
+        model.generate("the cat", [stop], max_tokens=6, seed=1).text
+        == written.text[: written.text.index(stop)]
+    )
     assert model.generate("the cat", "[", max_tokens=6, seed=1) == written  # a text, not JSON
 
 
@@ -31,23 +34,29 @@ def test_fillings_are_shown_with_their_probabilities(model, runs):
     done = runs("fill", "--text=" + TEXT, "--pieces=1", "--top=3")
     found = model.fill(TEXT, pieces="1", top=3)
     assert done.stdout.split("\n") == [TEXT] + [
-        "%10.4f %%  %s" % (100 * one.probability, one.text) for one in found] + [""]
+        f"{100 * one.probability:10.4f} %  {one.text}" for one in found
+    ] + [""]
 
 
 def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     (tmp_path / "in").write_text(TEXT + "\n\nthe ___\n")
     out = tmp_path / "out.jsonl"
-    done = runs("fill", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out,
-                "--pieces=1")
-    assert done.returncode == 0 and done.stdout == "written: %s\n" % out
+    done = runs("fill", "--input_file=%s" % (tmp_path / "in"), f"--output={out}", "--pieces=1")
+    assert done.returncode == 0 and done.stdout == f"written: {out}\n"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["text"] for line in lines] == [TEXT, "the ___"]
     assert lines[1]["fillings"][0]["text"].startswith("the ")
     (tmp_path / "more").write_text("a ___\n")
-    done = runs("fill", "--input={0}/more,{0}/i*".format(tmp_path), "--output=-", "--pieces=1")
+    done = runs("fill", f"--input={tmp_path}/more,{tmp_path}/i*", "--output=-", "--pieces=1")
     assert done.stdout.splitlines()[1:] == out.read_text().splitlines()
-    done = runs("generate", "--input_file=-", "--output=-", "--samples=2", "--max_tokens=3",
-                typed="the cat\n")
+    done = runs(
+        "generate",
+        "--input_file=-",
+        "--output=-",
+        "--samples=2",
+        "--max_tokens=3",
+        typed="the cat\n",
+    )
     first, second = map(json.loads, done.stdout.splitlines())
     assert (first["prompt"], first["number"], second["number"]) == ("the cat", 0, 1)
 
@@ -55,51 +64,66 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
 def test_a_text_is_shown_as_it_is_written(model, runs):
     written = model.generate("the cat", max_tokens=6, seed=1, samples=2)
     done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1")
-    assert done.stdout == "the cat%s\n" % written[0].text
+    assert done.stdout == f"the cat{written[0].text}\n"
     done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1", "--samples=2")
-    shown = ["[%d] the cat%s\n" % (number, one.text) for number, one in enumerate(written, 1)]
-    assert done.stdout in ("".join(shown), "".join(shown[::-1]))      # as they end
+    shown = [f"[{number}] the cat{one.text}\n" for number, one in enumerate(written, 1)]
+    assert done.stdout in ("".join(shown), "".join(shown[::-1]))  # as they end
     stop = written[0].text[2:4]
-    done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1",
-                "--stop=" + json.dumps(["never", stop]))
-    assert done.stdout == "the cat%s\n" % written[0].text[:written[0].text.index(stop)]
+    done = runs(
+        "generate",
+        "--text=the cat",
+        "--max_tokens=6",
+        "--seed=1",
+        "--stop=" + json.dumps(["never", stop]),
+    )
+    assert done.stdout == f"the cat{written[0].text[: written[0].text.index(stop)]}\n"
 
 
 @pytest.mark.parametrize("program", ["fill", "generate"])
 def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program):
     """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs."""
     done = runs(program, "--text=caf\udce9 ___")
-    assert done == (1, "", "xlnet %s: text: found 'caf\\udce9 ___', expected UTF-8\n" % program)
+    assert done == (1, "", f"xlnet {program}: text: found 'caf\\udce9 ___', expected UTF-8\n")
 
 
-@pytest.mark.parametrize("flags, message", [
-    ([], "no text is given"),
-    (["--text=a ___", "--input=x"], "text and input are given"),
-    (["--input_file=none"], "no such file: none"),
-    (["--text=a", "--order=up"], "order is 'up'")])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ([], "no text is given"),
+        (["--text=a ___", "--input=x"], "text and input are given"),
+        (["--input_file=none"], "no such file: none"),
+        (["--text=a", "--order=up"], "order is 'up'"),
+    ],
+)
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("fill", *flags)
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("program", ["fill", "generate"])
-@pytest.mark.parametrize("given, output, message", [
-    ("in", ".", "output: . is a directory, expected a file"),
-    ("in", "new/", "output: new/ is a directory"),
-    ("in", "link", "output: link is an input, too"),
-    ("i*,more", "more", "output: more is an input"),
-    ("none", "out", "input: no such file: none"), ("i*,none", "-", "input: no such file: none"),
-    (".", "-", "input: . is a directory")])
+@pytest.mark.parametrize(
+    "given, output, message",
+    [
+        ("in", ".", "output: . is a directory, expected a file"),
+        ("in", "new/", "output: new/ is a directory"),
+        ("in", "link", "output: link is an input, too"),
+        ("i*,more", "more", "output: more is an input"),
+        ("none", "out", "input: no such file: none"),
+        ("i*,none", "-", "input: no such file: none"),
+        (".", "-", "input: . is a directory"),
+    ],
+)
 def test_files_are_looked_at_before_the_model_is_loaded(
-        runs, tmp_path, monkeypatch, program, given, output, message):
+    runs, tmp_path, monkeypatch, program, given, output, message
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("xlnet.serving.load.load", None)
     for name in ("in", "more"):
         (tmp_path / name).write_text(TEXT)
     (tmp_path / "link").symlink_to("in")
     done = runs(program, "--input=" + given, "--output=" + output)
-    line, = done.errors
-    assert done.returncode == 1 and line.startswith("xlnet %s: %s" % (program, message))
+    (line,) = done.errors
+    assert done.returncode == 1 and line.startswith(f"xlnet {program}: {message}")
     assert (tmp_path / "in").read_text() == (tmp_path / "more").read_text() == TEXT
 
 
@@ -107,15 +131,19 @@ def test_files_are_looked_at_before_the_model_is_loaded(
 def test_bad_lines_are_named_and_the_others_filled(runs, tmp_path, has_output):
     path, out = tmp_path / "in", tmp_path / "out"
     path.write_bytes(b"the ___\nthe \xff ___\n\nno blank\na ___\n")
-    done = runs("fill", "--input=%s" % path, "--pieces=1",
-                *(["--output=%s" % out] if has_output else []))
+    done = runs(
+        "fill", f"--input={path}", "--pieces=1", *([f"--output={out}"] if has_output else [])
+    )
     assert done.returncode == 1
     first, second, last = done.errors
-    assert first.startswith("input %s, line 2: not UTF-8: byte 0xff at column 5" % path)
-    assert second == "input %s, line 4: no blank ___ in 'no blank'" % path
-    assert last == "xlnet fill: input %s: 2 of 4 texts are bad and have no result" % path
-    shown = [json.loads(line)["text"] for line in out.read_text().splitlines()] if has_output \
+    assert first.startswith(f"input {path}, line 2: not UTF-8: byte 0xff at column 5")
+    assert second == f"input {path}, line 4: no blank ___ in 'no blank'"
+    assert last == f"xlnet fill: input {path}: 2 of 4 texts are bad and have no result"
+    shown = (
+        [json.loads(line)["text"] for line in out.read_text().splitlines()]
+        if has_output
         else re.findall(r"^\w.*", done.stdout, re.MULTILINE)
+    )
     assert shown == ["the ___", "a ___"]
 
 
@@ -130,22 +158,28 @@ def test_nothing_is_written_where_every_text_is_bad(runs, tmp_path):
 def test_prompts_of_a_file_are_continued_as_each_alone(model, runs, tmp_path):
     prompts = ["the cat", "a", "on the mat the dog", "two"]
     (tmp_path / "in").write_text("\n".join(prompts))
-    done = runs("generate", "--input=%s" % (tmp_path / "in"), "--output=-", "--max_tokens=5",
-                "--seed=2")
+    done = runs(
+        "generate", "--input=%s" % (tmp_path / "in"), "--output=-", "--max_tokens=5", "--seed=2"
+    )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["prompt"], one["text"]) for one in found] == [
-        (prompt, model.generate(prompt, max_tokens=5, seed=2).text) for prompt in prompts]
+        (prompt, model.generate(prompt, max_tokens=5, seed=2).text) for prompt in prompts
+    ]
 
 
 def test_without_a_seed_the_program_samples_another_text_each_time(runs):
-    assert len({runs("generate", "--text=the cat", "--max_tokens=12").stdout
-                for _ in range(4)}) == 4
+    assert (
+        len({runs("generate", "--text=the cat", "--max_tokens=12").stdout for _ in range(4)}) == 4
+    )
 
 
 def test_the_page_s_example_runs(runs, capsys):
     text = (ROOT / "docs/how_to/fill_and_generate.md").read_text(encoding="utf-8")
-    block, = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-              if "model.fill" in block]
+    (block,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "model.fill" in block
+    ]
     exec(compile(block, "docs/how_to/fill_and_generate.md", "exec"), {})
     assert capsys.readouterr().out.startswith("Return the ")
 
@@ -154,6 +188,7 @@ def test_threads_take_turns(model):
     prompts = ["the cat", "a dog sat", "two", "on a mat the cat"]
     alone = model.generate(prompts, max_tokens=8, seed=1)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda prompt: model.generate(prompt, max_tokens=8, seed=1),
-                                 prompts * 4))
+        together = list(
+            pool.map(lambda prompt: model.generate(prompt, max_tokens=8, seed=1), prompts * 4)
+        )
     assert [one.text for one in together] == [one.text for one in alone] * 4

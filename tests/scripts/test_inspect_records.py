@@ -22,9 +22,10 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
-DRAWN = ["--num_predict=%d" % PREDICT]
-SETTINGS = permutation.Permutation(reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256,
-                                   mask_alpha=6, mask_beta=1)
+DRAWN = [f"--num_predict={PREDICT}"]
+SETTINGS = permutation.Permutation(
+    reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256, mask_alpha=6, mask_beta=1
+)
 MARKS = re.compile("[⟦⟧⁰¹²³⁴⁵⁶⁷⁸⁹]")
 
 
@@ -50,10 +51,17 @@ class Place:
     def windows(self, stream, first, count, epoch=0, permutation=SETTINGS):
         tokenizer = self.tokenizer
         return inspection.read_windows(
-            self.path("records"), self.manifest, stream=stream, first=first, count=count,
-            epoch=epoch, seed=0, permutation=permutation,
+            self.path("records"),
+            self.manifest,
+            stream=stream,
+            first=first,
+            count=count,
+            epoch=epoch,
+            seed=0,
+            permutation=permutation,
             special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-            legacy_word_start=tokenizer.is_legacy_word_start)
+            legacy_word_start=tokenizer.is_legacy_word_start,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +69,26 @@ def place(tmp_path_factory):
     """Records of invented words, each of its own, so that a text is found in one place only."""
     rng = np.random.default_rng(0)
     syllables = ["ka", "lo", "mi", "sun", "tor", "ve", "x", "机", "器"]
-    text = "\n\n".join("\n".join(
-        " ".join("".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)) + "."
-        for _ in range(12)) for _ in range(10))
+    text = "\n\n".join(
+        "\n".join(
+            " ".join("".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)) + "."
+            for _ in range(12)
+        )
+        for _ in range(10)
+    )
     made = Place(str(tmp_path_factory.mktemp("inspect")), text)
     vocabulary.train(made.path("sp.model"), text.split("\n"), 50)
     with open(made.path("text.txt"), "w", encoding="utf-8") as f:
         f.write(text)
-    command.succeed("data_utils.py", input_glob=made.path("text.txt"), seq_len=SEQ_LEN,
-                    sp_path=made.path("sp.model"), save_dir=made.path("records"),
-                    reuse_len=REUSE_LEN, num_streams=STREAMS)
+    command.succeed(
+        "data_utils.py",
+        input_glob=made.path("text.txt"),
+        seq_len=SEQ_LEN,
+        sp_path=made.path("sp.model"),
+        save_dir=made.path("records"),
+        reuse_len=REUSE_LEN,
+        num_streams=STREAMS,
+    )
     return made
 
 
@@ -82,13 +100,14 @@ def blocks(output):
         if line.startswith("stream "):
             found.append([])
         elif head:
-            found[-1].append([head[1], head[2], line[head.end():]])
+            found[-1].append([head[1], head[2], line[head.end() :]])
         elif line.startswith("       ") and found:
             found[-1][-1][2] += " " + line.strip()
     return found
 
 
 # ---- what is shown is what is trained on ----
+
 
 @pytest.mark.parametrize("epoch, mask_mode", [(0, "whole_word"), (2, "legacy")])
 def test_windows_and_draws_are_the_trainers(place, epoch, mask_mode):
@@ -97,14 +116,21 @@ def test_windows_and_draws_are_the_trainers(place, epoch, mask_mode):
     special = [place.tokenizer.sep_id, place.tokenizer.cls_id]
     count = manifest.windows_per_stream
     batches = input_pipeline.pretraining_batches(
-        place.path("records"), manifest, batch_size=2, permutation=drawn_by, special_ids=special,
-        seed=0, epochs=epoch + 1, legacy_word_start=place.tokenizer.is_legacy_word_start)
-    last_epoch = list(batches.as_numpy_iterator())[-2 * count:]
+        place.path("records"),
+        manifest,
+        batch_size=2,
+        permutation=drawn_by,
+        special_ids=special,
+        seed=0,
+        epochs=epoch + 1,
+        legacy_word_start=place.tokenizer.is_legacy_word_start,
+    )
+    last_epoch = list(batches.as_numpy_iterator())[-2 * count :]
     windows = place.windows(3, first=1, count=count - 1, epoch=epoch, permutation=drawn_by)
-    for i, batch in enumerate(last_epoch[count + 1:]):       # streams 2 and 3 come second
+    for i, batch in enumerate(last_epoch[count + 1 :]):  # streams 2 and 3 come second
         for name in ("input_ids", "seg_ids", "rank", "direction", "label", "starts_stream"):
             np.testing.assert_array_equal(getattr(windows, name)[i], batch[name][1])
-        used = batch["weights"][1] > 0                       # the legacy rule may leave slots
+        used = batch["weights"][1] > 0  # the legacy rule may leave slots
         assert np.flatnonzero(windows.is_target[i]).tolist() == batch["positions"][1][used].tolist()
 
 
@@ -113,14 +139,17 @@ def test_all_streams_are_those_read_one_by_one(place):
     for stream in range(STREAMS):
         alone = place.windows(stream=stream, first=1, count=2)
         for field in dataclasses.fields(alone):
-            np.testing.assert_array_equal(getattr(together, field.name)[stream::STREAMS],
-                                          getattr(alone, field.name), err_msg=field.name)
+            np.testing.assert_array_equal(
+                getattr(together, field.name)[stream::STREAMS],
+                getattr(alone, field.name),
+                err_msg=field.name,
+            )
 
 
 @pytest.mark.parametrize("stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])])
 def test_windows_read_naturally_in_both_directions(place, stream, order):
     """Without its marks the reused part is a stretch of the text, also where it runs backward."""
-    done = place.inspect("--stream=%d" % stream, "--num_windows=3", "--count_windows=0")
+    done = place.inspect(f"--stream={stream}", "--num_windows=3", "--count_windows=0")
     assert ("◀ backward" if stream else "forward ▶") in done.stdout
     text = "".join(place.text.split())
     assert len(blocks(done.stdout)) == 3
@@ -135,14 +164,16 @@ def test_marks_are_targets_in_the_factorization_order(place):
     windows = place.windows(stream=1, first=0, count=1)
     done = place.inspect("--stream=1", "--num_windows=1", "--count_windows=0")
     shown = " ".join(part[2] for part in blocks(done.stdout)[0])
-    numbers = [int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
-               for number in re.findall("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", shown)]
+    numbers = [
+        int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
+        for number in re.findall("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", shown)
+    ]
     targets = np.flatnonzero(windows.is_target[0])
     ranks = windows.rank[0, targets]
     expected = [int(np.sum(ranks <= rank)) for rank in ranks]
     assert numbers == expected[::-1] and len(numbers) == PREDICT
     begins = windows.is_target[0] & ~np.append(False, windows.is_target[0][:-1])
-    begins[REUSE_LEN] = windows.is_target[0][REUSE_LEN]      # the parts are drawn apart
+    begins[REUSE_LEN] = windows.is_target[0][REUSE_LEN]  # the parts are drawn apart
     spans = begins.sum()
     assert shown.count("⟦") == shown.count("⟧") == spans
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
@@ -150,57 +181,86 @@ def test_marks_are_targets_in_the_factorization_order(place):
 
 def test_a_terminal_that_lacks_the_characters_gets_their_codes(place):
     done = subprocess.run(
-        [sys.executable, "-m", "xlnet", "data", "inspect", "--input=" + place.path("records"),
-         "--num_predict=%d" % PREDICT, "--count_windows=4"], cwd=ROOT, stdout=subprocess.PIPE,
-        env=dict(os.environ, PYTHONIOENCODING="latin-1"), check=True)
+        [
+            sys.executable,
+            "-m",
+            "xlnet",
+            "data",
+            "inspect",
+            "--input=" + place.path("records"),
+            f"--num_predict={PREDICT}",
+            "--count_windows=4",
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONIOENCODING="latin-1"),
+        check=True,
+    )
     assert rb"\u27e6" in done.stdout and b"forward" in done.stdout
 
 
 def test_lines_fit_and_hold_everything(place):
     """Words wrap at the width, counted in columns: Chinese characters take two."""
     windows, tokenizer = place.windows(stream=0, first=0, count=1), place.tokenizer
-    texts = [inspection.window_text(windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN,
-                                    width=width) for width in (40, 1000)]
+    texts = [
+        inspection.window_text(
+            windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN, width=width
+        )
+        for width in (40, 1000)
+    ]
     lines = texts[0].split("\n")[2:]
-    assert all(sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40
-               for line in lines)
-    narrow, wide = ("".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
-                    for text in texts)
+    assert all(
+        sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40 for line in lines
+    )
+    narrow, wide = (
+        "".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
+        for text in texts
+    )
     assert narrow == wide
 
 
 def test_what_would_steer_the_terminal_is_escaped():
     pieces = types.SimpleNamespace(id_to_piece=lambda id: "▁a\x1b[2J")
-    text = inspection.window_text(made_windows(), 0, "title", tokenizer=pieces, reuse_len=4,
-                                  width=80)
+    text = inspection.window_text(
+        made_windows(), 0, "title", tokenizer=pieces, reuse_len=4, width=80
+    )
     assert "\x1b" not in text and " a\\x1b[2J" in text
 
 
 # ---- counts ----
+
 
 def made_windows():
     """One window of 12 tokens, 4 reused."""
     ids = np.arange(10, 22)[None]
     bits = lambda text: np.array([[c == "1" for c in text]])
     return inspection.Windows(
-        input_ids=ids, seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
+        input_ids=ids,
+        seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
         is_target=bits("001110100000"),
-        is_special=bits("000000010011"), rank=np.zeros((1, 12), np.int32),
-        direction=np.array([1]), label=np.array([1]), starts_stream=np.array([0]))
+        is_special=bits("000000010011"),
+        rank=np.zeros((1, 12), np.int32),
+        direction=np.array([1]),
+        label=np.array([1]),
+        starts_stream=np.array([0]),
+    )
 
 
 def test_counts_of_a_window_made_by_hand():
     assert inspection.summary(made_windows(), reuse_len=4) == [
-        "1 windows, 12 tokens", "4 targets, 33.33 % of the tokens",
+        "1 windows, 12 tokens",
+        "4 targets, 33.33 % of the tokens",
         "0 windows forward, 1 backward",
         "A of on average 3.0 tokens, B of 2.0; B continues A in 100.00 %",
-        "0 windows begin a stream"]
+        "0 windows begin a stream",
+    ]
 
 
 # ---- masks ----
 
-ORDER = dict(rank=np.array([3, -1, 0, 2, 1], np.int32),
-             is_target=np.array([1, 0, 1, 0, 1], bool))     # token 3 is special: permuted only
+ORDER = dict(
+    rank=np.array([3, -1, 0, 2, 1], np.int32), is_target=np.array([1, 0, 1, 0, 1], bool)
+)  # token 3 is special: permuted only
 
 
 def test_masks_of_an_order_made_by_hand():
@@ -213,7 +273,8 @@ def test_masks_of_an_order_made_by_hand():
 
 def sentence(place, text, predict=85):
     return inspection.sentence_excerpt(
-        text, place.tokenizer, dataclasses.replace(SETTINGS, num_predict=predict), 0, most=40)
+        text, place.tokenizer, dataclasses.replace(SETTINGS, num_predict=predict), 0, most=40
+    )
 
 
 def test_a_sentence_is_predicted_whole_or_as_asked(place):
@@ -248,33 +309,45 @@ def test_fonts_are_chosen_for_their_characters(monkeypatch):
 
 # ---- the command line ----
 
+
 def test_everything_from_the_command_line(place, tmp_path):
     masks = tmp_path / "masks.png"
-    done = place.inspect("--masks_png=%s" % masks, "--count_windows=8", "--stream=1",
-                         "--picture_tokens=6")
+    done = place.inspect(
+        f"--masks_png={masks}", "--count_windows=8", "--stream=1", "--picture_tokens=6"
+    )
     assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
     assert "96 targets, 18.75 % of the tokens" in done.stdout
     assert "4 windows forward, 4 backward" in done.stdout
-    assert masks.read_bytes().startswith(b"\x89PNG") and "%s\n" % masks in done.stdout
+    assert masks.read_bytes().startswith(b"\x89PNG") and f"{masks}\n" in done.stdout
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["--record_info_dir=nowhere"], "input: no such directory: nowhere"),
-    (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
-    (["--window=10000"], "window is 10000, the streams in .* have windows 0 to"),
-    (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
-    (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
-     "sentence: mask_mode is legacy, a rule for complete windows; leave it out"),
-    (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
-    (["--sentence=ka"], "sentence: it is shown in the masks plot"),
-    (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
-     r"sentence: \d+ pieces, expected 1 to 40"),
-    (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
-    (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
-    (["--picture_tokens=41", "--masks_png=m.png"], "expected 1 <= picture_tokens <= 40"),
-    (["--seed=%d" % 2 ** 64], "seed is 18446744073709551616, expected 0 <= seed"),
-    (["--num_windows=0", "--count_windows=0"], "output: there is nothing to show; give --output"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--record_info_dir=nowhere"], "input: no such directory: nowhere"),
+        (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
+        (["--window=10000"], "window is 10000, the streams in .* have windows 0 to"),
+        (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
+        (
+            ["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
+            "sentence: mask_mode is legacy, a rule for complete windows; leave it out",
+        ),
+        (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
+        (["--sentence=ka"], "sentence: it is shown in the masks plot"),
+        (
+            ["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
+            r"sentence: \d+ pieces, expected 1 to 40",
+        ),
+        (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
+        (["--masks_png=masks.jpg"], "masks.jpg, expected a name that ends in .png"),
+        (["--picture_tokens=41", "--masks_png=m.png"], "expected 1 <= picture_tokens <= 40"),
+        (["--seed=%s" % 2**64], "seed is 18446744073709551616, expected 0 <= seed"),
+        (
+            ["--num_windows=0", "--count_windows=0"],
+            "output: there is nothing to show; give --output",
+        ),
+    ],
+)
 def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     done = place.inspect(*arguments, run=command.run)
@@ -284,20 +357,22 @@ def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, argu
 
 def test_the_windows_that_are_there_are_shown(place):
     last = place.manifest.windows_per_stream - 1
-    done = place.inspect("--window=%d" % last, "--num_windows=5", "--count_windows=0")
-    assert "stream 0, window %d, epoch 0" % last in done.stdout
-    assert "window %d" % (last + 1) not in done.stdout
+    done = place.inspect(f"--window={last}", "--num_windows=5", "--count_windows=0")
+    assert f"stream 0, window {last}, epoch 0" in done.stdout
+    assert "window %s" % (last + 1) not in done.stdout
 
 
 def test_damaged_records_are_named_in_one_line(place):
     import shutil
+
     shutil.copytree(place.path("records"), place.path("damaged"))
     path = place.manifest.stream_paths(place.path("damaged"))[0]
     with open(path, "r+b") as f:
         f.seek(40)
         f.write(b"\xff" * 40)
-    assert "%s: record 0 is damaged; " % path in place.inspect(
-        "--stream=0", directory="damaged", run=command.refused)
+    assert f"{path}: record 0 is damaged; " in place.inspect(
+        "--stream=0", directory="damaged", run=command.refused
+    )
 
 
 def test_records_of_the_reference_are_called_so(place, tmp_path):

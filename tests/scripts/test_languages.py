@@ -22,8 +22,9 @@ def train(directory, name, text, **flags):
     """Trains a vocabulary on `text`; returns the `Tokenizer` and what the program said."""
     (directory / (name + ".txt")).write_text(text, encoding="utf-8")
     path = str(directory / (name + ".model"))
-    done = command.succeed(TRAINER, **dict(dict(input_glob=directory / (name + ".txt")), **flags),
-                           sp_path=path)
+    done = command.succeed(
+        TRAINER, **dict(dict(input_glob=directory / (name + ".txt")), **flags), sp_path=path
+    )
     return Tokenizer(path), done.stdout
 
 
@@ -34,16 +35,20 @@ def sentences_of(words, count, between, end="\n", seed=0):
 
 # ---- words ----
 
-@pytest.mark.parametrize("pieces, expected", [
-    (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
-    (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),   # stand alone
-    (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
-    (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
-    (["▁a", "▁", "▁贾", "▁한"], True),
-    (["ー", "ゃん", "っ", "ッ", "々", "ｯ", "ゝ"], False),           # begin no syllable
-    (["ี", "่อ", "า", "ะ", "ຶ", "າ", "ာ", "်", "ា", "្ក"], False),   # nor do these
-    (["한국", "국", "ing", "2010", "ß", "ы", "م", "'", "’", "'t", ".com"], False),
-])
+
+@pytest.mark.parametrize(
+    "pieces, expected",
+    [
+        (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
+        (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),  # stand alone
+        (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
+        (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
+        (["▁a", "▁", "▁贾", "▁한"], True),
+        (["ー", "ゃん", "っ", "ッ", "々", "ｯ", "ゝ"], False),  # begin no syllable
+        (["ี", "่อ", "า", "ะ", "ຶ", "າ", "ာ", "်", "ា", "្ក"], False),  # nor do these
+        (["한국", "국", "ing", "2010", "ß", "ы", "م", "'", "’", "'t", ".com"], False),
+    ],
+)
 def test_pieces_that_begin_words(pieces, expected):
     for piece in pieces:
         assert begins_word(piece) is expected, piece
@@ -59,8 +64,9 @@ def test_the_released_vocabulary_has_the_words_of_its_marks():
     punctuation = {piece for piece, is_one in zip(pieces, tokenizer.is_punctuation) if is_one}
     assert {".", ",", "-", ")", "▁$", "%", "”", "–", "!!"} <= punctuation
     assert not {"'", "’", "▁", "s", "▁the", "<sep>", "1", "▁e.g"} & punctuation
-    assert (tokenizer.is_word_start
-            == (marked | special | np.isin(pieces, list(punctuation)))).all()
+    assert (
+        tokenizer.is_word_start == (marked | special | np.isin(pieces, list(punctuation)))
+    ).all()
 
 
 def test_the_released_vocabulary_by_the_authors_rule():
@@ -74,17 +80,22 @@ def test_the_released_vocabulary_by_the_authors_rule():
 
 # ---- vocabularies ----
 
-@pytest.mark.parametrize("language, size, words, sentence, cleaned", [
-    ("english", 28, "Äpfel Zürich naïve Café Apfel".split(), "Café Zürich", "Cafe Zurich"),
-    ("other", 30, "Äpfel Zürich naïve café schön Größer".split(), "Größer Zürich", None),
-    ("chinese", 24, "宝玉 黛玉 贾母 说 道 来 去 不 lǜ".split(), "宝玉说道lǜ", None),
-    ("japanese", 28, "がっこう かぎ ぷりん パン です か が".split(), "がっこうがパン", None),
-    ("korean", 26, "한국 사람 은 각각 말 한다 국 강".split(), "한국 사람 각각", None),
-])
+
+@pytest.mark.parametrize(
+    "language, size, words, sentence, cleaned",
+    [
+        ("english", 28, "Äpfel Zürich naïve Café Apfel".split(), "Café Zürich", "Cafe Zurich"),
+        ("other", 30, "Äpfel Zürich naïve café schön Größer".split(), "Größer Zürich", None),
+        ("chinese", 24, "宝玉 黛玉 贾母 说 道 来 去 不 lǜ".split(), "宝玉说道lǜ", None),
+        ("japanese", 28, "がっこう かぎ ぷりん パン です か が".split(), "がっこうがパン", None),
+        ("korean", 26, "한국 사람 은 각각 말 한다 국 강".split(), "한국 사람 각각", None),
+    ],
+)
 def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cleaned):
     between = "" if language in ("chinese", "japanese") else " "
-    tokenizer, said = train(tmp_path, language, sentences_of(words, 200, between),
-                            language=language, vocab_size=size)
+    tokenizer, said = train(
+        tmp_path, language, sentences_of(words, 200, between), language=language, vocab_size=size
+    )
     assert tokenizer.keep_accents == (language != "english") and not tokenizer.uncased
     assert "accents %s" % ("stripped" if language == "english" else "kept") in said
     assert "coverage %s" % ("0.99995" if language in ("english", "other") else "0.9995") in said
@@ -92,44 +103,62 @@ def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cle
     assert tokenizer.decode(tokenizer.ids(sentence)) == (cleaned or sentence)
     assert json.loads((tmp_path / (language + ".model.json")).read_text()) == {
         "sha256": hashlib.sha256((tmp_path / (language + ".model")).read_bytes()).hexdigest(),
-        "uncased": False, "keep_accents": language != "english"}
+        "uncased": False,
+        "keep_accents": language != "english",
+    }
 
 
 def test_a_vocabulary_of_characters(tmp_path):
     """It has the text's characters, or the most frequent ones, and no limit to reach."""
     text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), 200, "")
-    tokenizer, said = train(tmp_path, "all", text, language="chinese", model_type="char",
-                            vocab_size=500)
+    tokenizer, said = train(
+        tmp_path, "all", text, language="chinese", model_type="char", vocab_size=500
+    )
     assert tokenizer.vocab_size == 9 + 1 + 10 and ": 20 pieces, cased" in said
     assert tokenizer.pieces("宝玉来") == [WORD_START, "宝", "玉", "来"]
-    fewer, said = train(tmp_path, "fewer", text, language="chinese", model_type="char",
-                        vocab_size=15)
+    fewer, said = train(
+        tmp_path, "fewer", text, language="chinese", model_type="char", vocab_size=15
+    )
     assert fewer.vocab_size == 15 and ": 15 pieces, cased" in said
     assert fewer.id_to_piece(9) == tokenizer.id_to_piece(9) == "玉"
 
 
 def test_the_presets_are_only_defaults(tmp_path):
     text = sentences_of("Ｔｏｋｙｏ Straße ÉTÉ côté été".split(), 200, " ")
-    tokenizer, said = train(tmp_path, "own", text, language="english", uncased=True,
-                            keep_accents=True, character_coverage=1, vocab_size=26)
+    tokenizer, said = train(
+        tmp_path,
+        "own",
+        text,
+        language="english",
+        uncased=True,
+        keep_accents=True,
+        character_coverage=1,
+        vocab_size=26,
+    )
     assert "uncased, accents kept, character coverage 1" in said
     assert tokenizer.pieces("ÉTÉ Ｔ") == tokenizer.pieces("été t")
-    assert tokenizer.unk_id not in tokenizer.ids("été")     # full-width T is folded by the model
-    raw, _ = train(tmp_path, "raw", text, language="other", normalization="identity",
-                   vocab_size=26)
+    assert tokenizer.unk_id not in tokenizer.ids("été")  # full-width T is folded by the model
+    raw, _ = train(tmp_path, "raw", text, language="other", normalization="identity", vocab_size=26)
     assert "Ｔ" in "".join(raw.pieces("Ｔｏ")) and "T" not in "".join(raw.pieces("Ｔｏ"))
 
 
-@pytest.mark.parametrize("flags, message", [
-    (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
-    (dict(character_coverage=0.9), "character_coverage=0.9: 0.9 is not number >= 0.98"),
-    (dict(split="heldout", heldout_share=1e-9), "left out, documents of the other part (split): 1"),
-])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (dict(sp_path="new/"), "sp_path: new/ is a directory, expected a file"),
+        (dict(character_coverage=0.9), "character_coverage=0.9: 0.9 is not number >= 0.98"),
+        (
+            dict(split="heldout", heldout_share=1e-9),
+            "left out, documents of the other part (split): 1",
+        ),
+    ],
+)
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("one two three\n" * 9)
-    line, = command.run(TRAINER, **dict(
-        dict(input_glob="text.txt", sp_path="a.model"), **flags)).errors
+    (line,) = command.run(
+        TRAINER, **dict(dict(input_glob="text.txt", sp_path="a.model"), **flags)
+    ).errors
     assert message in line and sorted(tmp_path.iterdir()) == [tmp_path / "text.txt"]
 
 
@@ -144,8 +173,9 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
         f.write("\n".join(sentences[:70]) + "\n")
     rows = [json.dumps({"body": "\n".join(sentences[70:150])}), "not json"]
     (other / "b.jsonl").write_text("\n".join(rows) + "\n")
-    mixed, said = train(tmp_path, "mixed", "", input_glob=other, json_field="body",
-                        on_error="skip", vocab_size=30)
+    mixed, said = train(
+        tmp_path, "mixed", "", input_glob=other, json_field="body", on_error="skip", vocab_size=30
+    )
     assert mixed.sha256 == plain.sha256
     assert "150 sentences, 1 skipped" in said
 
@@ -166,9 +196,11 @@ def test_sentences_are_drawn_evenly_and_few_are_held():
 
 
 def test_a_sample_of_the_sentences_gives_a_vocabulary_by_seed(tmp_path):
-    text = sentences_of(["w%d" % i for i in range(90)], 400, " ")
-    digests = [train(tmp_path, "sample%d" % i, text, input_sentence_size=100, seed=seed,
-                     vocab_size=50) for i, seed in enumerate((0, 0, 1))]
+    text = sentences_of([f"w{i}" for i in range(90)], 400, " ")
+    digests = [
+        train(tmp_path, f"sample{i}", text, input_sentence_size=100, seed=seed, vocab_size=50)
+        for i, seed in enumerate((0, 0, 1))
+    ]
     assert "400 sentences\ntraining on 100 sentences" in digests[0][1]
     assert digests[0][0].sha256 == digests[1][0].sha256 != digests[2][0].sha256
 
@@ -187,18 +219,32 @@ def chinese(tmp_path_factory):
     chapters = (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
     (directory / "train.txt").write_text("\n\n".join(chapters[:6]) + "\n", encoding="utf-8")
     (directory / "heldout.txt").write_text(chapters[6] + "\n", encoding="utf-8")
-    command.succeed(TRAINER, input_glob=directory / "train.txt", sp_path=directory / "zh.model",
-                    vocab_size=3000, language="chinese", character_coverage=0.99)
+    command.succeed(
+        TRAINER,
+        input_glob=directory / "train.txt",
+        sp_path=directory / "zh.model",
+        vocab_size=3000,
+        language="chinese",
+        character_coverage=0.99,
+    )
     for part, streams in (("train", 4), ("heldout", 2)):
-        command.succeed("data_utils.py", input_glob=directory / (part + ".txt"),
-                        save_dir=directory / part, sp_path=directory / "zh.model", seq_len=64,
-                        reuse_len=32, num_streams=streams)
+        command.succeed(
+            "data_utils.py",
+            input_glob=directory / (part + ".txt"),
+            save_dir=directory / part,
+            sp_path=directory / "zh.model",
+            seq_len=64,
+            reuse_len=32,
+            num_streams=streams,
+        )
     return directory
 
 
 def test_chinese_records_have_words(chinese):
-    tokenizer, manifest = Tokenizer(str(chinese / "zh.model")), Manifest.read(
-        str(chinese / "train"))
+    tokenizer, manifest = (
+        Tokenizer(str(chinese / "zh.model")),
+        Manifest.read(str(chinese / "train")),
+    )
     assert manifest.keep_accents and tokenizer.keep_accents
     lines = (chinese / "train.txt").read_text(encoding="utf-8").split("\n")
     ids, _ = tokenizer.encode_to_array(lines)
@@ -214,13 +260,31 @@ def test_chinese_records_have_words(chinese):
 def test_chinese_from_text_to_classes(chinese):
     out, pretrained = chinese, chinese / "pretrained"
     command.succeed(
-        "train_gpu.py", record_info_dir=out / "train", eval_record_info_dir=out / "heldout",
-        model_dir=pretrained, n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
-        ff_activation="gelu", untie_r=True, train_batch_size=4, mem_len=32, perm_size=32,
-        num_predict=16, dropout=0, dropatt=0, learning_rate=5e-3, train_steps=60, save_steps=60,
-        log_steps=20)
-    rows = [line.split(",") for line in
-            (pretrained / "held_out.csv").read_text().strip().split("\n")]
+        "train_gpu.py",
+        record_info_dir=out / "train",
+        eval_record_info_dir=out / "heldout",
+        model_dir=pretrained,
+        n_layer=1,
+        d_model=32,
+        n_head=2,
+        d_head=16,
+        d_inner=64,
+        ff_activation="gelu",
+        untie_r=True,
+        train_batch_size=4,
+        mem_len=32,
+        perm_size=32,
+        num_predict=16,
+        dropout=0,
+        dropatt=0,
+        learning_rate=5e-3,
+        train_steps=60,
+        save_steps=60,
+        log_steps=20,
+    )
+    rows = [
+        line.split(",") for line in (pretrained / "held_out.csv").read_text().strip().split("\n")
+    ]
     losses = [float(row[1]) for row in rows[1:]]
     assert abs(losses[0] - np.log(3000)) < 0.2 and losses[-1] < losses[0] - 1
     fine_tune(out, pretrained)
@@ -233,15 +297,26 @@ def fine_tune(out, pretrained):
     for split in ("train", "dev"):
         rows = (CHN_SENTI / (split + ".tsv")).read_text(encoding="utf-8").split("\n")[:41]
         (folder / (split + ".tsv")).write_text("\n".join(rows) + "\n", encoding="utf-8")
-    alone = out / "alone" / "zh.model"             # the vocabulary without its description
+    alone = out / "alone" / "zh.model"  # the vocabulary without its description
     alone.parent.mkdir()
     alone.write_bytes((out / "zh.model").read_bytes())
-    flags = dict(task_name="custom", data_dir=folder, text_a_column="text_a", label_column="label",
-                 output_dir=out / "features", spiece_model_file=alone,
-                 model_config_path=pretrained / "xlnet_config.json",
-                 init_checkpoint=pretrained / "latest", do_train=True, do_eval=False,
-                 max_seq_length=32, train_batch_size=4, train_steps=2, eval_steps=0,
-                 model_dir=out / "tuned")
+    flags = dict(
+        task_name="custom",
+        data_dir=folder,
+        text_a_column="text_a",
+        label_column="label",
+        output_dir=out / "features",
+        spiece_model_file=alone,
+        model_config_path=pretrained / "xlnet_config.json",
+        init_checkpoint=pretrained / "latest",
+        do_train=True,
+        do_eval=False,
+        max_seq_length=32,
+        train_batch_size=4,
+        train_steps=2,
+        eval_steps=0,
+        model_dir=out / "tuned",
+    )
     said = command.refused("run_classifier.py", **dict(flags, keep_accents=False))
     assert "keep_accents: the setting says False" in said
     assert str(pretrained / "spiece.model.json") in said and "says True" in said
@@ -252,5 +327,6 @@ def fine_tune(out, pretrained):
     assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
     other = pathlib.Path(str(alone) + ".json")
     other.write_text((pretrained / "spiece.model.json").read_text().replace("true", "false"))
-    assert "%s says False" % other in command.refused(
-        "run_classifier.py", **dict(flags, model_dir=out / "again"))
+    assert f"{other} says False" in command.refused(
+        "run_classifier.py", **dict(flags, model_dir=out / "again")
+    )

@@ -21,14 +21,19 @@ def first_layer(weights, ids, start, hidden):
     """The attention [N,T,T] of the first layer by its formula, of rows that begin as `start`."""
     of = lambda name: weights["model/transformer/" + name]
     layer = "layer_0/rel_attn/%s/kernel"
-    q, k = (np.einsum("td,dnh->nth", x, of(layer % name)) for name, x in (
-        ("q", start), ("k", of("word_embedding/lookup_table")[ids])))
+    q, k = (
+        np.einsum("td,dnh->nth", x, of(layer % name))
+        for name, x in (("q", start), ("k", of("word_embedding/lookup_table")[ids]))
+    )
     i, j = np.indices(hidden.shape)
     angles = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
-    r = np.einsum("ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], axis=-1),
-                  of(layer % "r"))
-    score = (np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
-             + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)) / np.sqrt(8)
+    r = np.einsum(
+        "ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], axis=-1), of(layer % "r")
+    )
+    score = (
+        np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
+        + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
+    ) / np.sqrt(8)
     return softmax(np.where(hidden, -1e30, score))
 
 
@@ -63,22 +68,27 @@ def test_a_causal_model_has_one_stream(causal):
 
 def test_a_picture_and_a_page(runs, tmp_path):
     png, page = tmp_path / "a.png", tmp_path / "a.html"
-    done = runs("plot attention", "--text=the </script> cat", "--heads=2",
-                "--output=%s, %s" % (png, page))
-    assert done.returncode == 0 and done.stdout == "written: %s\nwritten: %s\n" % (png, page)
+    done = runs(
+        "plot attention", "--text=the </script> cat", "--heads=2", f"--output={png}, {page}"
+    )
+    assert done.returncode == 0 and done.stdout == f"written: {png}\nwritten: {page}\n"
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = page.read_text(encoding="utf-8")
-    assert not re.search(r"(src|href)=|https?:|@import|url\(", text)      # nothing from elsewhere
+    assert not re.search(r"(src|href)=|https?:|@import|url\(", text)  # nothing from elsewhere
     assert text.count("</script>") == 1
     data = json.loads(re.search(r"^const data = (.*);$", text, re.MULTILINE).group(1))
     assert data["title"] == "the </script> cat" and data["layers"] == [1, 2, 3]
     assert np.array(data["streams"]["query"]).shape == (3, 2) + 2 * (len(data["pieces"]),)
 
 
-@pytest.mark.parametrize("flags, message", [
-    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
-    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
-    (["--text=" + 513 * "the ", "--png=a.png"], "text: 513 pieces")])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
+        (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
+        (["--text=" + 513 * "the ", "--png=a.png"], "text: 513 pieces"),
+    ],
+)
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("plot attention", *flags)
     assert done.returncode == 1 and message in done.stderr

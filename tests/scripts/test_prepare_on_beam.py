@@ -16,9 +16,15 @@ def workspace(tmp_path_factory):
 
 
 def flags(workspace, save_dir, **more):
-    return dict(input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
-                save_dir=workspace.path(save_dir), num_streams=4, seq_len=SEQ_LEN,
-                reuse_len=REUSE_LEN, **more)
+    return dict(
+        input_glob=workspace.path("text.txt"),
+        sp_path=workspace.path("sp.model"),
+        save_dir=workspace.path(save_dir),
+        num_streams=4,
+        seq_len=SEQ_LEN,
+        reuse_len=REUSE_LEN,
+        **more,
+    )
 
 
 def content(directory):
@@ -27,26 +33,33 @@ def content(directory):
 
 def test_the_records_are_those_of_data_utils(workspace):
     pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
-    done = command.succeed(SCRIPT, **flags(
-        workspace, "beam", beam_options="--runner=DirectRunner --job_name=test"))
-    assert done.stdout.endswith("records: %s\n" % workspace.path("beam"))
+    done = command.succeed(
+        SCRIPT, **flags(workspace, "beam", beam_options="--runner=DirectRunner --job_name=test")
+    )
+    assert done.stdout.endswith("records: {}\n".format(workspace.path("beam")))
     command.succeed("data_utils.py", **flags(workspace, "plain"))
     assert content(workspace.path("beam")) == content(workspace.path("plain"))
     again = command.succeed(SCRIPT, **flags(workspace, "beam"))
     assert "nothing to do: these records were made before" in again.stdout
     line = command.refused(SCRIPT, **flags(workspace, "beam", seed=1))
     assert line.startswith("xlnet data beam: ") and "seed 0 there, 1 now" in line
-    bad = command.refused(SCRIPT, **dict(flags(workspace, "bad"),
-                                         input_glob=workspace.path("nul.txt")))
-    assert bad == "xlnet data beam: %s, line 2: a NUL byte at column 1; expected plain UTF-8 text" \
-        % workspace.path("nul.txt")
+    bad = command.refused(
+        SCRIPT, **dict(flags(workspace, "bad"), input_glob=workspace.path("nul.txt"))
+    )
+    assert (
+        bad
+        == "xlnet data beam: {}, line 2: a NUL byte at column 1; expected plain UTF-8 text".format(
+            workspace.path("nul.txt")
+        )
+    )
     assert not pathlib.Path(workspace.path("bad")).exists()
 
 
 def test_without_beam(workspace, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)      # importing it fails
+    monkeypatch.setitem(sys.modules, "apache_beam", None)  # importing it fails
     for name in [name for name in sys.modules if name.startswith("apache_beam.")]:
         monkeypatch.delitem(sys.modules, name)
     assert command.refused(SCRIPT, **flags(workspace, "none")) == (
-        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'")
+        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'"
+    )
     assert not pathlib.Path(workspace.path("none")).exists()

@@ -22,8 +22,13 @@ SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>",
 
 
 def run(command, *arguments, cwd):
-    return subprocess.run([sys.executable, "-m", "xlnet", *command.split(), *arguments], cwd=cwd,
-                          capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=ROOT))
+    return subprocess.run(
+        [sys.executable, "-m", "xlnet", *command.split(), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=ROOT),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +42,10 @@ def sample(tmp_path_factory):
 
 
 def read_documents(path):
-    return [document.split("\n") for document in
-            path.read_text(encoding="utf-8").rstrip("\n").split("\n\n")]
+    return [
+        document.split("\n")
+        for document in path.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+    ]
 
 
 def read_rows(path):
@@ -53,8 +60,10 @@ def test_the_sample_is_the_same_everywhere(sample):
         digest.update(path.read_bytes())
     assert digest.hexdigest() == SHA256
     assert "PYTHON SOFTWARE FOUNDATION LICENSE" in (sample / "LICENSE.txt").read_text()
-    train, heldout = ((sample / "pretrain" / name).read_text(encoding="utf-8").split("\n")
-                      for name in ("train.txt", "heldout.txt"))
+    train, heldout = (
+        (sample / "pretrain" / name).read_text(encoding="utf-8").split("\n")
+        for name in ("train.txt", "heldout.txt")
+    )
     assert not set(filter(None, train)) & set(heldout)
     rows = read_rows(sample / "classify" / "train.tsv")[1:]
     assert len(rows) == 160 and not any(label in text.lower() for _, text, label in rows)
@@ -71,10 +80,17 @@ def short_text(sample):
 
 def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
     import sentencepiece
+
     digests = set()
     for name in ("a.model", "b.model"):
-        done = run("data vocabulary", "--input_glob=short.txt", "--sp_path=" + name,
-                   "--vocab_size=400", "--uncased", cwd=sample)
+        done = run(
+            "data vocabulary",
+            "--input_glob=short.txt",
+            "--sp_path=" + name,
+            "--vocab_size=400",
+            "--uncased",
+            cwd=sample,
+        )
         assert done.returncode == 0 and not done.stderr, done.stderr
         digests.add(hashlib.sha256((sample / name).read_bytes()).hexdigest())
     assert len(digests) == 1
@@ -86,14 +102,23 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
     assert not any(piece != piece.lower() for piece in pieces)
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["--vocab_size=30000"], "too large for this text"),
-    (["--vocab_size=20"], "too small for the characters of this text"),
-    (["--input_glob=none.txt"], "input_glob: no file matches"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--vocab_size=30000"], "too large for this text"),
+        (["--vocab_size=20"], "too small for the characters of this text"),
+        (["--input_glob=none.txt"], "input_glob: no file matches"),
+    ],
+)
 def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arguments, message):
-    done = run("data vocabulary", "--input_glob=short.txt", "--sp_path=c.model",
-               "--vocab_size=400", *arguments, cwd=sample)
+    done = run(
+        "data vocabulary",
+        "--input_glob=short.txt",
+        "--sp_path=c.model",
+        "--vocab_size=400",
+        *arguments,
+        cwd=sample,
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
     assert not (sample / "c.model").exists()
@@ -101,17 +126,19 @@ def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arg
 
 # ---- the scripts that run everything on it
 
+
 @pytest.fixture(scope="module")
 def small_sample(sample):
     """The sample with a part of its text, and of the rows to measure by."""
     folder = shutil.copytree(sample, sample.parent / "small")
     for name, size in (("train.txt", 200000), ("heldout.txt", 20000)):
         text = (folder / "pretrain" / name).read_bytes()[:size]
-        (folder / "pretrain" / name).write_bytes(text[:text.rindex(b"\n") + 1])
+        (folder / "pretrain" / name).write_bytes(text[: text.rindex(b"\n") + 1])
     for name in ("dev", "test", "test_labels"):
         path = folder / "classify" / (name + ".tsv")
-        path.write_text("\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n",
-                        encoding="utf-8")
+        path.write_text(
+            "\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n", encoding="utf-8"
+        )
     return folder
 
 
@@ -126,25 +153,36 @@ def stages(small_sample, monkeypatch, quick_start):
             shutil.copytree(small_sample, flags["output"])
             return
         if program == "data_utils.py":
-            arguments = ("--num_workers=1",)    # forking here copies TensorFlow's threads' locks
-        ended = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
+            arguments = ("--num_workers=1",)  # forking here copies TensorFlow's threads' locks
+        ended = command.run(
+            program, *arguments, *("--{}={}".format(*item) for item in flags.items())
+        )
         assert ended.returncode == 0, (title, ended.stderr)
+
     monkeypatch.setattr(run_sample, "stage", stage)
     monkeypatch.chdir(ROOT)
     return done
 
 
 def test_the_main_job(stages, tmp_path, capsys):
-    run_sample.main(run_sample.SampleSettings(out_dir=str(tmp_path / "run"), pretrain_steps=2,
-                                              finetune_steps=2))
+    run_sample.main(
+        run_sample.SampleSettings(out_dir=str(tmp_path / "run"), pretrain_steps=2, finetune_steps=2)
+    )
     assert [program for program, _ in stages] == [
-        "xlnet sample", "xlnet data vocabulary", "data_utils.py",
-        "data_utils.py", "train_gpu.py", "run_classifier.py", "run_classifier.py"]
+        "xlnet sample",
+        "xlnet data vocabulary",
+        "data_utils.py",
+        "data_utils.py",
+        "train_gpu.py",
+        "run_classifier.py",
+        "run_classifier.py",
+    ]
     table = json.loads((tmp_path / "run" / "results.json").read_text())
     printed = capsys.readouterr().out
     for name, value in table.items():
-        assert re.search("^%s +%s( |$)" % (re.escape(name), re.escape(value)), printed,
-                         re.MULTILINE), name
+        assert re.search(f"^{re.escape(name)} +{re.escape(value)}( |$)", printed, re.MULTILINE), (
+            name
+        )
     assert set(run_sample.EXPECTED) - set(table) == {"held-out perplexity, step 2000"}
     # Two steps of training have hardly moved it away from guessing one of a thousand pieces.
     assert 800 < float(table["held-out perplexity, step 2"]) < 2500
@@ -156,7 +194,8 @@ def test_the_main_job(stages, tmp_path, capsys):
     labels = dict(read_rows(tmp_path / "run" / "text" / "classify" / "test_labels.tsv")[1:])
     right = sum(labels[row[0]] == row[1] for row in predicted[1:])
     assert table["test accuracy, fine-tuned from the pretrained model"] == "%.3f" % (
-        right / len(labels))
+        right / len(labels)
+    )
 
 
 def test_a_stage_that_fails_ends_the_script(capfd):
@@ -170,6 +209,7 @@ def test_a_stage_that_fails_ends_the_script(capfd):
 
 # ---- the shell script for newcomers
 
+
 @pytest.fixture
 def clone(tmp_path):
     """The repository under another name, its environment the one that the tests run in."""
@@ -178,19 +218,28 @@ def clone(tmp_path):
             (tmp_path / path.name).symlink_to(path)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\nexec %s "$@"\n' % sys.executable)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    (tmp_path / ".venv" / "programs.cksum").write_text(subprocess.run(
-        "cksum < scripts/locked/programs-%s.txt" % ".".join(
-            metadata.version("tensorflow").split(".")[:2]), shell=True, cwd=ROOT, check=True,
-        capture_output=True, text=True).stdout)
+    (tmp_path / ".venv" / "programs.cksum").write_text(
+        subprocess.run(
+            "cksum < scripts/locked/programs-{}.txt".format(
+                ".".join(metadata.version("tensorflow").split(".")[:2])
+            ),
+            shell=True,
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    )
     return tmp_path
 
 
 def test_the_shell_script_starts_the_main_job(clone):
-    done = subprocess.run(["bash", str(clone / "scripts" / "run_sample.sh"), "--help"],
-                          capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")        # all was there, nothing is installed
+    done = subprocess.run(
+        ["bash", str(clone / "scripts" / "run_sample.sh"), "--help"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")  # all was there, nothing is installed
     assert "run_sample.py: where to, and how long" in done.stdout
     assert "--pretrain_steps" in done.stdout
 
@@ -200,9 +249,14 @@ def test_setup_makes_the_library_known_everywhere(clone, tmp_path_factory):
     site, elsewhere = clone / ".venv/lib/python3/site-packages", tmp_path_factory.mktemp("a b")
     site.mkdir(parents=True)
     subprocess.run(["bash", str(clone / "scripts" / "setup.sh")], check=True)
-    assert (site / "xlnet.pth").read_text() == "%s\n" % clone
-    done = subprocess.run([clone / ".venv/bin/xlnet", "--version"], cwd=elsewhere, text=True,
-                          capture_output=True, env=dict(os.environ, PYTHONPATH=clone))
+    assert (site / "xlnet.pth").read_text() == f"{clone}\n"
+    done = subprocess.run(
+        [clone / ".venv/bin/xlnet", "--version"],
+        cwd=elsewhere,
+        text=True,
+        capture_output=True,
+        env=dict(os.environ, PYTHONPATH=clone),
+    )
     assert (done.returncode, done.stderr, done.stdout[:6]) == (0, "", "xlnet ")
 
 
@@ -223,11 +277,17 @@ def setup(clone, tmp_path, versions, **environment):
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
     for name, is_other, version in (each.partition("=") for each in versions.split()):
         python = tmp_path / "bin" / ("python" + name)
-        python.write_text('#!/bin/bash\n[ "$1" = -c ] && echo %s\n' % (
-            version if is_other else name))
+        python.write_text(
+            '#!/bin/bash\n[ "$1" = -c ] && echo %s\n' % (version if is_other else name)
+        )
         python.chmod(0o755)
-    done = subprocess.run(["bash", "scripts/run_sample.sh"], cwd=clone, capture_output=True,
-                          text=True, env=dict(environment, PATH=str(tmp_path / "bin")))
+    done = subprocess.run(
+        ["bash", "scripts/run_sample.sh"],
+        cwd=clone,
+        capture_output=True,
+        text=True,
+        env=dict(environment, PATH=str(tmp_path / "bin")),
+    )
     assert done.returncode in (1, 2, 4) and not done.stdout and not (clone / ".venv").exists()
     return done.stderr
 
@@ -235,20 +295,35 @@ def setup(clone, tmp_path, versions, **environment):
 ANY = "setup.sh: TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: "
 
 
-@pytest.mark.parametrize("versions, environment, said", (
-    ("", {}, ANY + "none; get one (uv python install 3.13, conda, pyenv) or set PYTHON=/path/to/p"),
-    ("3=3.14", {}, ANY + "python3 (3.14); get one"),
-    ("3.13", {"TENSORFLOW": "2.15"}, "setup.sh: TensorFlow 2.15 needs Python 3.9 to 3.11; found: "
-     "none; get one (uv python install 3.11"),
-    ("3.13 3.9", {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
-     "setup.sh: TensorFlow 2.21 needs Python 3.10 to 3.13; found: python3.9 (3.9)"),
-    ("", {"TENSORFLOW": "2.16"}, "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21"),
-    # The newest that fits.
-    ("3.13 3.12", {}, "setup: making .venv with python3.13\n"),
-    ("3.14 3=3.14 3.9", {}, "setup: making .venv with python3.9\n"),
-    ("3.13= 3=3.10", {}, "setup: making .venv with python3\n"),       # a shim that fails
-    ("3.13 3.10", {"TENSORFLOW": "2.15"}, "setup: making .venv with python3.10\n"),
-    ("3.13 3.10", {"PYTHON": "python3.10"}, "setup: making .venv with python3.10\n")))
+@pytest.mark.parametrize(
+    "versions, environment, said",
+    (
+        (
+            "",
+            {},
+            ANY + "none; get one (uv python install 3.13, conda, pyenv) or set PYTHON=/path/to/p",
+        ),
+        ("3=3.14", {}, ANY + "python3 (3.14); get one"),
+        (
+            "3.13",
+            {"TENSORFLOW": "2.15"},
+            "setup.sh: TensorFlow 2.15 needs Python 3.9 to 3.11; found: "
+            "none; get one (uv python install 3.11",
+        ),
+        (
+            "3.13 3.9",
+            {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
+            "setup.sh: TensorFlow 2.21 needs Python 3.10 to 3.13; found: python3.9 (3.9)",
+        ),
+        ("", {"TENSORFLOW": "2.16"}, "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21"),
+        # The newest that fits.
+        ("3.13 3.12", {}, "setup: making .venv with python3.13\n"),
+        ("3.14 3=3.14 3.9", {}, "setup: making .venv with python3.9\n"),
+        ("3.13= 3=3.10", {}, "setup: making .venv with python3\n"),  # a shim that fails
+        ("3.13 3.10", {"TENSORFLOW": "2.15"}, "setup: making .venv with python3.10\n"),
+        ("3.13 3.10", {"PYTHON": "python3.10"}, "setup: making .venv with python3.10\n"),
+    ),
+)
 def test_setup_chooses_a_python(clone, tmp_path_factory, versions, environment, said):
     printed = setup(clone, tmp_path_factory.mktemp("path"), versions, **environment)
     assert printed.startswith(said) and (printed.count("\n") == 1 or said[-1] == "\n")

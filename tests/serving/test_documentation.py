@@ -13,10 +13,19 @@ from xlnet.serving.load import load as really_load
 
 pytestmark = pytest.mark.slow
 
-PAGE, README = (ROOT.joinpath(*names).read_text(encoding="utf-8")
-                for names in (("docs", "how_to", "python.md"), ("README.md",)))
-MODELS = {"topics": "multi_label", "scores": "regression", "choices": "multiple_choice",
-          "ranking": "ranking", "tags": "tagging", "answers": "spans", "pairs": "classification"}
+PAGE, README = (
+    ROOT.joinpath(*names).read_text(encoding="utf-8")
+    for names in (("docs", "how_to", "python.md"), ("README.md",))
+)
+MODELS = {
+    "topics": "multi_label",
+    "scores": "regression",
+    "choices": "multiple_choice",
+    "ranking": "ranking",
+    "tags": "tagging",
+    "answers": "spans",
+    "pairs": "classification",
+}
 
 
 def blocks(text):
@@ -28,8 +37,12 @@ def place(tmp_path, monkeypatch, model_of, permuted):
     """A working directory with the models that the page speaks of."""
     for name, kind in MODELS.items():
         shutil.copytree(model_of(kind), tmp_path / "model" / name)
-    make_model(tmp_path / "model" / "news", "classification", text_b_column=None,
-               labels=["asyncio", "email", "logging"])
+    make_model(
+        tmp_path / "model" / "news",
+        "classification",
+        text_b_column=None,
+        labels=["asyncio", "email", "logging"],
+    )
     shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
     shutil.copytree(permuted.folder, tmp_path / "sample_run" / "pretrained")
     released = tmp_path / "released"
@@ -47,6 +60,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     def load(*args, **options):
         loaded.append(really_load(*args, **options))
         return loaded[-1]
+
     monkeypatch.setattr(xlnet, "load", load, raising=False)
     names = {}
     for block in blocks(PAGE):
@@ -55,7 +69,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     for shown in re.findall(r"print.*# (\(.*?\)|score: .*)", PAGE):
         assert shown in said
     assert len(loaded) == 10 and said.count("\n") > 15
-    short, = [block for block in blocks(README) if "model.classify" in block]
+    (short,) = [block for block in blocks(README) if "model.classify" in block]
     exec(compile(short, "README.md", "exec"), {})
     filled, label = capsys.readouterr().out.splitlines()
     assert "An exception is" in filled and "___" not in filled
@@ -64,4 +78,9 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
         model.close()
     assert len(pathlib.Path("vectors.jsonl").read_text().splitlines()) == 2
     assert {path.name for path in pathlib.Path().iterdir()} == {
-        "model", "released", "sample_run", "texts.txt", "vectors.jsonl"}
+        "model",
+        "released",
+        "sample_run",
+        "texts.txt",
+        "vectors.jsonl",
+    }

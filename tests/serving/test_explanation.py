@@ -24,11 +24,16 @@ def loaded(tmp_path_factory):
 
     def load(kind):
         if kind not in made:
-            changes = dict(long_document="truncate", max_seq_length=32) \
-                if kind in ("classification", "regression") else {}
-            made[kind] = xlnet.load(make_model(tmp_path_factory.mktemp("model") / kind, kind,
-                                               **changes), device="cpu")
+            changes = (
+                dict(long_document="truncate", max_seq_length=32)
+                if kind in ("classification", "regression")
+                else {}
+            )
+            made[kind] = xlnet.load(
+                make_model(tmp_path_factory.mktemp("model") / kind, kind, **changes), device="cpu"
+            )
         return made[kind]
+
     yield load
     for model in made.values():
         model.close()
@@ -62,7 +67,7 @@ def test_leaving_out_a_word_is_a_loop_of_predictions(loaded, kind):
     for number, each in enumerate(words):
         for place in range(len(each)):
             left = [" ".join(other) for other in words]
-            left[number] = " ".join(each[:place] + each[place + 1:])
+            left[number] = " ".join(each[:place] + each[place + 1 :])
             without.append(tuple(left) if len(left) > 1 else left[0])
     full, *others = outputs(model, kind, [item, *without], found.output)
     np.testing.assert_allclose(found.value, full, atol=1e-6)
@@ -80,8 +85,9 @@ def test_integrated_gradients_are_complete(loaded, kind):
     model, item = loaded(kind), item_of(kind)
     found = model.explain(item, method="integrated_gradients", steps=200)
     assert found.words == model.explain(item).words and np.abs(found.weights).max() > 1e-4
-    np.testing.assert_allclose(found.value, outputs(model, kind, [item], found.output)[0],
-                               atol=1e-5)
+    np.testing.assert_allclose(
+        found.value, outputs(model, kind, [item], found.output)[0], atol=1e-5
+    )
     difference = found.value - found.base
     assert abs(difference) > 1e-3
     np.testing.assert_allclose(found.weights.sum(), difference, atol=0.01 * abs(difference))
@@ -93,41 +99,57 @@ def test_integrated_gradients_of_a_linear_output_are_its_terms(loaded):
     model = loaded("regression")
     tuned = model._loaded.tuned
     part = model._open().part("explanation", lambda: explanation.build(model._loaded, tuned))
-    record = {"input_ids": np.array([[9, 12, 20, model.tokenizer.sep_id, model.tokenizer.cls_id]]),
-              "input_mask": np.zeros((1, 5)), "segment_ids": np.array([[0, 0, 0, 0, 2]]),
-              "output": 0}
-    at = np.array([[.7, .4, .9, 1, 1]], np.float32)
+    record = {
+        "input_ids": np.array([[9, 12, 20, model.tokenizer.sep_id, model.tokenizer.cls_id]]),
+        "input_mask": np.zeros((1, 5)),
+        "segment_ids": np.array([[0, 0, 0, 0, 2]]),
+        "output": 0,
+    }
+    at = np.array([[0.7, 0.4, 0.9, 1, 1]], np.float32)
     gradient = part("gradient", dict(record, token_scale=at))[0]
     for token in range(5):
         step = 1e-2 * np.eye(5, dtype=np.float32)[token]
-        high, low = (part("value", dict(record, token_scale=at + sign * step))[0]
-                     for sign in (1, -1))
-        np.testing.assert_allclose(gradient[token], (high - low) / 2e-2, rtol=.02, atol=1e-3)
+        high, low = (
+            part("value", dict(record, token_scale=at + sign * step))[0] for sign in (1, -1)
+        )
+        np.testing.assert_allclose(gradient[token], (high - low) / 2e-2, rtol=0.02, atol=1e-3)
 
 
-@pytest.mark.parametrize("text, words", [
-    ("The cat's  mat.", ["The", "cat's", "mat."]),
-    ("北京 is 大", ["北", "京", "is", "大"]), ("   ", [])])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("The cat's  mat.", ["The", "cat's", "mat."]),
+        ("北京 is 大", ["北", "京", "is", "大"]),
+        ("   ", []),
+    ],
+)
 def test_words_are_between_spaces_or_single_letters(text, words):
     assert [text[start:end] for start, end in explanation.words_of(text)] == words
 
 
 def test_one_word_several_texts_and_bad_ones(loaded):
     model = loaded("multi_label")
-    one, several = model.explain("kamat"), model.explain(["kamat", "sol mitel", ""],
-                                                         errors="return")
+    one, several = (
+        model.explain("kamat"),
+        model.explain(["kamat", "sol mitel", ""], errors="return"),
+    )
     assert one.words == ("kamat",) and np.isfinite(one.weights).all()
     assert several[0].words == one.words and several[1].words == ("sol", "mitel")
     assert isinstance(several[2], UserError)
 
 
-@pytest.mark.parametrize("kind, settings, said", [
-    ("tagging", {}, "several outputs for a text"), ("spans", {}, "several outputs for a text"),
-    ("multiple_choice", {}, "several outputs"),
-    ("multi_label", dict(label="anmal"), "did you mean 'animal'"),
-    ("regression", dict(label="animal"), "the model has one score"),
-    ("regression", dict(method="gradients"), "expected one of leave_one_out"),
-    ("classification", dict(texts=("kamat", "")), "text 0: ")])
+@pytest.mark.parametrize(
+    "kind, settings, said",
+    [
+        ("tagging", {}, "several outputs for a text"),
+        ("spans", {}, "several outputs for a text"),
+        ("multiple_choice", {}, "several outputs"),
+        ("multi_label", dict(label="anmal"), "did you mean 'animal'"),
+        ("regression", dict(label="animal"), "the model has one score"),
+        ("regression", dict(method="gradients"), "expected one of leave_one_out"),
+        ("classification", dict(texts=("kamat", "")), "text 0: "),
+    ],
+)
 def test_what_cannot_be_explained_is_said(loaded, kind, settings, said):
     with pytest.raises(UserError, match=said):
         loaded(kind).explain(**dict(dict(texts="kamat"), **settings))
@@ -138,14 +160,16 @@ def test_words_behind_the_end_of_a_cut_text_count_nothing(loaded):
         model = loaded("regression")
         before = model.cut
         found = model.explain("kamat sol " * 20, method=method)
-        assert model.cut == before + 1          # one text, whatever it was predicted without
+        assert model.cut == before + 1  # one text, whatever it was predicted without
         assert len(found.words) == 40 and abs(found.weights[0]) > 1e-6
         assert not found.weights[-1] and not np.isnan(found.weights).any()
 
 
 def test_a_pretrained_model_and_one_with_memory(loaded, permuted, tmp_path):
-    with xlnet.load(str(permuted.folder), device="cpu") as model, pytest.raises(
-            UserError, match="pretrained alone"):
+    with (
+        xlnet.load(str(permuted.folder), device="cpu") as model,
+        pytest.raises(UserError, match="pretrained alone"),
+    ):
         model.explain("the cat")
     with xlnet.load(make_model(tmp_path / "m", "regression"), device="cpu") as model:
         assert len(model.explain(TEXTS[0]).weights) == 4
@@ -158,13 +182,22 @@ def test_a_pretrained_model_and_one_with_memory(loaded, permuted, tmp_path):
 def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
     path = loaded("classification")._loaded.prefix.rpartition("/")[0]
     png, page = tmp_path / "a.png", tmp_path / "a.html"
-    done = command.succeed("xlnet explain", model_dir=path, text="<b> kamat &", text_b="sol",
-                           output="%s,%s" % (png, page), device="cpu")
+    done = command.succeed(
+        "xlnet explain",
+        model_dir=path,
+        text="<b> kamat &",
+        text_b="sol",
+        output=f"{png},{page}",
+        device="cpu",
+    )
     found = loaded("classification").explain(("<b> kamat &", "sol"))
-    assert "%s %.4f" % (found.output, found.value) in done.stdout
+    assert f"{found.output} {found.value:.4f}" in done.stdout
     for word, weight in zip(found.words, found.weights):
-        assert re.search(r"^ *%s .*%s$" % (re.escape("%+.4f" % weight), re.escape(word)),
-                         done.stdout, re.MULTILINE), done.stdout
+        assert re.search(
+            r"^ *{} .*{}$".format(re.escape(f"{weight:+.4f}"), re.escape(word)),
+            done.stdout,
+            re.MULTILINE,
+        ), done.stdout
     assert png.read_bytes().startswith(b"\x89PNG")
     text = page.read_text(encoding="utf-8")
     assert "&lt;b&gt;" in text and "<b>" not in text and "&amp;" in text
@@ -174,6 +207,7 @@ def test_the_program_shows_draws_and_writes_a_page(loaded, tmp_path):
 
 
 # ---- attention of a fine-tuned model
+
 
 def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path):
     """Of rows that are probabilities; the page and the image are written, and a longer text."""
@@ -187,8 +221,14 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
     np.testing.assert_allclose(shown[0], by_formula(model, ids, len(TEXTS[0].split())), atol=1e-5)
     path = model._loaded.prefix.rpartition("/")[0]
     page = tmp_path / "a.html"
-    command.succeed("xlnet plot attention", model_dir=path, text=TEXTS[0],
-                    text_b=TEXTS[1], device="cpu", output="%s,%s" % (tmp_path / "a.png", page))
+    command.succeed(
+        "xlnet plot attention",
+        model_dir=path,
+        text=TEXTS[0],
+        text_b=TEXTS[1],
+        device="cpu",
+        output="{},{}".format(tmp_path / "a.png", page),
+    )
     data = json.loads(re.search(r"^const data = (.*);$", page.read_text(), re.MULTILINE).group(1))
     assert list(data["streams"]) == ["content"] and data["places"] is None
 
@@ -196,6 +236,7 @@ def test_attention_of_a_fine_tuned_model_is_that_of_its_network(loaded, tmp_path
 def by_formula(model, ids, first_words):
     """The probabilities [N,T,T] of the first layer, in NumPy."""
     from xlnet.engine import checkpoint
+
     weights = checkpoint.read_weights(model._loaded.prefix)
     of = lambda name: np.asarray(weights["model/transformer/" + name], np.float64)
     layer = "layer_0/rel_attn/%s/kernel"
@@ -203,14 +244,17 @@ def by_formula(model, ids, first_words):
     q, k = (np.einsum("td,dnh->nth", x, of(layer % name)) for name in "qk")
     i, j = np.indices((len(ids), len(ids)))
     angles = (i - j)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
-    r = np.einsum("ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], -1),
-                  of(layer % "r"))
+    r = np.einsum(
+        "ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], -1), of(layer % "r")
+    )
     sep = ids.index(model.tokenizer.sep_id)
     segment = np.array([0 if place <= sep else 1 for place in range(len(ids) - 1)] + [2])
     differs = (segment[:, None] != segment).astype(int)
-    vectors = of("seg_embed")[0][differs]                                          # [T,T,N,H]
-    score = (np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
-             + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
-             + np.einsum("nih,ijnh->nij", q + of("r_s_bias")[0][:, None], vectors)) / np.sqrt(8)
+    vectors = of("seg_embed")[0][differs]  # [T,T,N,H]
+    score = (
+        np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
+        + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
+        + np.einsum("nih,ijnh->nij", q + of("r_s_bias")[0][:, None], vectors)
+    ) / np.sqrt(8)
     e = np.exp(score - score.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)

@@ -36,8 +36,12 @@ except ImportError:
     tensorflow_text = None
 has_text = pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
 
-TEXTS = ["kamat telok", "solkat mitel dakar, nokla laskit 2010, 3,5 mitel dakar nokla laskit rokmi",
-         "Ünsolkat  \t mi\u0301tel", "ka"]
+TEXTS = [
+    "kamat telok",
+    "solkat mitel dakar, nokla laskit 2010, 3,5 mitel dakar nokla laskit rokmi",
+    "Ünsolkat  \t mi\u0301tel",
+    "ka",
+]
 OTHERS = ["mitel", "telok rokmi kamat solkat dakar nokla laskit", "rokmi mitel solkat", "ok"]
 
 # Texts are padded to other lengths in the graph than in records: a score, which is no probability,
@@ -62,8 +66,11 @@ HAS_PAIRS = ("classification", "ranking")
 def models(tmp_path_factory):
     """Function from a key of KINDS to the directory of such a model."""
     directory = tmp_path_factory.mktemp("models")
-    return functools.cache(lambda name: make_model(
-        directory / name, "regression" if name == "memory" else name, **KINDS[name]))
+    return functools.cache(
+        lambda name: make_model(
+            directory / name, "regression" if name == "memory" else name, **KINDS[name]
+        )
+    )
 
 
 def quick_session():
@@ -77,8 +84,7 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = model_files.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer,
-                                         tuned.layout)
+    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer, tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
@@ -92,55 +98,82 @@ def ask(saved, *requests):
     """Loads a SavedModel and asks it: (signature, dict of arrays) each, dicts of arrays back."""
     with tf.Graph().as_default(), quick_session() as run:
         signatures = tf.saved_model.load(run, ["serve"], saved).signature_def
-        return [run.run(
-            {name: info.name for name, info in signatures[name].outputs.items()},
-            {info.name: inputs[key] for key, info in signatures[name].inputs.items()})
-            for name, inputs in requests]
+        return [
+            run.run(
+                {name: info.name for name, info in signatures[name].outputs.items()},
+                {info.name: inputs[key] for key, info in signatures[name].inputs.items()},
+            )
+            for name, inputs in requests
+        ]
 
 
 def in_bytes(texts):
-    return np.array([[each.encode() for each in text] if isinstance(text, list) else text.encode()
-                     for text in texts], object)
+    return np.array(
+        [
+            [each.encode() for each in text] if isinstance(text, list) else text.encode()
+            for text in texts
+        ],
+        object,
+    )
 
 
 def rows_of(kind):
     """(rows as a file has them, the inputs of the signature `text`)."""
     if kind == "multiple_choice":
         questions = ["which _ is", "what", "___ or _", "a_b\\1"]
-        pairs = [tuple((text, re.sub("_+", lambda gap, one=one: one, question) if "_" in question
-                        else "%s %s" % (question, one)) for one in (other, "dakar", "sol"))
-                 for text, other, question in zip(TEXTS, OTHERS, questions)]
-        pairs[1] = pairs[1][:2]         # a row with fewer answers
-        return ([Row(str(i), pair, None) for i, pair in enumerate(pairs)],
-                dict(text_a=TEXTS, text_b=questions, choices=[
-                    [one, "dakar", "sol" * (one != OTHERS[1])] for one in OTHERS]))
+        pairs = [
+            tuple(
+                (
+                    text,
+                    re.sub("_+", lambda gap, one=one: one, question)
+                    if "_" in question
+                    else f"{question} {one}",
+                )
+                for one in (other, "dakar", "sol")
+            )
+            for text, other, question in zip(TEXTS, OTHERS, questions)
+        ]
+        pairs[1] = pairs[1][:2]  # a row with fewer answers
+        return (
+            [Row(str(i), pair, None) for i, pair in enumerate(pairs)],
+            dict(
+                text_a=TEXTS,
+                text_b=questions,
+                choices=[[one, "dakar", "sol" * (one != OTHERS[1])] for one in OTHERS],
+            ),
+        )
     second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
     return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))
 
 
 @has_text
-@pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
-                                  "multiple_choice", "ranking"))
+@pytest.mark.parametrize(
+    "kind", ("classification", "multi_label", "regression", "multiple_choice", "ranking")
+)
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
-    has_ids = kind == "classification"                  # the other graphs are built but once
-    saved = exporter.export(models(kind), str(tmp_path / "served"),
-                            names=None if has_ids else ["text"])
+    has_ids = kind == "classification"  # the other graphs are built but once
+    saved = exporter.export(
+        models(kind), str(tmp_path / "served"), names=None if has_ids else ["text"]
+    )
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
     texts = {name: in_bytes(value) for name, value in texts.items()}
     by_text, one, *by_ids = ask(
-        saved, ("text", texts), ("serving_default", {
-            name: value[:1] for name, value in texts.items()}), *[("ids", arrays)] * has_ids)
+        saved,
+        ("text", texts),
+        ("serving_default", {name: value[:1] for name, value in texts.items()}),
+        *[("ids", arrays)] * has_ids,
+    )
     main = "score" if task.labels is None else "probabilities"
     for found in (by_text, *by_ids):
         np.testing.assert_allclose(found[main], values, **ROUNDED)
     np.testing.assert_allclose(one[main], values[:1], **ROUNDED)
-    assert np.ptp(values, axis=0).max() > 0.01          # it does depend on the text
+    assert np.ptp(values, axis=0).max() > 0.01  # it does depend on the text
     if kind == "multi_label":
         assert (by_text["is_label"] == (values >= 0.98)).all()
-        assert (by_text["is_label"] != (values >= 0.5)).any()       # the model's own threshold
+        assert (by_text["is_label"] != (values >= 0.5)).any()  # the model's own threshold
     elif main == "probabilities":
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
@@ -149,7 +182,7 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 @has_text
 def test_vectors(quick_start, models, tmp_path):
     saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
-    found, = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
+    (found,) = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
     with xlnet.load(models("multi_label"), device="cpu") as model:
         np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
 
@@ -161,9 +194,17 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     assert "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d" in page
     assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
-    told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
-    found, = ask(saved, ("ids", {name: np.array([row[name] for row in asked["instances"]])
-                                 for name in asked["instances"][0]}))
+    (told,) = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
+    (found,) = ask(
+        saved,
+        (
+            "ids",
+            {
+                name: np.array([row[name] for row in asked["instances"]])
+                for name in asked["instances"][0]
+            },
+        ),
+    )
     assert told == pytest.approx(found["score"][0], rel=1e-4)
 
 
@@ -171,8 +212,10 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
 def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_path, caplog, kind):
     """With the outputs of each record; raw text is refused, with the way to serve it."""
     saved = exporter.export(models(kind), str(tmp_path / "served"))
-    refusal = ("texts of task type %s cannot be encoded in the graph; serve the model directory "
-               "(xlnet serve), or export with --signatures=ids" % kind)
+    refusal = (
+        f"texts of task type {kind} cannot be encoded in the graph; serve the model directory "
+        "(xlnet serve), or export with --signatures=ids"
+    )
     assert "note: no signature text: " + refusal in caplog.text
     with pytest.raises(UserError, match=re.escape(refusal)):
         exporter.export(models(kind), str(tmp_path / "other"), names=["text"])
@@ -181,7 +224,7 @@ def test_entities_and_questions_are_exported_for_ids(quick_start, models, tmp_pa
         reader = model_files.read(models(kind)).tuned.task.reader
         rows = [reader.row(str(i), Asked(text))[0] for i, text in enumerate(("kamat, ka", "sol"))]
     values, arrays, task = expected(models(kind), rows)
-    found, = ask(saved, ("ids", arrays))
+    (found,) = ask(saved, ("ids", arrays))
     if kind == "tagging":
         wanted = [list(map(str.encode, tags)) for tags in task.scorer.decide(values)]
         assert [[tag for tag in tags if tag] for tags in found["tags"]] == wanted
@@ -211,39 +254,59 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
     """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
     rows, _ = rows_of("classification")
     values, arrays, _ = expected(models("classification"), rows)
-    full, short = (exporter.export(models("classification"), str(tmp_path / "served"),
-                                   names=["ids"], dtype=dtype) for dtype in ("float32", "bfloat16"))
+    full, short = (
+        exporter.export(
+            models("classification"), str(tmp_path / "served"), names=["ids"], dtype=dtype
+        )
+        for dtype in ("float32", "bfloat16")
+    )
     assert (full[-2:], short[-2:]) == ("/1", "/2")
-    (tmp_path / "asked.json").write_text(json.dumps({
-        name: (arrays[name].tolist(), str(arrays[name].dtype))
-        for name in ("input_ids", "input_mask", "segment_ids")}))
+    (tmp_path / "asked.json").write_text(
+        json.dumps(
+            {
+                name: (arrays[name].tolist(), str(arrays[name].dtype))
+                for name in ("input_ids", "input_mask", "segment_ids")
+            }
+        )
+    )
     done = subprocess.run(
-        [sys.executable, "-c", _PLAIN, str(tmp_path / "asked.json"), full, short], cwd=tmp_path,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"), capture_output=True, text=True)
+        [sys.executable, "-c", _PLAIN, str(tmp_path / "asked.json"), full, short],
+        cwd=tmp_path,
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     by_full, by_short = map(json.loads, done.stdout.splitlines())
     np.testing.assert_allclose(by_full, values, rtol=1e-6, atol=1e-6)
     half = expected(models("classification"), rows, "bf16")[0]
     np.testing.assert_allclose(by_short, half, atol=1e-2)
     assert 1e-6 < np.abs(half - values).max() < 0.1
-    sizes = [tf.train.load_checkpoint(path + "/variables/variables").get_variable_to_dtype_map()
-             for path in (full, short)]
+    sizes = [
+        tf.train.load_checkpoint(path + "/variables/variables").get_variable_to_dtype_map()
+        for path in (full, short)
+    ]
     assert set(sizes[0].values()) == {tf.float32}
     assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
-        name for name in sizes[0] if name.endswith(("/kernel", "/lookup_table"))
-        and "/transformer/" in name}
+        name
+        for name in sizes[0]
+        if name.endswith(("/kernel", "/lookup_table")) and "/transformer/" in name
+    }
 
 
-@pytest.mark.parametrize("precision, kept", (
-    ("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16)))
+@pytest.mark.parametrize(
+    "precision, kept", (("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16))
+)
 def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
     model = model_files.read(models("classification"), network=NetworkSettings(precision=precision))
     with tf.Graph().as_default():
         TaskModel(model.config, model.tuned, model.network).outputs(
-            session.placeholders(model.tuned))
+            session.placeholders(model.tuned)
+        )
         for variable in tf.global_variables():
             is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(
-                ("/kernel", "/lookup_table"))
+                ("/kernel", "/lookup_table")
+            )
             assert variable.dtype == (kept if is_matrix else tf.float32), variable.op.name
 
 
@@ -252,59 +315,76 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     """As scripts/check_export.py finds, which also finds an answer that is another one."""
     saved = exporter.export(models("classification"), str(tmp_path / "served"), names=["text"])
     check = tmp_path / "check_export.py"
-    check.write_text("import sys\nsys.modules['xlnet'] = None\n" + ROOT.joinpath(
-        "scripts", "check_export.py").read_text(encoding="utf-8"))
+    check.write_text(
+        "import sys\nsys.modules['xlnet'] = None\n"
+        + ROOT.joinpath("scripts", "check_export.py").read_text(encoding="utf-8")
+    )
     page = pathlib.Path(saved) / "assets.extra" / "examples.json"
     examples = json.loads(page.read_text())
     examples["serving_default"] = other = json.loads(json.dumps(examples["text"]))
     other["outputs"]["probabilities"]["value"][0][0] += 1e-3
     other["outputs"]["label"]["value"][0] += "!"
     page.write_text(json.dumps(examples))
-    done = subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-I", str(check), saved], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
+    assert done.stdout.startswith(f"TensorFlow {tf.__version__}, tensorflow-text ")
     assert "text: label: the same\n" in done.stdout
     # Rounding alone: its session's optimizer orders the factors of gelu and layer norm anew.
     apart = float(re.search(r"text: probabilities: (\S+) apart\n", done.stdout)[1])
     assert apart <= 1e-6
     wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
     assert wrong == [["serving_default", " label"], ["serving_default", " probabilities"]]
-    done = subprocess.run([sys.executable, "-I", str(check), str(tmp_path)], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "-I", str(check), str(tmp_path)], capture_output=True, text=True
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 @has_text
-@pytest.mark.skipif("XLNET_OTHER_PYTHON" not in os.environ, reason="XLNET_OTHER_PYTHON names the "
-                    "Python of an environment with another TensorFlow")
+@pytest.mark.skipif(
+    "XLNET_OTHER_PYTHON" not in os.environ,
+    reason="XLNET_OTHER_PYTHON names the Python of an environment with another TensorFlow",
+)
 @pytest.mark.parametrize("name", ("classification", "multiple_choice"))
 def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
     saved = exporter.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
-    done = subprocess.run([os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py",
-                           saved], capture_output=True, text=True)
+    done = subprocess.run(
+        [os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py", saved],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.match(r"TensorFlow \d\S+, tensorflow-text \d", done.stdout)
-    assert not done.stdout.startswith("TensorFlow %s," % tf.__version__)
+    assert not done.stdout.startswith(f"TensorFlow {tf.__version__},")
     assert {"ids", "text"} <= {line.split(":")[0] for line in done.stdout.splitlines()}
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path):
-    done = command.succeed("xlnet export", "--model_dir=" + models("multi_label"),
-                           "--export_dir=%s" % (tmp_path / "served"), "--signatures= ids")
+    done = command.succeed(
+        "xlnet export",
+        "--model_dir=" + models("multi_label"),
+        "--export_dir=%s" % (tmp_path / "served"),
+        "--signatures= ids",
+    )
     saved = str(tmp_path / "served" / "1")
-    assert re.search(r"exported \S+model.ckpt-1 to %s: signatures ids, float32, " % saved,
-                     done.stdout)
+    assert re.search(
+        rf"exported \S+model.ckpt-1 to {saved}: signatures ids, float32, ", done.stdout
+    )
 
     def read(name):
         return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
+
     assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
     assert json.loads(read("assets.extra/task.json"))["settings"]["max_seq_length"] == 16
     versions = json.loads(read("assets.extra/versions.json"))
     assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
     assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
-    assert Tokenizer(saved + "/assets.extra/spiece.model").sha256 == Tokenizer(
-        models("multi_label") + "/spiece.model").sha256
+    assert (
+        Tokenizer(saved + "/assets.extra/spiece.model").sha256
+        == Tokenizer(models("multi_label") + "/spiece.model").sha256
+    )
     page = read("README.md")
     assert "docker run" in page and "-e MODEL_NAME=served" in page and "tensorflow-text" not in page
     compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
@@ -316,17 +396,22 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
             exporter.export(*arguments, **more)
         assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
         return str(error.value)
+
     target = str(tmp_path / "served")
     assert "no signature 'txt'; did you mean 'text'?" in refused(
-        models("multi_label"), target, names=["txt"])
+        models("multi_label"), target, names=["txt"]
+    )
     (tmp_path / "file").write_text("")
     assert "file is a file, expected a directory" in refused(
-        models("multi_label"), str(tmp_path / "file"))
+        models("multi_label"), str(tmp_path / "file")
+    )
     memory = models("memory")
     if tensorflow_text:
-        message = "long_document memory cannot be expressed in the graph, which has truncate, " \
-                  "head_tail; serve the model directory (xlnet serve), or export with " \
-                  "--signatures=ids"
+        message = (
+            "long_document memory cannot be expressed in the graph, which has truncate, "
+            "head_tail; serve the model directory (xlnet serve), or export with "
+            "--signatures=ids"
+        )
         assert refused(memory, target, names=["text"]) == message
         exporter.export(memory, target)
         assert "note: no signature text: " + message in caplog.text
@@ -341,12 +426,18 @@ def test_after_a_training(quick_start, tmp_path):
     work = Workspace(tmp_path)
     assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
     for number, dtype in ((1, "float32"), (2, "bfloat16")):
-        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
-                           "--export_dir=" + work.path("model", "export"), "--signatures= ids",
-                           "--dtype=" + dtype)
+        done = command.run(
+            "xlnet export",
+            "--model_dir=" + work.path("model"),
+            "--export_dir=" + work.path("model", "export"),
+            "--signatures= ids",
+            "--dtype=" + dtype,
+        )
         assert done.returncode == 0
-        assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/%d: signatures ids, %s, "
-                         % (number, dtype), done.stdout)
+        assert re.search(
+            rf"exported \S+model.ckpt-1 to \S+model/export/{number}: signatures ids, {dtype}, ",
+            done.stdout,
+        )
 
 
 def test_weights_alone(tmp_path):
@@ -354,24 +445,35 @@ def test_weights_alone(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     for step in (1, 2):
-        checkpoint.write_arrays(str(run / ("model.ckpt-%d" % step)), {
-            "model/a": np.full([2], step, "f4"), "model/a/average": np.full([2], 9, "f4"),
-            "model/a/adam_m": np.ones([2], "f4"), "global_step": np.int64(step)})
+        checkpoint.write_arrays(
+            str(run / (f"model.ckpt-{step}")),
+            {
+                "model/a": np.full([2], step, "f4"),
+                "model/a/average": np.full([2], 9, "f4"),
+                "model/a/adam_m": np.ones([2], "f4"),
+                "global_step": np.int64(step),
+            },
+        )
     checkpoint.note_newest(str(run))
     (run / "xlnet_config.json").write_bytes((RELEASED / "xlnet_config.json").read_bytes())
     (run / "training.csv").write_text("")
 
     def export(target):
-        return command.run("xlnet export", "--model_dir=%s" % run, "--output=%s" % target,
-                           "--weights_only")
+        return command.run(
+            "xlnet export", f"--model_dir={run}", f"--output={target}", "--weights_only"
+        )
+
     done = export(tmp_path / "out")
     assert done.returncode == 0
-    assert done.stdout == "weights of %s: %s\n" % (run / "model.ckpt-2", tmp_path / "out")
+    assert done.stdout == "weights of {}: {}\n".format(run / "model.ckpt-2", tmp_path / "out")
     found = weights(tmp_path / "out")
     assert set(found) == {"model/a", "global_step"} and found["global_step"] == 2
     np.testing.assert_array_equal(found["model/a"], [9, 9])
     assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {
-        "checkpoint", "model.ckpt", "xlnet_config.json"}
+        "checkpoint",
+        "model.ckpt",
+        "xlnet_config.json",
+    }
     done = export(run)
     assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
     (run / "checkpoint").unlink()

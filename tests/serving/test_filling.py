@@ -42,8 +42,14 @@ def conditionals(made, order):
 def best_words(made, table, count):
     """The best pairs of pieces that are words, with their log probabilities."""
     pieces = [made.tokenizer.id_to_piece(id) for id in range(made.tokenizer.vocab_size)]
-    words = [id for id, piece in enumerate(pieces) if piece.startswith("▁") and len(piece) > 1
-             and not made.tokenizer.is_special[id] and not made.tokenizer.is_punctuation[id]]
+    words = [
+        id
+        for id, piece in enumerate(pieces)
+        if piece.startswith("▁")
+        and len(piece) > 1
+        and not made.tokenizer.is_special[id]
+        and not made.tokenizer.is_punctuation[id]
+    ]
     assert len(words) > 15
     pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[:count]
     return [((pieces[a],), (pieces[b],)) for a, b in pairs], [table[pair] for pair in pairs]
@@ -54,9 +60,15 @@ def tables(permuted):
     return {order: conditionals(permuted, order) for order in ((0, 1), (1, 0))}
 
 
-@pytest.mark.parametrize("order, blanks", [
-    ("left_to_right", [(0, 1)]), ("right_to_left", [(1, 0)]), ("2,1", [(1, 0)]),
-    ("all", [(0, 1), (1, 0)])])
+@pytest.mark.parametrize(
+    "order, blanks",
+    [
+        ("left_to_right", [(0, 1)]),
+        ("right_to_left", [(1, 0)]),
+        ("2,1", [(1, 0)]),
+        ("all", [(0, 1), (1, 0)]),
+    ],
+)
 def test_the_joint_probability_is_the_product_of_conditionals(permuted, tables, order, blanks):
     table = np.logaddexp.reduce([tables[one] for one in blanks], axis=0) - np.log(len(blanks))
     pieces, expected = best_words(permuted, table, 7)
@@ -72,12 +84,13 @@ def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
     found = fill(permuted, "the ___, or ___", pieces="2-3", top=400, beams=400)
     assert {len(pieces) for one in found for pieces in one.pieces} == {2, 3}
     for one in found:
-        assert one.text == "the %s, or %s" % one.words
+        assert one.text == "the {}, or {}".format(*one.words)
         for word, pieces in zip(one.words, one.pieces):
             assert pieces[0].startswith("▁") and word == "".join(pieces)[1:]
             assert not any(piece.startswith("▁") for piece in pieces[1:])
     assert [one.log_probability for one in found] == sorted(
-        (one.log_probability for one in found), reverse=True)
+        (one.log_probability for one in found), reverse=True
+    )
 
 
 def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
@@ -109,34 +122,42 @@ def test_no_byte_of_a_character_is_filled_in(tmp_path):
 
 
 def test_more_underscores_are_one_blank(permuted):
-    one, two, five = (fill(permuted, text, pieces="1", top=2, blank=blank) for text, blank in (
-        ("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___")))
+    one, two, five = (
+        fill(permuted, text, pieces="1", top=2, blank=blank)
+        for text, blank in (("the ___ sat", "___"), ("the _ sat", "_"), ("the _____ sat", "___"))
+    )
     assert one == two == five
     assert len(fill(permuted, "the ** sat", blank="*", pieces="1")[0].words) == 2
 
 
-@pytest.mark.parametrize("before, after, kept", [
-    (40, 40, (6, 6)), (2, 40, (2, 10)), (40, 2, (10, 2)), (4, 5, (4, 5)), (0, 40, (0, 12))])
+@pytest.mark.parametrize(
+    "before, after, kept",
+    [(40, 40, (6, 6)), (2, 40, (2, 10)), (40, 2, (10, 2)), (4, 5, (4, 5)), (0, 40, (0, 12))],
+)
 def test_of_a_long_text_the_tokens_around_the_blank_are_read(permuted, before, after, kept):
     """`context` of them; the others stay in the text that is returned."""
     settings = FillingSettings(context=12, pieces="1", top=3)
 
     def text(left, right):
-        return ("the " * left + "___" + " the" * right)
+        return "the " * left + "___" + " the" * right
+
     blanks = filling.Blanks(permuted.tokenizer, text(before, after), settings)
     assert blanks.is_cut == (kept != (before, after))
     long = filling.fill(permuted.model, blanks, settings)
     short = fill(permuted, text(*kept), pieces="1", top=3)
     assert [one.words for one in long] == [one.words for one in short]
-    np.testing.assert_allclose([one.log_probability for one in long],
-                               [one.log_probability for one in short], rtol=1e-6)
+    np.testing.assert_allclose(
+        [one.log_probability for one in long], [one.log_probability for one in short], rtol=1e-6
+    )
     assert long[0].text == text(before, after).replace("___", long[0].words[0])
 
 
 def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     caplog.set_level(logging.INFO)
-    first, again, other = (fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3,
-                                seed=seed) for seed in (0, 0, 1))
+    first, again, other = (
+        fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3, seed=seed)
+        for seed in (0, 0, 1)
+    )
     assert "6 pieces have 720 orders; 120 of them are averaged" in caplog.text
     assert first == again and first != other
 
@@ -148,30 +169,37 @@ def test_a_number_of_orders_that_is_too_large_to_write(caplog):
     assert "2000 pieces have over 10^5735 orders" in caplog.text
 
 
-@pytest.mark.parametrize("text, settings, message", [
-    ("no blank here", {}, "no blank ___ in 'no blank here'"),
-    ("the [MASK] sat", {}, "write ___ for .MASK., or set blank to"),
-    ("___ ___", {}, "nothing but blanks"),
-    (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
-    (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
-    (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
-    (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
-    ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
-    ("the" + " ___" * 10_000, {}, "10000 blanks have too many forms"),
-    (TEXT, dict(pieces="65"), "pieces is '65', expected .* at most 64"),
-    (TEXT, dict(pieces="9" * 5000), "pieces is '9+', expected .* at most 64"),
-    (TEXT, dict(order="9" * 5000), "order is '9+', expected"),
-    (TEXT, dict(context=10 ** 30), "context is 10+, expected"),
-    (TEXT, dict(seed=1 << 64), "seed is"),
-    (TEXT, dict(blank=" "), "blank is ' ', expected"),
-    (TEXT, dict(blank="x" * 1001), "blank is 'x+.*of at most 1000 characters"),
-    ("a ___ %s ___" % ("the " * 20), dict(context=9), "20 tokens apart, expected at most context"),
-    (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
-    ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
-    ("the ___", dict(targets="[]"), "targets is \\[\\], expected one word or more"),
-    ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
-    (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
-])
+@pytest.mark.parametrize(
+    "text, settings, message",
+    [
+        ("no blank here", {}, "no blank ___ in 'no blank here'"),
+        ("the [MASK] sat", {}, "write ___ for .MASK., or set blank to"),
+        ("___ ___", {}, "nothing but blanks"),
+        (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
+        (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
+        (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
+        (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
+        ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
+        ("the" + " ___" * 10_000, {}, "10000 blanks have too many forms"),
+        (TEXT, dict(pieces="65"), "pieces is '65', expected .* at most 64"),
+        (TEXT, dict(pieces="9" * 5000), "pieces is '9+', expected .* at most 64"),
+        (TEXT, dict(order="9" * 5000), "order is '9+', expected"),
+        (TEXT, dict(context=10**30), "context is 10+, expected"),
+        (TEXT, dict(seed=1 << 64), "seed is"),
+        (TEXT, dict(blank=" "), "blank is ' ', expected"),
+        (TEXT, dict(blank="x" * 1001), "blank is 'x+.*of at most 1000 characters"),
+        (
+            "a ___ %s ___" % ("the " * 20),
+            dict(context=9),
+            "20 tokens apart, expected at most context",
+        ),
+        (TEXT, dict(targets='["cat"]'), "targets: there are 2 blanks, expected one"),
+        ("the ___", dict(targets='["cat", 3]'), "targets is .*expected texts"),
+        ("the ___", dict(targets="[]"), "targets is \\[\\], expected one word or more"),
+        ("the ___", dict(targets='["\u4e2d"]'), "has a piece that is not in the vocabulary"),
+        (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
+    ],
+)
 def test_wrong_input_is_named(permuted, text, settings, message):
     with pytest.raises(UserError, match=message):
         fill(permuted, text, **settings)
@@ -181,29 +209,43 @@ def test_wrong_input_is_named(permuted, text, settings, message):
 def test_given_words_have_the_probability_that_a_search_finds(permuted, order):
     """Words of one and of several pieces, the likeliest first."""
     text = "the ___ sat on the mat"
-    found = [one for pieces in "12" for one in fill(
-        permuted, text, pieces=pieces, order=order, top=30, beams=3000)]
-    found = [one for one in found if one.pieces[0] == tuple(map(    # not "a" + "b" for "ab"
-        permuted.tokenizer.id_to_piece, permuted.tokenizer.encode_words(one.words, [True])[0]))]
+    found = [
+        one
+        for pieces in "12"
+        for one in fill(permuted, text, pieces=pieces, order=order, top=30, beams=3000)
+    ]
+    found = [
+        one
+        for one in found
+        if one.pieces[0]
+        == tuple(
+            map(  # not "a" + "b" for "ab"
+                permuted.tokenizer.id_to_piece,
+                permuted.tokenizer.encode_words(one.words, [True])[0],
+            )
+        )
+    ]
     words = [one.words[0] for one in found]
     assert {len(one.pieces[0]) for one in found} == {1, 2}
-    again = fill(permuted, text, order=order, top=50, beams=50,
-                 targets=json.dumps(list(reversed(words))))
+    again = fill(
+        permuted, text, order=order, top=50, beams=50, targets=json.dumps(list(reversed(words)))
+    )
     expected = {one.words: one for one in found if one.words[0] in words}
     assert len(again) == len(set(words))
     for one in again:
         assert one.pieces == expected[one.words].pieces and one.text == text.replace(
-            "___", one.words[0])
-        assert one.log_probability == pytest.approx(
-            expected[one.words].log_probability, rel=1e-4)
+            "___", one.words[0]
+        )
+        assert one.log_probability == pytest.approx(expected[one.words].log_probability, rel=1e-4)
     assert again == sorted(again, key=lambda one: -one.log_probability)
     assert fill(permuted, text, order=order, top=3, targets=words[0])[0].words == (words[0],)
 
 
 @pytest.mark.parametrize("order", ["left_to_right", "all"])
 def test_blanks_that_no_piece_fits_are_named(permuted, monkeypatch, order):
-    monkeypatch.setattr(filling, "_marked_pieces", lambda tokenizer: np.zeros(
-        (2, tokenizer.vocab_size), bool))
+    monkeypatch.setattr(
+        filling, "_marked_pieces", lambda tokenizer: np.zeros((2, tokenizer.vocab_size), bool)
+    )
     with pytest.raises(UserError, match="no piece .* fits a blank of whole_words=True, pieces=1-2"):
         fill(permuted, TEXT, pieces="1-2", order=order)
 
@@ -217,6 +259,7 @@ def test_other_texts_have_their_turn_between_numbers_of_pieces(permuted, monkeyp
         other = threading.Thread(target=turn)
         other.start()
         other.join(9)
+
     turns = []
     monkeypatch.setattr(filling.time, "sleep", wait)
     fill(permuted, "the ___", pieces="1-3")

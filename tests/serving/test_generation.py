@@ -34,6 +34,7 @@ def written(made, prompt=PROMPT, **settings):
 
 # ---- choices ----
 
+
 def test_the_nucleus_by_hand():
     """Of 0.5, 0.1, 0.3, 0.1: 0.5 alone are less than 0.7, with 0.3 they are enough."""
     logs = np.log([0.5, 0.1, 0.3, 0.1])
@@ -47,50 +48,60 @@ def test_the_nucleus_by_hand():
 
 def test_temperature_goes_before_the_k_likeliest_and_they_before_the_nucleus():
     logs = np.log([0.5, 0.1, 0.3, 0.1])
-    np.testing.assert_allclose(sampling.distribution(logs, temperature=0.5),
-                               np.array([25, 1, 9, 1]) / 36)
+    np.testing.assert_allclose(
+        sampling.distribution(logs, temperature=0.5), np.array([25, 1, 9, 1]) / 36
+    )
     np.testing.assert_allclose(sampling.distribution(logs, top_k=2), [0.625, 0, 0.375, 0])
     np.testing.assert_allclose(sampling.distribution(logs, top_k=2, top_p=0.6), [1, 0, 0, 0])
     np.testing.assert_allclose(sampling.distribution(logs, 0.5, 2, 0.74), [25 / 34, 0, 9 / 34, 0])
-    np.testing.assert_allclose(sampling.distribution(np.array([0., -np.inf]), 2.), [1, 0])
+    np.testing.assert_allclose(sampling.distribution(np.array([0.0, -np.inf]), 2.0), [1, 0])
 
 
 def test_the_best_of_an_array():
-    rows, columns = sampling.best(np.array([[1., 5.], [5., -np.inf], [7., 0.]]), 10)
+    rows, columns = sampling.best(np.array([[1.0, 5.0], [5.0, -np.inf], [7.0, 0.0]]), 10)
     assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
 
 
 # ---- texts ----
 
+
 def never_written(tokenizer):
-    return [id for id in np.flatnonzero(tokenizer.is_special)
-            if id not in (tokenizer.eod_id, tokenizer.eop_id)]
+    return [
+        id
+        for id in np.flatnonzero(tokenizer.is_special)
+        if id not in (tokenizer.eod_id, tokenizer.eop_id)
+    ]
 
 
 def step_by_step(made, count):
     """The likeliest token again and again, everything read anew for each."""
     ids, prompt = made.tokenizer.ids(PROMPT), len(made.tokenizer.ids(PROMPT))
-    banned, total = never_written(made.tokenizer), 0.
+    banned, total = never_written(made.tokenizer), 0.0
     for _ in range(count):
         length = len(ids)
         hidden = np.triu(np.ones((length + 1, length), bool), 1)
         if not made.is_causal:
             hidden[:prompt, :prompt] = False
         with made.model.reading(length) as reading:
-            said = reading.read(np.array([ids]), range(length), () if made.is_causal else [length],
-                                hidden=hidden[:length] if made.is_causal else hidden)[0, 0]
+            said = reading.read(
+                np.array([ids]),
+                range(length),
+                () if made.is_causal else [length],
+                hidden=hidden[:length] if made.is_causal else hidden,
+            )[0, 0]
         said[banned] = -np.inf
         ids.append(int(said.argmax()))
         total += said[ids[-1]]
         if ids[-1] == made.tokenizer.eod_id:
             break
-    return "".join(made.tokenizer.id_to_piece(id) for id in ids[prompt:]).replace(
-        "▁", " ").replace("<eop>", "\n"), total
+    return "".join(made.tokenizer.id_to_piece(id) for id in ids[prompt:]).replace("▁", " ").replace(
+        "<eop>", "\n"
+    ), total
 
 
 def test_greedy_takes_the_likeliest_token_each_time(either):
     text, total = step_by_step(either, 8)
-    one, = written(either, method="greedy", max_tokens=8)
+    (one,) = written(either, method="greedy", max_tokens=8)
     assert (one.text, one.tokens, one.ended) == (text, 8, "length")
     assert one.log_probability == pytest.approx(total, abs=1e-4)
 
@@ -98,7 +109,8 @@ def test_greedy_takes_the_likeliest_token_each_time(either):
 @pytest.mark.parametrize("prompt", [PROMPT, "two dogs", ""])
 def test_one_beam_is_greedy(either, prompt):
     assert written(either, prompt, method="beam", beams=1, max_tokens=15) == written(
-        either, prompt, method="greedy", max_tokens=15)
+        either, prompt, method="greedy", max_tokens=15
+    )
 
 
 class Bigrams:
@@ -132,13 +144,14 @@ class Bigrams:
 
 _NOWHERE = [1, 0, 0, 0, 0]
 # After a: b 0.6, c 0.4. After b: a, b and c much alike. After c: b 0.9.
-HILLS = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 0.34, 0.33, 0.33],
-                [0, 0, 0.05, 0.9, 0.05])
+HILLS = Bigrams(
+    _NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 0.34, 0.33, 0.33], [0, 0, 0.05, 0.9, 0.05]
+)
 
 
 def test_beams_find_what_greed_passes_by():
     """a b is likelier than a c, but of two tokens c b (0.36) is the likeliest."""
-    greedy, = written(HILLS, "a", method="greedy", max_tokens=2)
+    (greedy,) = written(HILLS, "a", method="greedy", max_tokens=2)
     assert greedy.text == " b a" and math.exp(greedy.log_probability) == pytest.approx(0.6 * 0.34)
     best, second = written(HILLS, "a", method="beam", beams=2, samples=2, max_tokens=2)
     assert best.text == " c b" and math.exp(best.log_probability) == pytest.approx(0.4 * 0.9)
@@ -149,32 +162,35 @@ def test_beams_go_on_until_as_many_have_ended():
     """After a: the end 0.5, b 0.3, c 0.2; b and c are followed by the end. Log probabilities are
     divided by the number of tokens, unless length is not to count."""
     ends = Bigrams(_NOWHERE, _NOWHERE, [0.5, 0, 0, 0.3, 0.2], _NOWHERE, _NOWHERE)
-    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=0.)
+    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=0.0)
     assert [(one.text, one.ended) for one in found] == [
-        ("", "document"), (" b", "document"), (" c", "document")]
+        ("", "document"),
+        (" b", "document"),
+        (" c", "document"),
+    ]
     np.testing.assert_allclose([math.exp(one.log_probability) for one in found], [0.5, 0.3, 0.2])
-    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=1.)
-    assert [one.text for one in found] == [" b", "", " c"]      # log 0.3 / 2 is above log 0.5
+    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=1.0)
+    assert [one.text for one in found] == [" b", "", " c"]  # log 0.3 / 2 is above log 0.5
 
 
 @pytest.mark.parametrize("method", ["sample", "greedy", "beam"])
 def test_the_end_of_a_document_ends_the_text_and_special_pieces_are_never_written(method):
     made = Bigrams(_NOWHERE, _NOWHERE, [0, 0.9, 0, 0.1, 0], [1, 0, 0, 0, 0], _NOWHERE)
-    one, = written(made, "a", method=method, max_tokens=5, beams=1)
+    (one,) = written(made, "a", method=method, max_tokens=5, beams=1)
     assert (one.text, one.tokens, one.ended) == (" b", 2, "document")
     assert one.log_probability == pytest.approx(math.log(0.1))
 
 
 def test_a_seed_gives_a_text_again_whatever_stands_beside_it(either):
-    one, = written(either, seed=3, max_tokens=12)
+    (one,) = written(either, seed=3, max_tokens=12)
     first, second = written(either, seed=3, max_tokens=12, samples=2)
-    other, = written(either, seed=4, max_tokens=12)
+    (other,) = written(either, seed=4, max_tokens=12)
     assert one.text == first.text and one.log_probability == pytest.approx(first.log_probability)
     assert len({first.text, second.text, other.text}) == 3
 
 
 def test_cold_samples_are_greedy(either):
-    greedy, = written(either, method="greedy", max_tokens=10)
+    (greedy,) = written(either, method="greedy", max_tokens=10)
     for settings in (dict(top_k=1), dict(temperature=1e-4), dict(top_p=1e-6)):
         assert written(either, max_tokens=10, **settings) == [greedy]
 
@@ -191,7 +207,7 @@ def test_more_than_the_context_holds(either):
     """A long prompt is read in windows, and the oldest tokens give way."""
     prompt = " ".join([PROMPT] * 8)
     ids = either.tokenizer.ids(prompt)
-    one, = written(either, prompt, method="greedy", max_tokens=30, context=10)
+    (one,) = written(either, prompt, method="greedy", max_tokens=30, context=10)
     assert one.tokens == 30 or one.ended == "document"
     asked = lambda end: () if either.is_causal else [end]
     with either.model.reading(10) as reading:
@@ -207,13 +223,18 @@ def test_more_than_the_context_holds(either):
 def test_writing_ends_before_a_stop_text(method):
     """Wherever it stands, within a token or across some of them; nothing of it is streamed."""
     circle = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0])
-    for stop, text in (("c", " b "), (" c a b", " b"), ("a", " b c "), ('["a b", "c a"]', " b "),
-                       (" b", "")):
+    for stop, text in (
+        ("c", " b "),
+        (" c a b", " b"),
+        ("a", " b c "),
+        ('["a b", "c a"]', " b "),
+        (" b", ""),
+    ):
         parts = parts_of(circle, "a", method=method, max_tokens=7, stop=stop, beams=1)
         whole = parts[-1].whole
         assert (whole.text, whole.ended) == (text, "stop")
         assert "".join(part.text for part in parts) == text
-    never, = written(circle, "a", method=method, max_tokens=5, stop="c b", beams=1)
+    (never,) = written(circle, "a", method=method, max_tokens=5, stop="c b", beams=1)
     assert (never.text, never.ended) == (" b c a b c", "length")
 
 
@@ -225,7 +246,7 @@ def streamed(made, prompt, **settings):
 def test_a_half_read_text_is_in_nobody_s_way(either):
     """Not in that of the same thread, of another one, or of another text that is half read, too."""
     settings = dict(max_tokens=6, samples=2, seed=1)
-    prompts = (PROMPT, "a dog sat on the mat")      # of other sizes
+    prompts = (PROMPT, "a dog sat on the mat")  # of other sizes
     alone = [parts_of(either, prompt, **settings) for prompt in prompts]
     first, second = (streamed(either, prompt, **settings) for prompt in prompts)
     found = [[next(first)], [next(second)]]
@@ -243,19 +264,29 @@ def test_a_half_read_text_is_in_nobody_s_way(either):
     assert found == alone
 
 
-@pytest.mark.parametrize("settings", [
-    dict(max_tokens=9, samples=2, seed=3), dict(max_tokens=5, method="greedy", context=12),
-    dict(max_tokens=7, method="beam", beams=3, samples=2), dict(max_tokens=8, seed=1, context=8)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(max_tokens=9, samples=2, seed=3),
+        dict(max_tokens=5, method="greedy", context=12),
+        dict(max_tokens=7, method="beam", beams=3, samples=2),
+        dict(max_tokens=8, seed=1, context=8),
+    ],
+)
 def test_prompts_of_a_batch_get_what_each_gets_alone(either, settings):
     """Of any length, and the oldest tokens give way; long prompts are read in windows."""
     prompts = [PROMPT, "", "two", " ".join([PROMPT] * 4), "a dog sat", "the mat"]
     alone = [written(either, prompt, **settings) for prompt in prompts]
-    together = generation.write_all(either.model, either.tokenizer, prompts,
-                                    GenerationSettings(**settings))
+    together = generation.write_all(
+        either.model, either.tokenizer, prompts, GenerationSettings(**settings)
+    )
     for ours, theirs in zip(together, alone):
         assert [one.text for one in ours] == [one.text for one in theirs]
-        np.testing.assert_allclose([one.log_probability for one in ours],
-                                   [one.log_probability for one in theirs], rtol=1e-4)
+        np.testing.assert_allclose(
+            [one.log_probability for one in ours],
+            [one.log_probability for one in theirs],
+            rtol=1e-4,
+        )
 
 
 def test_without_a_seed_every_text_is_another_one(causal):
@@ -265,6 +296,7 @@ def test_without_a_seed_every_text_is_another_one(causal):
 
 class Bytes:
     """A vocabulary with pieces that are bytes, as far as texts are made of it."""
+
     byte_ids, eod_id, eop_id = (1, 2, 3, 4), 5, 6
     is_special = np.array([True, False, False, False, False, True, True, False, False])
     pieces = ["<unk>", "<0xE2>", "<0x82>", "<0xAC>", "<0xC3>", "<eod>", "<eop>", "▁of", "e"]
@@ -277,28 +309,31 @@ def test_characters_made_of_bytes_and_ends_of_paragraphs():
     def text_of(ids, stops=()):
         text = generation._Text(generation._Pieces(Bytes()), stops)
         return [text.add(id) for id in ids], text.rest()
+
     assert text_of([1, 2, 3, 7]) == (["", "", "€", " of"], "")
     assert text_of([1, 2, 8]) == (["", "", "�e"], "") and text_of([1, 2]) == (["", ""], "�")
     assert text_of([8, 6, 7, 7]) == (["e", "\n", "of", " of"], "")
     assert text_of([6, 1, 2, 3, 7]) == (["\n", "", "", "€", " of"], "")
     assert text_of([6, 1, 7]) == (["\n", "", "� of"], "")
-    assert text_of([7, 8, 7, 7, 8], stops=(" ofe of e",)) == (
-        ["", "", "", " ofe of", ""], " ofe")
+    assert text_of([7, 8, 7, 7, 8], stops=(" ofe of e",)) == (["", "", "", " ofe of", ""], " ofe")
 
 
-@pytest.mark.parametrize("settings, message", [
-    (dict(stop="[1]"), r"stop is '\[1\]', expected texts that are not empty"),
-    (dict(stop='["a'), "expected a text or a JSON list of texts"),
-    (dict(stop=""), "expected texts that are not empty"),
-    (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
-    (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
-    (dict(temperature=0.), "temperature is 0.0, expected 0 < temperature"),
-    (dict(temperature=10 ** 400), "temperature is 10+, expected"),
-    (dict(length_penalty=500.), "length_penalty is 500.0, expected"),
-    (dict(context=10 ** 30), "context is 10+, expected"),
-    (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
-    (dict(method="gready"), "did you mean 'greedy'"),
-])
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(stop="[1]"), r"stop is '\[1\]', expected texts that are not empty"),
+        (dict(stop='["a'), "expected a text or a JSON list of texts"),
+        (dict(stop=""), "expected texts that are not empty"),
+        (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
+        (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
+        (dict(temperature=0.0), "temperature is 0.0, expected 0 < temperature"),
+        (dict(temperature=10**400), "temperature is 10+, expected"),
+        (dict(length_penalty=500.0), "length_penalty is 500.0, expected"),
+        (dict(context=10**30), "context is 10+, expected"),
+        (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+        (dict(method="gready"), "did you mean 'greedy'"),
+    ],
+)
 def test_wrong_settings_are_named(settings, message):
     with pytest.raises(UserError, match=message):
         GenerationSettings(**settings).check()
@@ -306,24 +341,28 @@ def test_wrong_settings_are_named(settings, message):
 
 # ---- names and settings of other libraries
 
+
 def test_names_of_other_libraries():
     def made(**values):
         return from_keywords(GenerationSettings, values, "generate")
+
     assert made(max_new_tokens=7, min_new_tokens=2, num_return_sequences=3) == GenerationSettings(
-        max_tokens=7, min_tokens=2, samples=3)
+        max_tokens=7, min_tokens=2, samples=3
+    )
     for values, said in (
-            (dict(do_sample=False), "no 'do_sample'"),
-            (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
-            (dict(min_tokens=5, max_tokens=4), "min_tokens is 5, expected at most max_tokens, 4")):
+        (dict(do_sample=False), "no 'do_sample'"),
+        (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
+        (dict(min_tokens=5, max_tokens=4), "min_tokens is 5, expected at most max_tokens, 4"),
+    ):
         with pytest.raises(UserError, match=said):
             made(**values)
 
 
 @pytest.mark.parametrize("method", ["sample", "greedy", "beam"])
 def test_no_document_ends_before_so_many_tokens(method):
-    ends = Bigrams(_NOWHERE, _NOWHERE, [.9, 0, .1, 0, 0], _NOWHERE, _NOWHERE)
+    ends = Bigrams(_NOWHERE, _NOWHERE, [0.9, 0, 0.1, 0, 0], _NOWHERE, _NOWHERE)
     for least in range(4):
-        one, = written(ends, "a", method=method, beams=1, top_k=1, max_tokens=9, min_tokens=least)
+        (one,) = written(ends, "a", method=method, beams=1, top_k=1, max_tokens=9, min_tokens=least)
         assert (one.text, one.ended) == (" a" * least, "document")
 
 
@@ -331,23 +370,27 @@ def test_no_document_ends_before_so_many_tokens(method):
 def test_repetition_is_penalized_as_a_factor_of_log_probabilities(method):
     """Of b 0.5, which is there already, and c 0.3: log 0.5 x 2 is below log 0.3, x 1.5 is not. The
     log probability of the text is that of the model."""
-    table = Bigrams(_NOWHERE, _NOWHERE, [0, 0, .2, .5, .3], [0, 0, 0, .5, .5], _NOWHERE)
-    for penalty, text, probability in ((1., " b", .5), (1.5, " b", .5), (2., " c", .3)):
-        one, = written(table, "b a", method=method, beams=1, max_tokens=1,
-                       repetition_penalty=penalty)
+    table = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0.2, 0.5, 0.3], [0, 0, 0, 0.5, 0.5], _NOWHERE)
+    for penalty, text, probability in ((1.0, " b", 0.5), (1.5, " b", 0.5), (2.0, " c", 0.3)):
+        (one,) = written(
+            table, "b a", method=method, beams=1, max_tokens=1, repetition_penalty=penalty
+        )
         assert one.text == text and math.exp(one.log_probability) == pytest.approx(probability)
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam"])
 def test_no_ngram_occurs_twice(method):
     """After a comes b at 0.6, c at 0.4; after b and c comes a."""
-    table = Bigrams(_NOWHERE, _NOWHERE, [.01, 0, 0, .59, .4], [.01, 0, .99, 0, 0],
-                    [.01, 0, .99, 0, 0])
+    table = Bigrams(
+        _NOWHERE, _NOWHERE, [0.01, 0, 0, 0.59, 0.4], [0.01, 0, 0.99, 0, 0], [0.01, 0, 0.99, 0, 0]
+    )
     for size, text in ((0, " b a b a b a"), (2, " b a c a"), (1, " b")):
-        one, = written(table, "a", method=method, beams=1, max_tokens=6, no_repeat_ngram_size=size)
+        (one,) = written(
+            table, "a", method=method, beams=1, max_tokens=6, no_repeat_ngram_size=size
+        )
         assert one.text == text
-    one, = written(table, "a b a", method=method, beams=1, max_tokens=1, no_repeat_ngram_size=2)
-    assert one.text == " c"                         # those of the prompt count
+    (one,) = written(table, "a b a", method=method, beams=1, max_tokens=1, no_repeat_ngram_size=2)
+    assert one.text == " c"  # those of the prompt count
 
 
 def test_a_part_has_the_probability_of_its_token():
@@ -359,12 +402,14 @@ def test_a_part_has_the_probability_of_its_token():
 
 def test_a_long_stop_text_costs_no_more_than_a_short_one():
     """A request with one of a million characters kept a core busy for hours."""
+
     class Watched(str):
         sizes = 0
 
         def __getitem__(self, key):
             Watched.sizes += 1
             return super().__getitem__(key)
+
     made = Bigrams(*[_NOWHERE] * 2, *[[0, 0, 1, 0, 0]] * 3)
     text = generation._Text(generation._Pieces(made), (Watched(" a" * 500 + "b"),))
     assert "".join(text.add(2) for _ in range(5)) == "" and Watched.sizes <= 2 + 4 + 6 + 8 + 10

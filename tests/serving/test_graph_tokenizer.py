@@ -18,12 +18,35 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 released = pytest.mark.skipif(not SPIECE.exists(), reason="needs the released vocabulary")
 
-CLEANINGS = [dict(uncased=uncased, keep_accents=keep)
-             for uncased in (False, True) for keep in (False, True)]
-GREEK = ["ΑΣ", "ΑΣ'Σ", "ΣΣ Σ", "ὈΔΥΣΣΕΎΣ", "Σ", "ΑΣ' Β", "aΣ\u02b0", "aΣ.Σb Σ.aΣ",
-         "A\u0301Σ\u0301 b"]
-ODD = ["", "  ", "\u3000a\u00a0b\t\n c\x00d", "``x'' '' ` ``` ''''", "¨¨ a", "한국어", "ﷺ ﷺ",
-       "İstanbul ẞ", "2010, 3, 4,5,6 １２，", "\ufdd0 \uffff", "ไทย ภาษา", "か\u3099が ｶﾞ", "ﬁ ① …"]
+CLEANINGS = [
+    dict(uncased=uncased, keep_accents=keep) for uncased in (False, True) for keep in (False, True)
+]
+GREEK = [
+    "ΑΣ",
+    "ΑΣ'Σ",
+    "ΣΣ Σ",
+    "ὈΔΥΣΣΕΎΣ",
+    "Σ",
+    "ΑΣ' Β",
+    "aΣ\u02b0",
+    "aΣ.Σb Σ.aΣ",
+    "A\u0301Σ\u0301 b",
+]
+ODD = [
+    "",
+    "  ",
+    "\u3000a\u00a0b\t\n c\x00d",
+    "``x'' '' ` ``` ''''",
+    "¨¨ a",
+    "한국어",
+    "ﷺ ﷺ",
+    "İstanbul ẞ",
+    "2010, 3, 4,5,6 １２，",
+    "\ufdd0 \uffff",
+    "ไทย ภาษา",
+    "か\u3099が ｶﾞ",
+    "ﬁ ① …",
+]
 
 
 def in_graph(tokenizer, texts, what):
@@ -42,10 +65,12 @@ def vocabulary(tmp_path_factory):
 
 @pytest.mark.parametrize("cleaning", (CLEANINGS[0], *CLEANINGS[2:]), ids=str)
 def test_cleaning_of_every_character(vocabulary, cleaning):
-    characters = [chr(code) for code in range(sys.maxunicode + 1)
-                  if not 0xD800 <= code < 0xE000 and not 0xFDD0 <= code < 0xFDF0
-                  and code & 0xFFFE != 0xFFFE]
-    texts = GREEK + ["x".join(characters[i:i + 999]) for i in range(0, len(characters), 999)]
+    characters = [
+        chr(code)
+        for code in range(sys.maxunicode + 1)
+        if not 0xD800 <= code < 0xE000 and not 0xFDD0 <= code < 0xFDF0 and code & 0xFFFE != 0xFFFE
+    ]
+    texts = GREEK + ["x".join(characters[i : i + 999]) for i in range(0, len(characters), 999)]
     tokenizer = Tokenizer(vocabulary, **cleaning)
     assert in_graph(tokenizer, texts, "clean") == [tokenizer.clean(text) for text in texts]
 
@@ -54,8 +79,10 @@ def test_cleaning_of_every_character(vocabulary, cleaning):
 def test_ids_of_odd_texts(vocabulary, cleaning):
     tokenizer = Tokenizer(vocabulary, **cleaning)
     draw = random.Random(0)
-    drawn = ["".join(draw.choice("AΣσaΒ .\u02b0\u0301-3,13,cat\u2019") for _ in range(12))
-             for _ in range(300)]
+    drawn = [
+        "".join(draw.choice("AΣσaΒ .\u02b0\u0301-3,13,cat\u2019") for _ in range(12))
+        for _ in range(300)
+    ]
     texts = GREEK + ODD + drawn
     assert in_graph(tokenizer, texts, "ids") == tokenizer.encode_lines(texts)
 
@@ -63,8 +90,11 @@ def test_ids_of_odd_texts(vocabulary, cleaning):
 @released
 @pytest.mark.parametrize("lower", (False, True))
 def test_golden_ids(lower):
-    cases = [case for case in json.loads((GOLDEN / "tokenization.json").read_text())
-             if case["lower"] is lower]
+    cases = [
+        case
+        for case in json.loads((GOLDEN / "tokenization.json").read_text())
+        if case["lower"] is lower
+    ]
     tokenizer = Tokenizer(str(SPIECE), uncased=lower)
     texts = [case["text"] for case in cases]
     assert in_graph(tokenizer, texts, "ids") == [case["ids"] for case in cases]
@@ -74,8 +104,14 @@ def test_golden_ids(lower):
 @released
 def test_ids_of_real_lines():
     """English, Chinese, and what stands in between."""
-    names = ("glue/CoLA/dev.tsv", "glue/STS-B/dev.tsv", "ag_news_csv/test.csv",
-             "yelp_review_full_csv/test.csv", "ChnSentiCorp/test.tsv", "msra_ner/dev.txt")
+    names = (
+        "glue/CoLA/dev.tsv",
+        "glue/STS-B/dev.tsv",
+        "ag_news_csv/test.csv",
+        "yelp_review_full_csv/test.csv",
+        "ChnSentiCorp/test.tsv",
+        "msra_ner/dev.txt",
+    )
     lines = []
     for path in (DATA / name for name in names):
         if path.exists():

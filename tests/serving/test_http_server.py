@@ -38,6 +38,7 @@ def server():
 @pytest.fixture
 def slow():
     """A model whose work takes until it is told to go on, or is left; `begun` counts it."""
+
     class Slow(Echo):
         def __init__(self):
             super().__init__()
@@ -59,6 +60,7 @@ def slow():
             yield {"number": 0, "text": "first"}
             self._work()
             yield {"number": 0, "text": "last"}
+
     made = Slow()
     yield made
     made.go.set()
@@ -70,8 +72,10 @@ def connect(server):
 
 def request(body, head=b""):
     body = json.dumps(body).encode() if isinstance(body, dict) else body
-    return b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d" \
+    return (
+        b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d"
         b"\r\n\r\n%s" % (head, len(body), body)
+    )
 
 
 def everything(connection):
@@ -80,21 +84,30 @@ def everything(connection):
 
 def test_answers_are_rows(server):
     assert ask(server, body={"instances": [{"text_a": "één"}, {"text_a": ""}]}) == (
-        200, {"predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}]})
+        200,
+        {"predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}]},
+    )
     assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
 
 
 def test_the_state_has_the_form_of_tensorflow_serving(server):
     """https://www.tensorflow.org/tfx/serving/api_rest: probes of it wait for AVAILABLE."""
     status, about = ask(server, "GET", "/v1/models/m")
-    assert (status, about["model_version_status"]) == (200, [{
-        "version": "1", "state": "AVAILABLE",
-        "status": {"error_code": "OK", "error_message": ""}}])
+    assert (status, about["model_version_status"]) == (
+        200,
+        [
+            {
+                "version": "1",
+                "state": "AVAILABLE",
+                "status": {"error_code": "OK", "error_message": ""},
+            }
+        ],
+    )
     assert about["signatures"] == {name: sorted(Echo().inputs(name)) for name in Echo.names}
 
 
 def test_a_page_of_another_site_may_not_ask(server):
-    own = {"Origin": "http://127.0.0.1:%d" % server.port}
+    own = {"Origin": f"http://127.0.0.1:{server.port}"}
     assert ask(server, body={"instances": ["a"]}, headers=own)[0] == 200
     for other in ("https://example.org", "null"):
         status, answer = ask(server, body={"instances": ["a"]}, headers={"Origin": other})
@@ -105,23 +118,39 @@ def test_a_page_of_another_site_may_not_ask(server):
 def test_a_page_behind_a_proxy_that_changes_the_host(given):
     """The page's origin is the name that the visitor knows; the Host is that of the server."""
     with running(Echo(), "m", hosts=(given,)) as server:
-        assert ask(server, body={"instances": ["a"]},
-                   headers={"Origin": "https://own.example"})[0] == 200
-        for other in ("https://example.org", "null", "https://own.example.org", "https://localhost"):
+        assert (
+            ask(server, body={"instances": ["a"]}, headers={"Origin": "https://own.example"})[0]
+            == 200
+        )
+        for other in (
+            "https://example.org",
+            "null",
+            "https://own.example.org",
+            "https://localhost",
+        ):
             assert ask(server, body={"instances": ["a"]}, headers={"Origin": other})[0] == 403
 
 
-@pytest.mark.parametrize("bound, hosts, host, status", [
-    ("127.0.0.1", (), "localhost", 200), ("127.0.0.1", (), "[::1]:8501", 200),
-    ("127.0.0.1", (), "LOCALHOST.:80", 200), ("127.0.0.1", (), socket.gethostname(), 200),
-    ("127.0.0.1", (), "evil.example:8501", 421), ("127.0.0.1", (), "[", 421),
-    ("localhost", (), "evil.example", 421),
-    ("127.0.0.1", ("Own.Example:8501",), "own.example", 200),
-    ("127.0.0.1", ("a.b.",), "a.b", 200), ("127.0.0.1", ("fe80::2",), "[fe80::2]", 200),
-    ("127.0.0.1", ("[fe80::2]",), "[fe80::2]:80", 200),
-    ("127.0.0.1", ("fe80::2",), "fe80", 421),
-    ("0.0.0.0", (), "evil.example", 200), ("0.0.0.0", ("own.example",), "evil.example", 421),
-    ("0.0.0.0", ("own.example",), "localhost:8501", 200)])
+@pytest.mark.parametrize(
+    "bound, hosts, host, status",
+    [
+        ("127.0.0.1", (), "localhost", 200),
+        ("127.0.0.1", (), "[::1]:8501", 200),
+        ("127.0.0.1", (), "LOCALHOST.:80", 200),
+        ("127.0.0.1", (), socket.gethostname(), 200),
+        ("127.0.0.1", (), "evil.example:8501", 421),
+        ("127.0.0.1", (), "[", 421),
+        ("localhost", (), "evil.example", 421),
+        ("127.0.0.1", ("Own.Example:8501",), "own.example", 200),
+        ("127.0.0.1", ("a.b.",), "a.b", 200),
+        ("127.0.0.1", ("fe80::2",), "[fe80::2]", 200),
+        ("127.0.0.1", ("[fe80::2]",), "[fe80::2]:80", 200),
+        ("127.0.0.1", ("fe80::2",), "fe80", 421),
+        ("0.0.0.0", (), "evil.example", 200),
+        ("0.0.0.0", ("own.example",), "evil.example", 421),
+        ("0.0.0.0", ("own.example",), "localhost:8501", 200),
+    ],
+)
 def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
     """DNS rebinding: the origin of such a page agrees with the host of its requests."""
     with running(Echo(), "m", host=bound, hosts=hosts) as server:
@@ -131,20 +160,23 @@ def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
         assert found == 200 or host.partition(":")[0] in answer["error"]
 
 
-@pytest.mark.parametrize("body, status, words", [
-    ("{", 400, "not JSON: Expecting property name"),
-    ("[" * 4000, 400, "not JSON"),
-    ("[1]", 400, "expected a JSON object, found list"),
-    ({"instances": []}, 400, "one example or more"),
-    ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
-    ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
-    ({"instances": ["a"], "stream": 1}, 400, "stream is 1, expected true or false"),
-    ({"instances": ["a"], "stream": True}, 400, "expected signature generate with one prompt"),
-    ({"instances": ["a"], "signature_name": "no"}, 400, "no signature 'no'"),
-    ({"instances": ["a"] * 5}, 413, "5 rows, at most 4"),
-    ({"instances": ["é" * 21]}, 413, "'text_a' has more than 20 characters"),
-    ({"instances": ["a" * 6000]}, 413, "more than 5000 bytes"),
-])
+@pytest.mark.parametrize(
+    "body, status, words",
+    [
+        ("{", 400, "not JSON: Expecting property name"),
+        ("[" * 4000, 400, "not JSON"),
+        ("[1]", 400, "expected a JSON object, found list"),
+        ({"instances": []}, 400, "one example or more"),
+        ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
+        ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
+        ({"instances": ["a"], "stream": 1}, 400, "stream is 1, expected true or false"),
+        ({"instances": ["a"], "stream": True}, 400, "expected signature generate with one prompt"),
+        ({"instances": ["a"], "signature_name": "no"}, 400, "no signature 'no'"),
+        ({"instances": ["a"] * 5}, 413, "5 rows, at most 4"),
+        ({"instances": ["é" * 21]}, 413, "'text_a' has more than 20 characters"),
+        ({"instances": ["a" * 6000]}, 413, "more than 5000 bytes"),
+    ],
+)
 def test_a_bad_request_is_told_what_is_wrong(server, body, status, words):
     found, answer = ask(server, body=body)
     assert found == status and words in answer["error"], answer
@@ -159,7 +191,8 @@ def test_no_part_of_an_answer_waits_for_the_client(server):
         assert connection.recv(4096)
         for each in server._uvicorn.server_state.connections:
             assert each.transport.get_extra_info("socket").getsockopt(
-                socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                socket.IPPROTO_TCP, socket.TCP_NODELAY
+            )
 
 
 def test_other_ways(server):
@@ -187,15 +220,19 @@ def test_other_ways(server):
 @pytest.mark.parametrize("name", ["my 新闻%", "a/b", "{x}"])
 def test_a_name_of_any_characters(name):
     with running(Echo(), name) as server:
-        path = "/v1/models/%s" % urllib.parse.quote(name)
+        path = f"/v1/models/{urllib.parse.quote(name)}"
         assert ask(server, path=path + ":predict", body={"instances": ["a"]})[0] == 200
         assert ask(server, "GET", path)[0] == 200
 
 
 def test_metrics_count(server):
     def numbers():
-        return dict(line.rsplit(" ", 1) for line in ask(server, "GET", "/metrics")[1].splitlines()
-                    if not line.startswith("#"))
+        return dict(
+            line.rsplit(" ", 1)
+            for line in ask(server, "GET", "/metrics")[1].splitlines()
+            if not line.startswith("#")
+        )
+
     before = numbers()
     ask(server, body={"instances": ["a", "b", "c"]})
     ask(server, body="{")
@@ -203,11 +240,11 @@ def test_metrics_count(server):
 
     def rise(name):
         return float(after[name]) - float(before.get(name, 0))
+
     assert rise("xlnet_rows_total") == 3 and rise("xlnet_batches_total") == 1
-    assert rise('xlnet_requests_total{status="200"}') == 2       # this one and /metrics
+    assert rise('xlnet_requests_total{status="200"}') == 2  # this one and /metrics
     assert rise('xlnet_requests_total{status="400"}') == 1
-    assert rise("xlnet_answer_seconds_count") == 1 == rise(
-        'xlnet_answer_seconds_bucket{le="+Inf"}')
+    assert rise("xlnet_answer_seconds_count") == 1 == rise('xlnet_answer_seconds_bucket{le="+Inf"}')
 
 
 def test_many_at_once_get_their_own_answers(server):
@@ -219,19 +256,25 @@ def test_many_at_once_get_their_own_answers(server):
 def test_a_model_that_fails_and_the_next_request(server):
     def fails(call, rows):
         raise RuntimeError("the device is lost\nand more")
+
     server.model.run = fails
     status, answer = ask(server, body={"instances": ["a"]})
     del server.model.run
     assert (status, answer["error"]) == (
-        500, "the model failed on this: RuntimeError: the device is lost")
+        500,
+        "the model failed on this: RuntimeError: the device is lost",
+    )
     assert ask(server, body={"instances": ["a"]})[0] == 200
 
 
 # ---- alive, ready, dropped
 
+
 def test_it_is_alive_while_it_computes_and_not_while_a_computation_hangs(slow, monkeypatch):
-    with running(slow, "m", LimitSettings(max_waiting=1)) as server, \
-            concurrent.futures.ThreadPoolExecutor() as pool:
+    with (
+        running(slow, "m", LimitSettings(max_waiting=1)) as server,
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
         first = pool.submit(ask, server, body={"instances": ["a"]})
         wait_until(lambda: slow.begun)
         second = pool.submit(ask, server, body={"instances": ["b"]})
@@ -239,8 +282,10 @@ def test_it_is_alive_while_it_computes_and_not_while_a_computation_hangs(slow, m
         began = time.monotonic()
         assert ask(server, "GET", "/health") == (200, "ok\n")
         status, answer = ask(server, "GET", "/ready")
-        assert status == 503 and answer["error"] == \
-            "1 examples wait already, at most 1 may (--max_waiting)"
+        assert (
+            status == 503
+            and answer["error"] == "1 examples wait already, at most 1 may (--max_waiting)"
+        )
         assert time.monotonic() - began < 5
         monkeypatch.setattr(http_server, "_STUCK", -1000)
         status, answer = ask(server, "GET", "/health")
@@ -250,10 +295,15 @@ def test_it_is_alive_while_it_computes_and_not_while_a_computation_hangs(slow, m
         assert ask(server, "GET", "/ready")[0] == 200
 
 
-@pytest.mark.parametrize("body", [
-    {"instances": ["a"]}, {"signature_name": "generate", "instances": [{"prompt": "a"}]},
-    {"signature_name": "generate", "instances": [{"prompt": "a"}], "stream": True}],
-    ids=["batch", "alone", "stream"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"instances": ["a"]},
+        {"signature_name": "generate", "instances": [{"prompt": "a"}]},
+        {"signature_name": "generate", "instances": [{"prompt": "a"}], "stream": True},
+    ],
+    ids=["batch", "alone", "stream"],
+)
 def test_what_a_client_that_leaves_asked_for_is_dropped(slow, body):
     with running(slow, "m") as server:
         with connect(server) as connection:
@@ -264,9 +314,11 @@ def test_what_a_client_that_leaves_asked_for_is_dropped(slow, body):
         assert ask(server, body={"instances": ["quick"]})[0] == 200
 
 
-@pytest.mark.parametrize("characters, more", [
-    (90_000, b""), (1, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")],
-    ids=["large", "next"])
+@pytest.mark.parametrize(
+    "characters, more",
+    [(90_000, b""), (1, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")],
+    ids=["large", "next"],
+)
 def test_what_is_dropped_whatever_the_client_has_sent(slow, characters, more):
     """Also behind a body that comes after its head, and when the next request is there already."""
     whole = request({"instances": ["a" * characters]})
@@ -293,12 +345,16 @@ def test_a_client_that_is_found_to_have_left_while_it_is_written_to():
                 yield {"number": 0, "text": "a"}
                 go.wait()
                 time.sleep(0.01)
+
     with running(Endless(), "m") as server:
         with connect(server) as connection:
-            connection.sendall(request({"signature_name": "generate", "stream": True,
-                                        "instances": [{"prompt": "a"}]}))
+            connection.sendall(
+                request(
+                    {"signature_name": "generate", "stream": True, "instances": [{"prompt": "a"}]}
+                )
+            )
             wait_until(lambda: made)
-            protocol, = server._uvicorn.server_state.connections
+            (protocol,) = server._uvicorn.server_state.connections
             protocol.loop.call_soon_threadsafe(protocol.transport.pause_reading)
         go.set()
         wait_until(lambda: not server._batching.rows_waiting)
@@ -310,10 +366,14 @@ def test_a_client_that_takes_no_refusal_and_leaves(caplog):
         def stream(self, call, row):
             yield {"number": 0, "text": "a" * 20_000_000}
             raise UserError("dropped")
+
     with running(Long(), "m") as server:
         with connect(server) as connection:
-            connection.sendall(request({"signature_name": "generate", "stream": True,
-                                        "instances": [{"prompt": "a"}]}))
+            connection.sendall(
+                request(
+                    {"signature_name": "generate", "stream": True, "instances": [{"prompt": "a"}]}
+                )
+            )
             wait_until(lambda: server._batching.rows_waiting)
             wait_until(lambda: not server._batching.rows_waiting)
         wait_until(lambda: not server._uvicorn.server_state.tasks)
@@ -341,35 +401,49 @@ def test_a_request_has_a_longest_time(slow):
         assert (status, answer["error"]) == (503, "not answered within 1 s (--max_seconds)")
         wait_until(lambda: slow.left == 1)
         with connect(server) as connection:
-            connection.sendall(request({"signature_name": "generate", "stream": True,
-                                        "instances": [{"prompt": "a"}]}, b"Connection: close\r\n"))
+            connection.sendall(
+                request(
+                    {"signature_name": "generate", "stream": True, "instances": [{"prompt": "a"}]},
+                    b"Connection: close\r\n",
+                )
+            )
             said = everything(connection)
         assert b'"first"' in said and b'{"error": "not answered within 1 s' in said
 
 
 # ---- bodies
 
-@pytest.mark.parametrize("head, body", [
-    (b"Content-Length: 20000000", b"x" * 20_000_000),
-    (b"Transfer-Encoding: chunked", b"%x\r\n%s\r\n0\r\n\r\n" % (20_000_000, b"x" * 20_000_000)),
-], ids=["length", "chunked"])
+
+@pytest.mark.parametrize(
+    "head, body",
+    [
+        (b"Content-Length: 20000000", b"x" * 20_000_000),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%s\r\n0\r\n\r\n" % (20_000_000, b"x" * 20_000_000)),
+    ],
+    ids=["length", "chunked"],
+)
 def test_a_refusal_arrives_at_a_client_that_still_sends(server, head, body):
     with connect(server) as connection:
-        connection.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
-                           b"Connection: close\r\n%s\r\n\r\n%s" % (head, body))
+        connection.sendall(
+            b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Connection: close\r\n%s\r\n\r\n%s" % (head, body)
+        )
         answer = everything(connection)
     assert answer.startswith(b"HTTP/1.1 413 ") and b"more than 5000 bytes" in answer
 
 
 def test_a_client_that_asks_before_it_sends_is_refused_at_once(server):
     with connect(server) as connection:
-        connection.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
-                           b"Expect: 100-continue\r\nContent-Length: 20000000\r\n\r\n")
+        connection.sendall(
+            b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Expect: 100-continue\r\nContent-Length: 20000000\r\n\r\n"
+        )
         assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
 def test_bodies_on_their_way_are_in_no_file_and_take_no_more_than_the_limit(server):
     """Six requests that do not end; each has sent 2 MB of which 5,000 bytes may be kept."""
+
     def in_files():
         found = 0
         for name in os.listdir("/proc/self/fd"):
@@ -377,10 +451,13 @@ def test_bodies_on_their_way_are_in_no_file_and_take_no_more_than_the_limit(serv
                 if "deleted" in os.readlink("/proc/self/fd/" + name):
                     found += os.stat("/proc/self/fd/" + name).st_size
         return found
+
     before, opened = in_files(), [connect(server) for _ in range(6)]
     for connection in opened:
-        connection.sendall(b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
-                           b"Content-Length: 60000000\r\n\r\n" + b"x" * 2_000_000)
+        connection.sendall(
+            b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 60000000\r\n\r\n" + b"x" * 2_000_000
+        )
     assert ask(server, "GET", "/health")[0] == 200
     after = in_files()
     for connection in opened:
@@ -394,7 +471,8 @@ def test_after_a_request_with_two_lengths_no_other_one_is_answered(server):
         connection.sendall(
             b"POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
-            b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" % (len(inner), inner))
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" % (len(inner), inner)
+        )
         answer = everything(connection)
     assert answer.count(b"HTTP/1.1 ") == 1 and b"connection: close" in answer.lower()
 
@@ -416,7 +494,8 @@ def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(monkeypatch, be
         *_, answer = everything(connection).split(b"HTTP/1.1 ")
     assert answer.startswith(b"408 ") and b"connection: close" in answer.lower()
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
-        "error": "the body of the request did not arrive within 1 s"}
+        "error": "the body of the request did not arrive within 1 s"
+    }
 
 
 def test_a_slow_client_is_served_within_the_limit(monkeypatch):
@@ -433,13 +512,17 @@ def test_a_slow_client_is_served_within_the_limit(monkeypatch):
 
 # ---- begin and end
 
+
 def test_a_port_in_use(server):
-    for host, port, why in (("127.0.0.1", server.port, "Address"), ("127.0.0.1", 70_000, ""),
-                            ("no.such.host.invalid", 0, "")):
-        with pytest.raises(UserError, match="cannot listen at %s port %d: %s" % (host, port, why)):
+    for host, port, why in (
+        ("127.0.0.1", server.port, "Address"),
+        ("127.0.0.1", 70_000, ""),
+        ("no.such.host.invalid", 0, ""),
+    ):
+        with pytest.raises(UserError, match=f"cannot listen at {host} port {port}: {why}"):
             http_server.bind(host, port)
     first, second = http_server.bind("127.0.0.1", 0), None
-    second = http_server.bind("127.0.0.1", first.getsockname()[1])      # neither listens yet
+    second = http_server.bind("127.0.0.1", first.getsockname()[1])  # neither listens yet
     first.listen()
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
         http_server.Server(Echo(), "m", second)
@@ -449,8 +532,10 @@ def test_a_port_in_use(server):
 
 def test_a_bad_port_is_found_before_the_model_is_loaded(server, tmp_path):
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port"):
-        serve.main(serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port),
-                   LimitSettings())
+        serve.main(
+            serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port),
+            LimitSettings(),
+        )
     with pytest.raises(UserError, match="port is 70000, expected 0 <= port <= 65535"):
         serve.ServingSettings(model_dir="m", port=70_000).check()
 
@@ -484,6 +569,7 @@ def ended(model, go_after, limits=None):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(go_after)
         model.go.set()
+
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     threads = [threading.Thread(target=each) for each in (client, end)]
     for thread in threads:
@@ -505,7 +591,7 @@ def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
 
 
 def test_the_end_waits_no_longer_than_its_grace(slow):
-    slow.run = lambda call, rows: (setattr(slow, "begun", 1), slow.go.wait(20))     # looks nowhere
+    slow.run = lambda call, rows: (setattr(slow, "begun", 1), slow.go.wait(20))  # looks nowhere
     answer, is_idle, seconds = ended(slow, 4, LimitSettings(grace=1))
     assert answer == 503 and not is_idle and seconds < 4
 
@@ -514,7 +600,7 @@ def test_the_end_waits_no_longer_than_its_grace(slow):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_program_ends_within_its_grace(permuted, number):
     """Also while a computation is in progress that nothing can interrupt; with status 0."""
-    code = """
+    code = f"""
 import sys, time
 from xlnet import commands
 from xlnet.serving.server import model_directory
@@ -525,17 +611,23 @@ def slow(self, call, rows):
         time.sleep(60)
     return run(self, call, rows)
 model_directory.ServedModel.run = slow
-sys.argv = ["xlnet", "serve", "--model_dir=%s", "--port=0", "--grace=1", "--name=m"]
+sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--grace=1", "--name=m"]
 commands.main()
-""" % permuted.folder
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as program:
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
         try:
             line = program.stdout.readline()
             place = types.SimpleNamespace(port=int(re.findall(r":(\d+)/", line)[0]))
             with concurrent.futures.ThreadPoolExecutor() as pool:
-                answer = pool.submit(ask, place, body={
-                    "signature_name": "vectors", "instances": ["slow"]})
+                answer = pool.submit(
+                    ask, place, body={"signature_name": "vectors", "instances": ["slow"]}
+                )
                 assert "page" in program.stdout.readline()
                 assert program.stdout.readline() == "begun\n"
                 program.send_signal(number)
@@ -551,7 +643,7 @@ commands.main()
 def test_a_package_that_is_missing_is_named(monkeypatch, package):
     monkeypatch.delitem(sys.modules, "xlnet.serving.server.http_server")
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=r"package %s: pip install 'xlnet\[serve\]'" % package):
+    with pytest.raises(UserError, match=rf"package {package}: pip install 'xlnet\[serve\]'"):
         importlib.import_module("xlnet.serving.server.http_server")
 
 

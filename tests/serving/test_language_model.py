@@ -28,9 +28,13 @@ def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order
         # And all blanks at once, after the known tokens, in any order of slots.
         slots = sorted(order)
         places = np.array([order.index(position) for position in slots])
-        joint = reading.read(TEXT[None, slots], slots, slots, again_from=len(known),
-                             hidden=np.concatenate([places > places[:, None],
-                                                    places >= places[:, None]]))[0]
+        joint = reading.read(
+            TEXT[None, slots],
+            slots,
+            slots,
+            again_from=len(known),
+            hidden=np.concatenate([places > places[:, None], places >= places[:, None]]),
+        )[0]
     np.testing.assert_allclose(joint[places.argsort()], expected, atol=1e-5)
 
 
@@ -44,9 +48,12 @@ def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
     hidden = hidden_in_order(LENGTH, range(prompt, LENGTH))
     i, j = np.indices(hidden.shape)
     # A token that is read takes the slot of the one `size` before it; a blank comes after it.
-    expected = [permuted.at_once(
-        TEXT, hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size), [blank])[0]
-        for blank in range(prompt, LENGTH)]
+    expected = [
+        permuted.at_once(
+            TEXT, hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size), [blank]
+        )[0]
+        for blank in range(prompt, LENGTH)
+    ]
     np.testing.assert_allclose(said, expected, atol=1e-5)
 
 
@@ -54,8 +61,10 @@ def test_a_causal_network_reads_on_as_if_at_once(causal):
     """In pieces of any size, also when the oldest tokens have given way: a span for each token."""
     size, edges = 4, [0, 2, *range(4, LENGTH + 1)]
     with causal.model.reading(size) as reading:
-        said = [reading.read(TEXT[None, low:high], range(low, high))[0, 0]
-                for low, high in zip(edges, edges[1:])]
+        said = [
+            reading.read(TEXT[None, low:high], range(low, high))[0, 0]
+            for low, high in zip(edges, edges[1:])
+        ]
     i, j = np.indices((LENGTH, LENGTH))
     expected = causal.at_once(TEXT, i - j >= size)
     np.testing.assert_allclose(said, expected[np.array(edges[1:]) - 1], atol=1e-5)
@@ -68,6 +77,7 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
         with permuted.model.reading(8) as one:
             one.read(start, range(3), [3])
             return [one.read(np.array([[id]]), [3 + n], [4 + n])[0] for n, id in enumerate(ids)][-1]
+
     with permuted.model.reading(8) as reading:
         reading.read(start, range(3), [3])
         reading.keep([0, 0])
@@ -90,6 +100,7 @@ def test_an_interrupted_change_of_readings_loses_nothing(causal, monkeypatch, in
         if names == interrupted:
             raise KeyboardInterrupt
         return found
+
     with model.reading(8) as reading:
         reading.read(TEXT[None, :3], range(3))
         expected = reading.read(TEXT[None, [3]], [3])
@@ -110,11 +121,15 @@ def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
     assert (found.objective, found.network.clamp_len) == ("permutation", CLAMP_LEN)
 
 
-@pytest.mark.parametrize("text, message", [
-    ('{"objective": "masked"}', "with objective=masked, expected permutation or causal"),
-    ('{"objective": "caussal"}', "objective is 'caussal', expected .*did you mean 'causal'"),
-    ('{"clamp_len": "9"}', "clamp_len is '9', expected int"),
-    ("{}", r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb")])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('{"objective": "masked"}', "with objective=masked, expected permutation or causal"),
+        ('{"objective": "caussal"}', "objective is 'caussal', expected .*did you mean 'causal'"),
+        ('{"clamp_len": "9"}', "clamp_len is '9', expected int"),
+        ("{}", r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb"),
+    ],
+)
 def test_what_cannot_be_asked_is_refused(causal, tmp_path, text, message):
     folder = shutil.copytree(causal.folder, tmp_path / "model")
     (folder / "pretraining.json").write_text(text)

@@ -17,20 +17,49 @@ from xlnet.serving import model as model_module
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 FILES = {
-    "classification": ("new.tsv", "first\tsecond\nkamat telok rokmi kamat sol mitel solkat dakar"
-                       " laskit nokla nokla\tsol\nkamat\tmitel dakar\nnokla laskit nokla\tkamat\n"),
+    "classification": (
+        "new.tsv",
+        "first\tsecond\nkamat telok rokmi kamat sol mitel solkat dakar"
+        " laskit nokla nokla\tsol\nkamat\tmitel dakar\nnokla laskit nokla\tkamat\n",
+    ),
     "multi_label": ("new.txt", "kamat telok\nsol\nmitel dakar laskit nokla\nrokmi\n"),
     "regression": ("new.txt", "kamat telok rokmi kamat sol mitel solkat dakar laskit\nsol\n"),
-    "multiple_choice": ("new.tsv", "text_a\tquestion\ta\tb\tc\nkamat telok\tsol _ mi\tkamat\ttelok"
-                        "\trokmi\nmitel\tdakar\tnokla\tlaskit sol\tka\n"),
-    "ranking": ("new.tsv", "query\tname\ttext_a\tdocument\nq\t2\tkamat\tsol mitel\nq\t1\tkamat\t"
-                "telok\nq\t0\tkamat\tnokla laskit dakar\nr\t0\tsol\tmitel\nr\t1\tsol\trokmi\n"),
-    "tagging": ("new.conll", "kamat\ntelok\nsol\n\nmitel\ndakar\nlaskit\nnokla\nrokmi\nkamat\n"
-                "telok\nsolkat\nmitel\n\n"),
-    "spans": ("new.json", json.dumps({"data": [{"paragraphs": [
-        {"context": "kamat telok rokmi kamat sol mitel solkat dakar laskit nokla.",
-         "qas": [{"id": "1", "question": "sol?"}, {"id": "2", "question": "nokla mitel?"}]},
-        {"context": "dakar sol", "qas": [{"id": "3", "question": "kamat?"}]}]}]})),
+    "multiple_choice": (
+        "new.tsv",
+        "text_a\tquestion\ta\tb\tc\nkamat telok\tsol _ mi\tkamat\ttelok"
+        "\trokmi\nmitel\tdakar\tnokla\tlaskit sol\tka\n",
+    ),
+    "ranking": (
+        "new.tsv",
+        "query\tname\ttext_a\tdocument\nq\t2\tkamat\tsol mitel\nq\t1\tkamat\t"
+        "telok\nq\t0\tkamat\tnokla laskit dakar\nr\t0\tsol\tmitel\nr\t1\tsol\trokmi\n",
+    ),
+    "tagging": (
+        "new.conll",
+        "kamat\ntelok\nsol\n\nmitel\ndakar\nlaskit\nnokla\nrokmi\nkamat\ntelok\nsolkat\nmitel\n\n",
+    ),
+    "spans": (
+        "new.json",
+        json.dumps(
+            {
+                "data": [
+                    {
+                        "paragraphs": [
+                            {
+                                "context": "kamat telok rokmi kamat sol mitel solkat dakar laskit "
+                                "nokla.",
+                                "qas": [
+                                    {"id": "1", "question": "sol?"},
+                                    {"id": "2", "question": "nokla mitel?"},
+                                ],
+                            },
+                            {"context": "dakar sol", "qas": [{"id": "3", "question": "kamat?"}]},
+                        ]
+                    }
+                ]
+            }
+        ),
+    ),
 }
 PROGRAMS = {"tagging": "run_tagger.py", "spans": "run_squad.py"}
 
@@ -42,17 +71,23 @@ class Kept:
         name, text = FILES[kind]
         (directory / name).write_text(text)
         self.path = path
-        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + path,
-                           "--do_predict", "--predict_file=%s" % (directory / name),
-                           "--predict_dir=%s" % directory, "--device=cpu")
+        done = command.run(
+            PROGRAMS.get(kind, "run_classifier.py"),
+            "--model_dir=" + path,
+            "--do_predict",
+            "--predict_file=%s" % (directory / name),
+            f"--predict_dir={directory}",
+            "--device=cpu",
+        )
         assert done.returncode == 0, done.stderr
         self.stem = directory / "predictions_custom_new"
         self.model = xlnet.load(self.path, device="cpu", batch_size=2)
 
     def table(self):
         """Rows of the prediction file, dicts."""
-        header, *lines = [line.split("\t") for line in self.stem.with_suffix(
-            ".tsv").read_text().splitlines()]
+        header, *lines = [
+            line.split("\t") for line in self.stem.with_suffix(".tsv").read_text().splitlines()
+        ]
         return [dict(zip(header, line)) for line in lines]
 
 
@@ -65,6 +100,7 @@ def kept(tmp_path_factory, model_of):
         if kind not in made:
             made[kind] = Kept(tmp_path_factory.mktemp(kind), model_of(kind), kind)
         return made[kind]
+
     yield get
     for each in made.values():
         each.model.close()
@@ -84,24 +120,30 @@ def test_labels(kept):
         assert answer.probability == max(answer.probabilities.values())
         for name, value in answer.probabilities.items():
             assert value == pytest.approx(float(row["p_" + name]), abs=3e-6)
-    np.testing.assert_allclose(found.model.probabilities(pairs),
-                               [list(answer.probabilities.values()) for answer in answers])
+    np.testing.assert_allclose(
+        found.model.probabilities(pairs),
+        [list(answer.probabilities.values()) for answer in answers],
+    )
     assert found.model.classify(pairs[1])[2] == pytest.approx(answers[1][2], rel=1e-5)
     assert found.model.probabilities(pairs[1]).shape == (3,)
-    assert repr(found.model) == "<xlnet model %s/model.ckpt-1: custom, classify(): labels " \
-        "animal, plant, stone>" % found.path
+    assert (
+        repr(found.model) == f"<xlnet model {found.path}/model.ckpt-1: custom, classify(): labels "
+        "animal, plant, stone>"
+    )
 
 
 def test_any_number_of_labels(kept):
     found, texts = kept("multi_label"), FILES["multi_label"][1].split("\n")[:-1]
     answers = found.model.classify(np.array(texts))
     assert [",".join(answer.labels) for answer in answers] == [
-        row["labels"] for row in found.table()]
+        row["labels"] for row in found.table()
+    ]
     assert len({answer.labels for answer in answers}) > 1
     np.testing.assert_allclose(
         found.model.probabilities(texts),
         [[float(row["p_" + name]) for name in found.model.labels] for row in found.table()],
-        atol=3e-6)
+        atol=3e-6,
+    )
     assert found.model.classify(texts[0], threshold=0).labels == found.model.labels
 
 
@@ -116,32 +158,41 @@ def test_scores(kept):
 
 def test_choices(kept):
     found, rows = kept("multiple_choice"), cells("multiple_choice")
-    texts, questions, choices = [row[0] for row in rows], [row[1] for row in rows], [
-        row[2:] for row in rows]
+    texts, questions, choices = (
+        [row[0] for row in rows],
+        [row[1] for row in rows],
+        [row[2:] for row in rows],
+    )
     answers = found.model.choose(texts, choices, questions)
     for answer, row in zip(answers, found.table()):
         assert answer.label == row["label"] == "abc"[answer.number]
         assert answer.probabilities == pytest.approx(
-            [float(row["p_" + name]) for name in "abc"], abs=3e-6)
+            [float(row["p_" + name]) for name in "abc"], abs=3e-6
+        )
     one = found.model.choose(texts[1], choices[1], questions[1])
-    assert (one.number, one.probabilities) == (answers[1].number,
-                                               pytest.approx(answers[1].probabilities, rel=1e-5))
+    assert (one.number, one.probabilities) == (
+        answers[1].number,
+        pytest.approx(answers[1].probabilities, rel=1e-5),
+    )
     fewer = found.model.choose(texts[1], choices[1][:2], questions[1])
     assert fewer.probabilities == pytest.approx(
-        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=3e-6)
+        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=3e-6
+    )
     with pytest.raises(xlnet.UserError, match="text 0: 4 answers, expected at most 3"):
         found.model.choose("a", ["b", "c", "e", "f"], "d")
 
 
 def test_ranks(kept):
     found, rows = kept("ranking"), cells("ranking")
-    ranked = found.model.rank(["kamat", "sol"], [
-        [row[3] for row in rows if row[0] == query] for query in "qr"])
+    ranked = found.model.rank(
+        ["kamat", "sol"], [[row[3] for row in rows if row[0] == query] for query in "qr"]
+    )
     names = {query: [row[1] for row in rows if row[0] == query] for query in "qr"}
     scores = {(row["query"], row["id"]): float(row["score"]) for row in found.table()}
     for query, documents in zip("qr", ranked):
         assert [each.score for each in documents] == sorted(
-            (each.score for each in documents), reverse=True)
+            (each.score for each in documents), reverse=True
+        )
         for each in documents:
             assert each.score == pytest.approx(scores[query, names[query][each.number]], abs=3e-6)
     best = found.model.rank("sol", ["mitel", "rokmi"])
@@ -152,8 +203,10 @@ def test_tags(kept):
     found = kept("tagging")
     sentences = [tuple(lines.split("\n")) for lines in FILES["tagging"][1].strip().split("\n\n")]
     answers = found.model.tag(sentences)
-    written = [[line.split()[1] for line in lines.split("\n")] for lines in
-               found.stem.with_suffix(".conll").read_text().strip().split("\n\n")]
+    written = [
+        [line.split()[1] for line in lines.split("\n")]
+        for lines in found.stem.with_suffix(".conll").read_text().strip().split("\n\n")
+    ]
     assert [list(answer.tags) for answer in answers] == written
     assert [answer.words for answer in answers] == sentences
     text = "  " + " ".join(sentences[1]) + ". "
@@ -161,7 +214,7 @@ def test_tags(kept):
     assert of_text.words == (*sentences[1], ".")
     assert any(tag != "O" for tag in of_text.tags) and of_text.entities
     for entity in of_text.entities:
-        assert text[entity.start:entity.end] == entity.text and entity.label == "PER"
+        assert text[entity.start : entity.end] == entity.text and entity.label == "PER"
     with pytest.raises(xlnet.UserError, match="text 0: 'text' has no word"):
         found.model.tag(" ")
 
@@ -169,35 +222,46 @@ def test_tags(kept):
 def test_answers(kept):
     """Also on paragraphs that are read in several windows."""
     found = kept("spans")
-    asked = [(question["question"], paragraph["context"]) for paragraph in
-             json.loads(FILES["spans"][1])["data"][0]["paragraphs"] for question in
-             paragraph["qas"]]
-    official, n_best, null = (json.loads(found.stem.with_suffix(end).read_text())
-                              for end in (".json", ".nbest.json", ".na_prob.json"))
+    asked = [
+        (question["question"], paragraph["context"])
+        for paragraph in json.loads(FILES["spans"][1])["data"][0]["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    official, n_best, null = (
+        json.loads(found.stem.with_suffix(end).read_text())
+        for end in (".json", ".nbest.json", ".na_prob.json")
+    )
     answers = found.model.answer(*zip(*asked))
     for id, (_, context), answer in zip("123", asked, answers):
         assert answer.text == official[id]
         assert answer.null_probability == pytest.approx(null[id], abs=3e-6)
-        assert answer.start is None if not answer.text else \
-            context[answer.start:answer.end] == answer.text
+        assert (
+            answer.start is None
+            if not answer.text
+            else context[answer.start : answer.end] == answer.text
+        )
         assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]
         assert [span.probability for span in answer.best] == pytest.approx(
-            [best["probability"] for best in n_best[id]], abs=3e-6)
-        assert all(context[span.start:span.end] == span.text for span in answer.best)
+            [best["probability"] for best in n_best[id]], abs=3e-6
+        )
+        assert all(context[span.start : span.end] == span.text for span in answer.best)
     (question, context), (other, _) = asked[:2]
     assert [each.text for each in found.model.answer([question, other], context)] == [
-        each.text for each in answers[:2]]
+        each.text for each in answers[:2]
+    ]
     assert found.model.answer(question, context, threshold=1.0).text
     assert not found.model.answer(question, context, threshold=0.0).text
 
 
 # ---- any model
 
+
 def sequences_of_the_network(model, texts):
     """What the documented API computes of each text alone: arrays [k,T,D], the embeddings first."""
     import tensorflow.compat.v1 as tf
+
     config = model._loaded.config
-    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=99)
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=99)
     with tf.Graph().as_default(), tf.Session() as session:
         ids = tf.placeholder(tf.int32, [None, 1])
         segments = tf.placeholder(tf.int32, [None, 1])
@@ -207,9 +271,14 @@ def sequences_of_the_network(model, texts):
         found = []
         for text in texts:
             of_text = model.encode(text)
-            found.append(np.stack(session.run(layers, {
-                ids: of_text[:, None],
-                segments: [[0]] * (len(of_text) - 1) + [[2]]}))[:, :, 0])
+            found.append(
+                np.stack(
+                    session.run(
+                        layers,
+                        {ids: of_text[:, None], segments: [[0]] * (len(of_text) - 1) + [[2]]},
+                    )
+                )[:, :, 0]
+            )
     return found
 
 
@@ -220,13 +289,16 @@ def test_vectors(kept):
     tokens = model.vectors(texts, layers=[0, 1], pooling="none")
     for ours, theirs in zip(tokens, expected):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    pooled = {"mean": [layers.mean(axis=1) for layers in expected],
-              "first": [layers[:, 0] for layers in expected],
-              "last": [layers[:, -1] for layers in expected]}
+    pooled = {
+        "mean": [layers.mean(axis=1) for layers in expected],
+        "first": [layers[:, 0] for layers in expected],
+        "last": [layers[:, -1] for layers in expected],
+    }
     for pooling, values in pooled.items():
         np.testing.assert_allclose(model.vectors(texts, (-2, -1), pooling), values, atol=1e-5)
-        np.testing.assert_allclose(model.vectors(texts, pooling=pooling),
-                                   [layers[1] for layers in values], atol=1e-5)
+        np.testing.assert_allclose(
+            model.vectors(texts, pooling=pooling), [layers[1] for layers in values], atol=1e-5
+        )
     one = model.vectors(texts[0], layers=0)
     assert one.shape == (16,) and one.dtype == np.float32
     np.testing.assert_allclose(one, pooled["mean"][0][0], atol=1e-5)
@@ -241,8 +313,13 @@ def test_ids(kept):
     one, pair = model.encode(["kamat telok", ("kamat", "telok")])
     sep, cls = model.tokenizer.sep_id, model.tokenizer.cls_id
     assert one.tolist() == [*model.tokenizer.ids("kamat telok"), sep, cls]
-    assert pair.tolist() == [*model.tokenizer.ids("kamat"), sep, *model.tokenizer.ids("telok"),
-                             sep, cls]
+    assert pair.tolist() == [
+        *model.tokenizer.ids("kamat"),
+        sep,
+        *model.tokenizer.ids("telok"),
+        sep,
+        cls,
+    ]
     assert (pair == model.encode(("kamat", "telok"))).all() and pair.dtype == np.int32
 
 
@@ -252,21 +329,28 @@ def test_what_is_cut_is_said(kept, caplog):
     for _ in range(2):
         model.vectors(["kamat " * 20, "sol"])
     assert model.cut == 2
-    assert caplog.messages == ["note: 1 text(s) of 2 are cut to 32 tokens; from now on they are "
-                               "counted in `cut` alone"]
+    assert caplog.messages == [
+        "note: 1 text(s) of 2 are cut to 32 tokens; from now on they are counted in `cut` alone"
+    ]
 
 
-ITEMS = {       # of each task type, and the same as arguments of its method
+ITEMS = {  # of each task type, and the same as arguments of its method
     "multi_label": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
     "classification": ([("kamat", "sol"), ("sol", "mi")], [[("kamat", "sol"), ("sol", "mi")]]),
     "regression": (["kamat telok", "sol"], [["kamat telok", "sol"]]),
-    "multiple_choice": ([("kamat", ["sol", "telok"], "sol _"), ("sol", ["ka", "sol"], "_")],
-                        [["kamat", "sol"], [["sol", "telok"], ["ka", "sol"]], ["sol _", "_"]]),
-    "ranking": ([("kamat", ["sol", "telok"]), ("sol", ["mitel"]), ("sol", [])],
-                [["kamat", "sol", "sol"], [["sol", "telok"], ["mitel"], []]]),
+    "multiple_choice": (
+        [("kamat", ["sol", "telok"], "sol _"), ("sol", ["ka", "sol"], "_")],
+        [["kamat", "sol"], [["sol", "telok"], ["ka", "sol"]], ["sol _", "_"]],
+    ),
+    "ranking": (
+        [("kamat", ["sol", "telok"]), ("sol", ["mitel"]), ("sol", [])],
+        [["kamat", "sol", "sol"], [["sol", "telok"], ["mitel"], []]],
+    ),
     "tagging": (["kamat telok.", ("sol", "mitel")], [["kamat telok.", ("sol", "mitel")]]),
-    "spans": ([("sol?", "kamat sol"), ("telok?", "mitel")],
-              [["sol?", "telok?"], ["kamat sol", "mitel"]]),
+    "spans": (
+        [("sol?", "kamat sol"), ("telok?", "mitel")],
+        [["sol?", "telok?"], ["kamat sol", "mitel"]],
+    ),
 }
 
 
@@ -289,15 +373,19 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(kept):
     model, seen = kept("multi_label").model, []
 
     def endless():
-        for number in range(10 ** 9):
+        for number in range(10**9):
             seen.append(number)
             yield " " if number == 37 else "kamat " * (number % 5 + 1)
+
     results = model.pipe(endless(), "vectors", layers=0, normalize=True)
     assert not seen
     first = [next(results) for _ in range(33)]
-    assert len(seen) == 48      # three times eight batches of two
-    np.testing.assert_allclose(first[:5], model.vectors(
-        ["kamat " * n for n in range(1, 6)], layers=0, normalize=True), atol=1e-6)
+    assert len(seen) == 48  # three times eight batches of two
+    np.testing.assert_allclose(
+        first[:5],
+        model.vectors(["kamat " * n for n in range(1, 6)], layers=0, normalize=True),
+        atol=1e-6,
+    )
     results = model.pipe(endless())
     with pytest.raises(xlnet.UserError, match="text 37: the text is empty"):
         list(results)
@@ -313,6 +401,7 @@ def test_a_generator_that_fails_gives_the_results_before(kept, count):
     def failing():
         yield from ["kamat"] * count
         raise OSError("the disk")
+
     with pytest.raises(OSError, match="the disk"):
         found.extend(model.pipe(failing()))
     assert found == model.predict(["kamat"] * count)
@@ -322,8 +411,9 @@ def test_errors_on_request_stay_with_their_texts(kept):
     model = kept("multi_label").model
     found = model.vectors(["kamat", None, "sol"], layers=[0, 1], errors="return")
     assert str(found[1]) == "found NoneType, expected a text: str"
-    np.testing.assert_allclose([found[0], found[2]], model.vectors(["kamat", "sol"], [0, 1]),
-                               atol=1e-6)
+    np.testing.assert_allclose(
+        [found[0], found[2]], model.vectors(["kamat", "sol"], [0, 1]), atol=1e-6
+    )
     assert isinstance(model.vectors(3, errors="return"), xlnet.UserError)
 
 
@@ -332,14 +422,17 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream, progress, is_shown", [
-    (Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)])
+@pytest.mark.parametrize(
+    "stream, progress, is_shown",
+    [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)],
+)
 def test_a_progress_bar_on_a_terminal(kept, monkeypatch, stream, progress, is_shown):
     monkeypatch.setattr(model_module, "_SECONDS_WITHOUT_BAR", 0)
     monkeypatch.setattr(sys, "stderr", stream())
     texts = ["kamat", 3, "telok sol", "mitel"]
-    with xlnet.load(kept("multi_label").path, device="cpu", batch_size=2,
-                    progress=progress) as model:
+    with xlnet.load(
+        kept("multi_label").path, device="cpu", batch_size=2, progress=progress
+    ) as model:
         model.predict(texts, errors="return")
         model.vectors(texts, errors="return")
         list(model.pipe(texts, errors="return"))
@@ -361,6 +454,7 @@ def test_threads_get_the_answers_of_one(kept):
 
     def ask(text):
         return model.probabilities(text), model.vectors(text)
+
     alone = list(map(ask, texts))
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for ours, others in zip(alone, pool.map(ask, texts)):
@@ -373,54 +467,84 @@ def test_texts_and_pairs_as_dicts(kept):
     asked = {"text": "kamat", "text_pair": "telok"}
     assert model.classify(asked) == model.classify(("kamat", "telok"))
     assert model.classify([asked, ("a", "b")]) == model.classify([("kamat", "telok"), ("a", "b")])
-    np.testing.assert_array_equal(model.vectors([asked, {"text": "a", "text_pair": None}]),
-                                  model.vectors([("kamat", "telok"), "a"]))
+    np.testing.assert_array_equal(
+        model.vectors([asked, {"text": "a", "text_pair": None}]),
+        model.vectors([("kamat", "telok"), "a"]),
+    )
 
 
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
-            (lambda: xlnet.load("a", device="host"), "device is 'host', expected one of auto, gpu, "
-             "cpu"),
-            (lambda: xlnet.load("a", use_checkpoint="bets"), "use_checkpoint is 'bets', expected "
-             "one of best, newest; did you mean 'best'?"),
-            (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
-                                       "method is classify"),
-            (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
-            (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
-            (lambda: model.classify(3), "text 0: found int, expected a text: str"),
-            (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
-            (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
-                                                   "(the last one) down to -2"),
-            (lambda: model.vectors("a", layers=0.5), "layers: 0.5, expected 0 (embeddings) to 1, "
-                                                     "or -1 (the last one) down to -2"),
-            (lambda: model.encode("a\ud800"), r"text 0: found 'a\ud800', expected a text: it has "
-                                              "code points that are no characters"),
-            (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold "
-                                                       "<= 1"),
-            (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
-                                                        "first, last, none"),
-            (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "
-                                                                 "texts"),
-            (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
-            (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
-            (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
-            (lambda: kept("ranking").model.rank("a", ["b", " "]), "text 0: document 1: the "
-                                                                  "second text is empty"),
-            (lambda: kept("classification").model.classify(("a", "b"), threshold=.3),
-             "threshold: the task custom has 3 labels, of which the likeliest one is predicted, "
-             "for which there is no threshold"),
-            (lambda: kept("regression").model.predict("a", threshold=.3), "threshold: the task "
-             "custom has no labels, for which there is no threshold"),
-            (lambda: model.classify({"text": "a", "pair": "b"}), "text 0: found a dict with text, "
-             "pair, expected text, and text_pair of a pair"),
-            (lambda: model.classify({"text": "a", "text_pair": "b"}), "text 0: expected one text, "
-                                                                      "not a pair"),
-            (lambda: kept("spans").model.predict("a"), "text 0: found 'a', expected (question, "
-                                                       "context)"),
-            (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
-            (lambda: kept("spans").model.answer(["a", "b"], ["c"]), "found lists of 2 and 1, "
-                                                                    "expected as many of each")):
+        (
+            lambda: xlnet.load("a", device="host"),
+            "device is 'host', expected one of auto, gpu, cpu",
+        ),
+        (
+            lambda: xlnet.load("a", use_checkpoint="bets"),
+            "use_checkpoint is 'bets', expected one of best, newest; did you mean 'best'?",
+        ),
+        (
+            lambda: model.score("a"),
+            "score: the model was trained for multi_label (custom), its method is classify",
+        ),
+        (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
+        (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
+        (lambda: model.classify(3), "text 0: found int, expected a text: str"),
+        (lambda: model.vectors(["a", None]), "text 1: found NoneType, expected a text: str"),
+        (
+            lambda: model.vectors("a", layers=2),
+            "layers: 2, expected 0 (embeddings) to 1, or -1 (the last one) down to -2",
+        ),
+        (
+            lambda: model.vectors("a", layers=0.5),
+            "layers: 0.5, expected 0 (embeddings) to 1, or -1 (the last one) down to -2",
+        ),
+        (
+            lambda: model.encode("a\ud800"),
+            r"text 0: found 'a\ud800', expected a text: it has "
+            "code points that are no characters",
+        ),
+        (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold <= 1"),
+        (
+            lambda: model.vectors("a", pooling="max"),
+            "pooling is 'max', expected one of mean, first, last, none",
+        ),
+        (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of texts"),
+        (lambda: kept("spans").model.answer(3, "c"), "question is 3, expected a list"),
+        (lambda: kept("spans").model.answer("a", 3), "text 0: found int, expected a text: str"),
+        (lambda: kept("ranking").model.rank("a", 3), "text 0: documents is 3, expected a list"),
+        (
+            lambda: kept("ranking").model.rank("a", ["b", " "]),
+            "text 0: document 1: the second text is empty",
+        ),
+        (
+            lambda: kept("classification").model.classify(("a", "b"), threshold=0.3),
+            "threshold: the task custom has 3 labels, of which the likeliest one is predicted, "
+            "for which there is no threshold",
+        ),
+        (
+            lambda: kept("regression").model.predict("a", threshold=0.3),
+            "threshold: the task custom has no labels, for which there is no threshold",
+        ),
+        (
+            lambda: model.classify({"text": "a", "pair": "b"}),
+            "text 0: found a dict with text, pair, expected text, and text_pair of a pair",
+        ),
+        (
+            lambda: model.classify({"text": "a", "text_pair": "b"}),
+            "text 0: expected one text, not a pair",
+        ),
+        (
+            lambda: kept("spans").model.predict("a"),
+            "text 0: found 'a', expected (question, context)",
+        ),
+        (lambda: model.classify("a", threshold="1"), "threshold is '1', expected float"),
+        (
+            lambda: kept("spans").model.answer(["a", "b"], ["c"]),
+            "found lists of 2 and 1, expected as many of each",
+        ),
+    ):
         with pytest.raises(xlnet.UserError) as raised:
             asked()
         assert str(raised.value) == said

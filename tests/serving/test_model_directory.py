@@ -25,13 +25,15 @@ from xlnet.tasks.output import results
 
 pytestmark = pytest.mark.slow
 
-BUDGET = 32 * 512 ** 2
+BUDGET = 32 * 512**2
 LONG = "kamat telok rokmi mitel dakar nokla laskit solkat " * 12
 ROWS = {
     "classification": [{"text_a": "kamat telok", "text_b": "mitel"}],
     "multi_label": ["kamat telok", "mitel dakar"],
-    "multiple_choice": [{"text_a": "kamat", "text_b": "which _", "choices": ["a", "b", "c"]},
-                        {"text_a": "mitel", "text_b": "which", "choices": ["a", "b", " "]}],
+    "multiple_choice": [
+        {"text_a": "kamat", "text_b": "which _", "choices": ["a", "b", "c"]},
+        {"text_a": "mitel", "text_b": "which", "choices": ["a", "b", " "]},
+    ],
     "ranking": [{"text_a": "kamat", "text_b": "mitel dakar"}],
     "tagging": ["kamat  telok,rokmi 2010", "sol"],
     "spans": [{"question": "kamat telok?", "context": LONG}, {"question": "sol", "context": "ka"}],
@@ -59,18 +61,35 @@ def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         if kind == "ranking":
             expected = [other.rank(row["text_a"], [row["text_b"]])[0].score for row in rows]
         else:
-            items = [[row[name] for name in ("question", "context", "text_a", "choices", "text_b")
-                      if name in row] for row in rows]
-            expected = [results.served(one, other.labels) for one in other.predict(
-                [tuple(item) if len(item) > 1 else item[0] for item in items])]
+            items = [
+                [
+                    row[name]
+                    for name in ("question", "context", "text_a", "choices", "text_b")
+                    if name in row
+                ]
+                for row in rows
+            ]
+            expected = [
+                results.served(one, other.labels)
+                for one in other.predict(
+                    [tuple(item) if len(item) > 1 else item[0] for item in items]
+                )
+            ]
     for one, its in zip(found, expected):
-        for ours, theirs in ([(one, its)] if isinstance(its, float) else [
-                (one[name], value) for name, value in its.items()]):
-            is_number = isinstance(theirs, float) or isinstance(theirs, list) and theirs \
+        for ours, theirs in (
+            [(one, its)]
+            if isinstance(its, float)
+            else [(one[name], value) for name, value in its.items()]
+        ):
+            is_number = (
+                isinstance(theirs, float)
+                or isinstance(theirs, list)
+                and theirs
                 and isinstance(theirs[0], float)
+            )
             assert ours == (pytest.approx(theirs, rel=1e-5, abs=1e-6) if is_number else theirs)
     for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):
-        assert len(number.replace(".", "").lstrip("0")) <= 9        # the digits of float32
+        assert len(number.replace(".", "").lstrip("0")) <= 9  # the digits of float32
     model.close()
 
 
@@ -87,9 +106,10 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     assert (found["words"], found["first_words"]) == (["kamat", "telok", "mitel"], 2)
     assert found["output"] == expected.output == labels[-1] and isinstance(error, UserError)
     assert [found["value"], *found["weights"]] == pytest.approx(
-        [expected.value, *expected.weights], rel=1e-5, abs=1e-6)
+        [expected.value, *expected.weights], rel=1e-5, abs=1e-6
+    )
     call = model.call("explain", {})
-    assert model.cost(call, [row], BUDGET) == BUDGET        # next to the batches
+    assert model.cost(call, [row], BUDGET) == BUDGET  # next to the batches
     with pytest.raises(UserError, match="has 513 words, at most 512 are explained"):
         model.cost(call, [row, dict(row, text_a="ka " * 512)], BUDGET)
     with running(model, "m", LimitSettings(max_waiting=1)) as server:
@@ -97,8 +117,11 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         assert ask(server, body=asked) == (200, {"predictions": [json.loads(json.dumps(found))]})
         long = dict(row, text_a="ka " * 512)
         assert ask(server, body=dict(asked, instances=[long]))[0] == 413
-    for parameters, said in ((dict(method="integrated_gradients"), "expected leave_one_out"),
-                             (dict(label=3), "label is 3"), (dict(step=3), "no 'step'")):
+    for parameters, said in (
+        (dict(method="integrated_gradients"), "expected leave_one_out"),
+        (dict(label=3), "label is 3"),
+        (dict(step=3), "no 'step'"),
+    ):
         with pytest.raises(UserError, match=said):
             model.cost(model.call("explain", parameters), [row], BUDGET)
     model.close()
@@ -116,13 +139,20 @@ def test_an_export_is_for_tensorflow_serving(tmp_path):
         opened(tmp_path)
 
 
-@pytest.mark.parametrize("rows, said", [
-    ([1], "row 0 is int, expected an object with choices, text_a, text_b"),
-    ([{"text": "a"}], "row 0 has text, expected choices, text_a, text_b"),
-    ([dict(text_a="a", text_b="b", choices=["b"])], "row 0: 'choices' has 1 values, expected 3"),
-    ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "'choices' is not a list of texts"),
-    ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "row 0: 'text_a' is not text"),
-    ([dict(text_a="\ud800", text_b="b", choices=["b"] * 3)], "'text_a' has half a character")])
+@pytest.mark.parametrize(
+    "rows, said",
+    [
+        ([1], "row 0 is int, expected an object with choices, text_a, text_b"),
+        ([{"text": "a"}], "row 0 has text, expected choices, text_a, text_b"),
+        (
+            [dict(text_a="a", text_b="b", choices=["b"])],
+            "row 0: 'choices' has 1 values, expected 3",
+        ),
+        ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "'choices' is not a list of texts"),
+        ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "row 0: 'text_a' is not text"),
+        ([dict(text_a="\ud800", text_b="b", choices=["b"] * 3)], "'text_a' has half a character"),
+    ],
+)
 def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
     model = opened(model_of("multiple_choice"))
     with pytest.raises(UserError, match=said):
@@ -154,7 +184,7 @@ def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
 
 def test_a_long_text_is_no_part_of_a_batch(quick_start, model_of):
     """Its windows would keep the batches waiting."""
-    model = opened(model_of("spans"))                       # of 32 tokens
+    model = opened(model_of("spans"))  # of 32 tokens
     short, long = ({"question": "ka", "context": "telok " * count} for count in (5, 200))
     call = model.call("text", {})
     assert (model.size(short), model.size(long)) == (1, 1 + 1202 // 128)
@@ -183,27 +213,37 @@ def language_model(permuted):
 def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
     assert language_model.names == ["fill", "generate", "attention", "vectors"]
     assert language_model.about == "A pretrained language model"
-    filled, = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
+    (filled,) = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
     assert len(filled["texts"]) == 2 and len(filled["words"][0]) == 1
     assert filled["probabilities"] == sorted(filled["probabilities"], reverse=True)
-    again = [answers(language_model, ["the cat"], "generate", max_tokens=5, seed=3)
-             for _ in range(2)]
+    again = [
+        answers(language_model, ["the cat"], "generate", max_tokens=5, seed=3) for _ in range(2)
+    ]
     assert again[0] == again[1] and again[0][0]["ended"] == ["length"]
     other = opened(causal.folder)
     assert other.names == ["generate", "attention", "vectors"]
     other.close()
 
 
-@pytest.mark.parametrize("parameters, said", [
-    (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
-    (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
-    (dict(stop=["a", 3]), "stop is .*expected texts"), (dict(stop={}), "stop is"),
-    (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000"),
-    (dict(stop="x" * 1001), "at most 64 texts of at most 1000 characters"),
-    (dict(stop=["x"] * 65), "at most 64 texts of at most 1000 characters"),
-    (dict(seed=1 << 64), "seed is"), (dict(top_k=1 << 40), "top_k is"),
-    (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
-    (dict(samples=300), "samples is 300, expected at most 256"), (dict(beams=300), "beams is 300")])
+@pytest.mark.parametrize(
+    "parameters, said",
+    [
+        (dict(max_token=3), "no 'max_token'.*max_tokens"),
+        (dict(max_tokens="3"), "max_tokens is '3'"),
+        (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
+        (dict(stop=["a", 3]), "stop is .*expected texts"),
+        (dict(stop={}), "stop is"),
+        (dict(temperature=-1), "temperature is -1"),
+        (dict(samples=10**400), "samples is 1000"),
+        (dict(stop="x" * 1001), "at most 64 texts of at most 1000 characters"),
+        (dict(stop=["x"] * 65), "at most 64 texts of at most 1000 characters"),
+        (dict(seed=1 << 64), "seed is"),
+        (dict(top_k=1 << 40), "top_k is"),
+        (dict(max_tokens=3, max_new_tokens=3), "max_new_tokens and max_tokens are one setting"),
+        (dict(samples=300), "samples is 300, expected at most 256"),
+        (dict(beams=300), "beams is 300"),
+    ],
+)
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
         language_model.call("generate", parameters)
@@ -212,23 +252,28 @@ def test_parameters_are_checked(language_model, parameters, said):
 @pytest.mark.parametrize("as_given", [json.dumps, list])
 def test_texts_that_end_generation(language_model, as_given):
     asked = dict(max_tokens=20, seed=3)
-    text, = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
+    (text,) = answers(language_model, ["the cat"], "generate", **asked)[0]["texts"]
     stops = [text[9], text[6]]
     call = language_model.call("generate", dict(asked, stop=as_given(stops)))
     row = {"prompt": "the cat"}
-    found, = language_model.run(call, [row])
-    assert found["ended"] == ["stop"] and found["texts"] == [text[:min(map(text.find, stops))]]
+    (found,) = language_model.run(call, [row])
+    assert found["ended"] == ["stop"] and found["texts"] == [text[: min(map(text.find, stops))]]
     parts = list(language_model.stream(call, row))
     assert "".join(part["text"] for part in parts) == found["texts"][0]
 
 
-@pytest.mark.parametrize("signature, text, parameters, expected", [
-    ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5, top=1), 23 ** 2 * 5),
-    ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5, top=1), 82 ** 2 * 5),
-    ("generate", "the cat " * 100, dict(context=20, samples=4), 20 ** 2 * 4),
-    ("generate", "", dict(max_tokens=9, samples=4), 9 ** 2 * 4),
-    ("generate", "", dict(max_tokens=9, method="beam", beams=9), 9 ** 2 * 9),
-    ("attention", "", dict(most_tokens=9), 81), ("vectors", "a", {}, None)])
+@pytest.mark.parametrize(
+    "signature, text, parameters, expected",
+    [
+        ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5, top=1), 23**2 * 5),
+        ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5, top=1), 82**2 * 5),
+        ("generate", "the cat " * 100, dict(context=20, samples=4), 20**2 * 4),
+        ("generate", "", dict(max_tokens=9, samples=4), 9**2 * 4),
+        ("generate", "", dict(max_tokens=9, method="beam", beams=9), 9**2 * 9),
+        ("attention", "", dict(most_tokens=9), 81),
+        ("vectors", "a", {}, None),
+    ],
+)
 def test_what_counts_for_the_budget(language_model, signature, text, parameters, expected):
     rows = language_model.rows(signature, [text, text])
     assert language_model.cost(language_model.call(signature, parameters), rows, BUDGET) == expected
@@ -236,22 +281,26 @@ def test_what_counts_for_the_budget(language_model, signature, text, parameters,
 
 def test_attention_and_what_each_stream_sees(language_model):
     """The masks are those of the network for the same order."""
-    found, = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")
+    (found,) = answers(language_model, ["the cat sat"], "attention", layers=[1], order="2,1,3")
     count = len(found["pieces"])
     assert found["places"] == [2, 1, 3] and count == 3
     with tf.Graph().as_default(), tf.Session() as run:
-        mask = run.run(modeling.permutation_mask(
-            tf.constant([found["places"]]), tf.ones([1, count], tf.bool)))[0]
+        mask = run.run(
+            modeling.permutation_mask(tf.constant([found["places"]]), tf.ones([1, count], tf.bool))
+        )[0]
     np.testing.assert_array_equal(~mask, found["sees"]["query"])
     np.testing.assert_array_equal(~mask | np.eye(count, dtype=bool), found["sees"]["content"])
-    content = np.array(found["streams"]["content"])             # [k,N,T,T]
+    content = np.array(found["streams"]["content"])  # [k,N,T,T]
     assert content.shape == (1, language_model.n_head, count, count)
     np.testing.assert_allclose(content.sum(axis=-1), 1, atol=1e-3)
     assert (content[:, :, ~np.array(found["sees"]["content"])] == 0).all()
-    for parameters, said in ((dict(order="1,2"), "order names 2 tokens, but the text has 3"),
-                             (dict(layers=[9]), "layers: 9"), (dict(layers=3), "layers is 3"),
-                             (dict(layers=[1] * 5), "expected a list of at most 4"),
-                             (dict(most_tokens=65), "most_tokens is 65, expected at most 64")):
+    for parameters, said in (
+        (dict(order="1,2"), "order names 2 tokens, but the text has 3"),
+        (dict(layers=[9]), "layers: 9"),
+        (dict(layers=3), "layers is 3"),
+        (dict(layers=[1] * 5), "expected a list of at most 4"),
+        (dict(most_tokens=65), "most_tokens is 65, expected at most 64"),
+    ):
         with pytest.raises(UserError, match=said):
             answers(language_model, ["the cat sat"], "attention", **parameters)
 
@@ -267,23 +316,50 @@ def test_a_vocabulary_of_characters_or_words_can_fill_in(tmp_path, name):
 
 
 def test_over_http(language_model):
-    with running(language_model, "m", LimitSettings(budget=50 * 40 ** 2)) as server:
-        status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___"],
-                                          "parameters": {"top": 1}})
+    with running(language_model, "m", LimitSettings(budget=50 * 40**2)) as server:
+        status, found = ask(
+            server,
+            body={"signature_name": "fill", "instances": ["a ___"], "parameters": {"top": 1}},
+        )
         assert status == 200 and len(found["predictions"][0]["texts"]) == 1
         status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___ " * 40]})
         assert status == 413 and "tokens with beams=50 takes" in found["error"]
-        for row, parameters, said in (("a", {}, "row 1: no blank ___ in 'a'"), ("a" + " ___" * 9, {
-                "pieces": "3", "order": "all"}, "beams is 50, expected at most 37 for 27 pieces")):
-            status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___", row],
-                                              "parameters": parameters})
+        for row, parameters, said in (
+            ("a", {}, "row 1: no blank ___ in 'a'"),
+            (
+                "a" + " ___" * 9,
+                {"pieces": "3", "order": "all"},
+                "beams is 50, expected at most 37 for 27 pieces",
+            ),
+        ):
+            status, found = ask(
+                server,
+                body={
+                    "signature_name": "fill",
+                    "instances": ["a ___", row],
+                    "parameters": parameters,
+                },
+            )
             assert status == 400 and said in found["error"]
         for stream in (False, True):
-            assert ask(server, body={
-                "signature_name": "generate", "instances": ["the cat"], "stream": stream,
-                "parameters": {"max_tokens": 99, "context": 99, "samples": 256}})[0] == 413
-        asked = {"signature_name": "generate", "instances": ["the cat"], "stream": True,
-                 "parameters": {"max_tokens": 6, "seed": 1, "context": 8}}
+            assert (
+                ask(
+                    server,
+                    body={
+                        "signature_name": "generate",
+                        "instances": ["the cat"],
+                        "stream": stream,
+                        "parameters": {"max_tokens": 99, "context": 99, "samples": 256},
+                    },
+                )[0]
+                == 413
+            )
+        asked = {
+            "signature_name": "generate",
+            "instances": ["the cat"],
+            "stream": True,
+            "parameters": {"max_tokens": 6, "seed": 1, "context": 8},
+        }
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         connection.request("POST", "/v1/models/m:predict", json.dumps(asked))
         answer = connection.getresponse()
@@ -306,18 +382,28 @@ def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkey
             begun.set()
             assert settings["max_tokens"] < 3 or go.wait(60)
             yield part
+
     monkeypatch.setattr(language_model._model, "stream", slow)
-    asked = {"signature_name": "generate", "instances": ["the cat"], "stream": stream,
-             "parameters": {"max_tokens": 3, "context": 8, "seed": 1}}
-    with running(language_model, "m", LimitSettings(max_waiting=3)) as server, \
-            concurrent.futures.ThreadPoolExecutor() as pool:
+    asked = {
+        "signature_name": "generate",
+        "instances": ["the cat"],
+        "stream": stream,
+        "parameters": {"max_tokens": 3, "context": 8, "seed": 1},
+    }
+    with (
+        running(language_model, "m", LimitSettings(max_waiting=3)) as server,
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
         found = [pool.submit(ask, server, body=asked) for _ in range(2)]
         assert begun.wait(20)
         wait_until(lambda: server._batching.rows_waiting == 2)
         assert ask(server, "GET", "/health") == (200, "ok\n")
         vector = {"signature_name": "vectors", "instances": ["a"]}
-        for short in (vector, {"signature_name": "fill", "instances": ["a ___"]},
-                      dict(asked, parameters={"max_tokens": 2})):
+        for short in (
+            vector,
+            {"signature_name": "fill", "instances": ["a ___"]},
+            dict(asked, parameters={"max_tokens": 2}),
+        ):
             assert ask(server, body=short)[0] == 200
         found.append(pool.submit(ask, server, body=asked))
         wait_until(lambda: server._batching.rows_waiting == 3)

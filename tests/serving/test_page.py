@@ -14,46 +14,104 @@ from helpers.serving import Call, Echo, running
 from xlnet.errors import UserError
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
-CHROMIUM = next(filter(None, map(shutil.which, (
-    "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"))), None)
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    not CHROMIUM, reason="the page needs apt install chromium")]
+CHROMIUM = next(
+    filter(
+        None,
+        map(
+            shutil.which,
+            ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"),
+        ),
+    ),
+    None,
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="the page needs apt install chromium"),
+]
 
 EVIL = "<img src=x onerror=alert(1)>"
 ANNA = "\U0001f469 Anna <b>met</b> Bo."
-MET = ANNA.index("Bo")          # in characters, of which a browser counts the first one twice
+MET = ANNA.index("Bo")  # in characters, of which a browser counts the first one twice
 SEES = {"content": [[True, False], [True, True]], "query": [[False, False], [True, False]]}
 
 # Of a signature: its inputs by name, a list with its length, and what is answered.
 SIGNATURES = {
     "text": ({"text_a": None}, {"label": EVIL, "probabilities": [0.25, 0.75]}),
-    "explain": ({"text_a": None}, {
-        "words": ["a", "<b>", "a"], "weights": [0.1, -0.2, 0.05], "first_words": 3,
-        "output": EVIL, "value": 0.75}),
+    "explain": (
+        {"text_a": None},
+        {
+            "words": ["a", "<b>", "a"],
+            "weights": [0.1, -0.2, 0.05],
+            "first_words": 3,
+            "output": EVIL,
+            "value": 0.75,
+        },
+    ),
     "score": ({"text_a": None, "text_b": None}, 2.34567),
-    "tag": ({"text_a": None}, {
-        "words": [], "tags": [], "entity_labels": ["PER", "PER", "LOC"],
-        "entity_starts": [2, MET - 5, MET], "entity_ends": [6, MET - 4, MET + 2]}),
-    "answer": ({"question": None, "context": None}, {
-        "answer": "Bo", "start": MET, "end": MET + 2, "probability": 0.8, "null_probability": 0.1,
-        "texts": ["Bo", "Anna", ""], "probabilities": [0.8, 0.2, 0.0]}),
-    "no answer": ({"question": None, "context": None}, {
-        "answer": "", "start": -1, "end": -1, "probability": 0.6, "null_probability": 0.9,
-        "texts": ["Bo", "Anna"], "probabilities": [0.6, 0.4]}),
+    "tag": (
+        {"text_a": None},
+        {
+            "words": [],
+            "tags": [],
+            "entity_labels": ["PER", "PER", "LOC"],
+            "entity_starts": [2, MET - 5, MET],
+            "entity_ends": [6, MET - 4, MET + 2],
+        },
+    ),
+    "answer": (
+        {"question": None, "context": None},
+        {
+            "answer": "Bo",
+            "start": MET,
+            "end": MET + 2,
+            "probability": 0.8,
+            "null_probability": 0.1,
+            "texts": ["Bo", "Anna", ""],
+            "probabilities": [0.8, 0.2, 0.0],
+        },
+    ),
+    "no answer": (
+        {"question": None, "context": None},
+        {
+            "answer": "",
+            "start": -1,
+            "end": -1,
+            "probability": 0.6,
+            "null_probability": 0.9,
+            "texts": ["Bo", "Anna"],
+            "probabilities": [0.6, 0.4],
+        },
+    ),
     "choose": ({"text_a": None, "choices": 2}, {"label": "no", "probabilities": [0.6, 0.4]}),
-    "fill": ({"text": None}, {"texts": ["long " * 20 + "<u> b", "x"], "words": [["<u>"], ["x"]],
-                              "probabilities": [0.5, 0.1]}),
+    "fill": (
+        {"text": None},
+        {
+            "texts": ["long " * 20 + "<u> b", "x"],
+            "words": [["<u>"], ["x"]],
+            "probabilities": [0.5, 0.1],
+        },
+    ),
     "generate": ({"prompt": None}, {}),
     "vectors": ({"text_a": None}, None),
-    "attention": ({"text": None}, {
-        "pieces": ["\u2581a", EVIL], "layers": [1], "places": [2, 1], "sees": SEES, "streams": {
-            name: [[[[0.25 * one for one in row] for row in rows]] * 2]
-            for name, rows in SEES.items()}}),
+    "attention": (
+        {"text": None},
+        {
+            "pieces": ["\u2581a", EVIL],
+            "layers": [1],
+            "places": [2, 1],
+            "sees": SEES,
+            "streams": {
+                name: [[[[0.25 * one for one in row] for row in rows]] * 2]
+                for name, rows in SEES.items()
+            },
+        },
+    ),
 }
 
 
 class Model(Echo):
     """Answers at once; notes what was asked. No model: the subject is the page."""
+
     about, labels, verb = "Assigns labels to a text: no, " + EVIL, ["no", EVIL], "classify"
     names, n_layer, n_head = list(SIGNATURES), 3, 2
     examples = {"text": [{"text_a": "first <b>example</b>"}, {"text_a": "second"}], "fill": []}
@@ -62,8 +120,9 @@ class Model(Echo):
         return SIGNATURES[signature][0]
 
     def call(self, signature, parameters):
-        return Call(signature, tuple(sorted((name, str(value))
-                                            for name, value in parameters.items())))
+        return Call(
+            signature, tuple(sorted((name, str(value)) for name, value in parameters.items()))
+        )
 
     def rows(self, signature, rows):
         return rows
@@ -75,7 +134,7 @@ class Model(Echo):
         if rows[0].get("text_a") == "bad":
             return [UserError("no answer to " + EVIL)]
         if call.signature == "vectors":
-            return [[3., 4.], [4., 3.]][:len(rows)]
+            return [[3.0, 4.0], [4.0, 3.0]][: len(rows)]
         return [SIGNATURES[call.signature][1]]
 
     def stream(self, call, row):
@@ -99,11 +158,13 @@ def page(request, browser):
     (width, scheme), model, said = request.param, Model(), []
     with running(model, "it's my model") as server:
         opened = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        opened.on("console", lambda message: said.append(message.text)
-                  if message.type == "error" else None)
+        opened.on(
+            "console",
+            lambda message: said.append(message.text) if message.type == "error" else None,
+        )
         opened.on("pageerror", lambda error: said.append(str(error)))
         opened.model = model
-        opened.goto("http://127.0.0.1:%d/" % server.port)
+        opened.goto(f"http://127.0.0.1:{server.port}/")
         opened.wait_for_selector("#fields textarea")
         yield opened
         assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -112,7 +173,7 @@ def page(request, browser):
 
 
 def choose(page, signature):
-    page.click("nav button[data-signature='%s']" % signature)
+    page.click(f"nav button[data-signature='{signature}']")
 
 
 def predict(page, signature, **texts):
@@ -122,9 +183,14 @@ def predict(page, signature, **texts):
         page.fill("#in-" + name, text)
     page.click("#ask")
     done(page)
-    with contextlib.suppress(KeyError):         # a folder that pictures are wanted in
-        page.screenshot(path=os.path.join(os.environ["XLNET_SCREENSHOTS"], "%s-%d.png" % (
-            signature, page.viewport_size["width"])), full_page=True)
+    with contextlib.suppress(KeyError):  # a folder that pictures are wanted in
+        page.screenshot(
+            path=os.path.join(
+                os.environ["XLNET_SCREENSHOTS"],
+                "{}-{}.png".format(signature, page.viewport_size["width"]),
+            ),
+            full_page=True,
+        )
     return page.inner_text("#answer")
 
 
@@ -137,7 +203,7 @@ def test_predictions_as_people_want_them(page):
     shown = predict(page, "text", text_a="a 'quoted' text")
     assert shown.split("\n")[0] == EVIL + " 75\u00a0%" and "25\u00a0%" in shown
     assert page.locator(".bar div").first.evaluate("e => e.style.width") == "75%"
-    assert page.locator("img").count() == 0                     # texts are set as text
+    assert page.locator("img").count() == 0  # texts are set as text
     assert predict(page, "score", text_a="a", text_b="b") == "2.346"
     assert predict(page, "tag", text_a=ANNA).startswith("3 entities")
     assert page.locator(".text mark").all_inner_texts() == ["AnnaPER", "<PER", "BoLOC"]
@@ -149,7 +215,8 @@ def test_predictions_as_people_want_them(page):
     assert page.locator(".text mark").all_inner_texts() == ["Bo"]
     assert page.inner_text(".text") == ANNA
     assert predict(page, "no answer", question="Who?", context=ANNA).startswith(
-        "No answer in this text 90\u00a0%")
+        "No answer in this text 90\u00a0%"
+    )
     assert page.locator(".text mark").count() == 0 and page.locator(".chosen").count() == 0
     assert "Rejected spans" in page.inner_text("#answer")
     predict(page, "choose", text_a="a", choices="\n two")
@@ -164,19 +231,32 @@ def test_why(page):
     page.click("#why")
     done(page)
     assert page.model.asked[-1] == ("explain", {}, [{"text_a": "a  <b> a"}])
-    assert page.inner_text("#answer h2") == "Words that count for %s, 75\u00a0%%" % EVIL
+    assert page.inner_text("#answer h2") == f"Words that count for {EVIL}, 75\u00a0%"
     assert page.inner_text("#answer .text") == "a  <b> a"
     found = page.evaluate("""[...document.querySelectorAll("#answer .text mark")].map(
         e => [e.textContent, e.title, e.className, e.style.getPropertyValue("--part")])""")
-    assert found == [["a", "+0.1000", "raises", "50%"], ["<b>", "\u22120.2000", "lowers", "100%"],
-                     ["a", "+0.0500", "raises", "25%"]]
+    assert found == [
+        ["a", "+0.1000", "raises", "50%"],
+        ["<b>", "\u22120.2000", "lowers", "100%"],
+        ["a", "+0.0500", "raises", "25%"],
+    ]
     page.click("#answer summary")
     assert page.locator("#answer td").all_inner_texts() == [
-        "a", "+0.1000", "<b>", "\u22120.2000", "a", "+0.0500"]
-    assert "75\u00a0%" in page.inner_text(".headline")        # the prediction is still there
+        "a",
+        "+0.1000",
+        "<b>",
+        "\u22120.2000",
+        "a",
+        "+0.0500",
+    ]
+    assert "75\u00a0%" in page.inner_text(".headline")  # the prediction is still there
     with contextlib.suppress(KeyError):
-        page.screenshot(path=os.path.join(os.environ["XLNET_SCREENSHOTS"], "why-%d.png" % (
-            page.viewport_size["width"])), full_page=True)
+        page.screenshot(
+            path=os.path.join(
+                os.environ["XLNET_SCREENSHOTS"], "why-{}.png".format(page.viewport_size["width"])
+            ),
+            full_page=True,
+        )
     assert "Words that count" not in predict(page, "score", text_a="a", text_b="b")
 
 
@@ -187,7 +267,7 @@ def test_a_filling_goes_into_the_text(page):
     assert page.model.asked[-1][1] == {"top": "5"}
     first.click()
     assert page.input_value("#in-text") == "long " * 20 + "<u> b"
-    page.fill("#set-top", "")                   # the server's default
+    page.fill("#set-top", "")  # the server's default
     predict(page, "fill", text="a ___")
     assert page.model.asked[-1][1] == {}
 
@@ -212,7 +292,7 @@ def test_attention_and_what_the_streams_see(page):
     assert page.model.asked[-1][1] == asked and EVIL in shown
     assert page.locator(".maps svg").count() == 2 and page.locator("img").count() == 0
     hidden = "document.querySelectorAll('#answer span.hidden').length"
-    assert page.evaluate(hidden) == 1 + 2               # of the first token, in both streams
+    assert page.evaluate(hidden) == 1 + 2  # of the first token, in both streams
     page.locator(".pieces button").nth(1).click()
     assert page.evaluate(hidden) == 0 + 1
     page.select_option("#set-layer", "3")
@@ -303,22 +383,44 @@ def test_errors_a_link_and_the_request_elsewhere(page):
     page.wait_for_selector("#fields textarea")
     assert page.input_value("#in-text_a") == "it's" and page.inner_text("#answer") == ""
     page.fill("#in-text_a", "")
-    page.click("#ask")                                          # an empty field is not sent
+    page.click("#ask")  # an empty field is not sent
     assert page.evaluate("document.activeElement.id") == "in-text_a"
 
 
-AXE = next(filter(pathlib.Path.exists, map(pathlib.Path, filter(None, (
-    os.environ.get("AXE_CORE"), "/usr/lib/node_modules/axe-core/axe.min.js",
-    "/usr/local/lib/node_modules/axe-core/axe.min.js", "node_modules/axe-core/axe.min.js")))), None)
+AXE = next(
+    filter(
+        pathlib.Path.exists,
+        map(
+            pathlib.Path,
+            filter(
+                None,
+                (
+                    os.environ.get("AXE_CORE"),
+                    "/usr/lib/node_modules/axe-core/axe.min.js",
+                    "/usr/local/lib/node_modules/axe-core/axe.min.js",
+                    "node_modules/axe-core/axe.min.js",
+                ),
+            ),
+        ),
+    ),
+    None,
+)
 
 
 @pytest.mark.skipif(not AXE, reason="npm install --global axe-core, or AXE_CORE=.../axe.min.js")
 def test_accessibility(page):
     """In each theme, each kind of prediction: no finding of axe-core."""
-    texts = {"text_a": ANNA, "text_b": "b", "question": "Who?", "context": ANNA, "choices": "a\nb",
-             "text": "a ___", "prompt": "It was"}
+    texts = {
+        "text_a": ANNA,
+        "text_b": "b",
+        "question": "Who?",
+        "context": ANNA,
+        "choices": "a\nb",
+        "text": "a ___",
+        "prompt": "It was",
+    }
     for signature, (inputs, _) in SIGNATURES.items():
-        if signature == "explain":              # below the prediction of the last one, `text`
+        if signature == "explain":  # below the prediction of the last one, `text`
             page.click("#why")
             done(page)
             page.click("#answer summary")

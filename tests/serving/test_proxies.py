@@ -31,18 +31,21 @@ class Slow(Echo):
 
 def command(proxy, directory, port, target):
     """Starts the proxy with the page's configuration, on other ports."""
-    block, = re.findall("```%s\n(.*?)```" % proxy, PAGE, re.DOTALL)
-    block = block.replace("127.0.0.1:8501", "127.0.0.1:%d" % target)
+    (block,) = re.findall(f"```{proxy}\n(.*?)```", PAGE, re.DOTALL)
+    block = block.replace("127.0.0.1:8501", f"127.0.0.1:{target}")
     if proxy == "caddy":
-        (directory / "Caddyfile").write_text("{\n admin off\n}\n" + block.replace(
-            ":80 {", ":%d {" % port))
+        (directory / "Caddyfile").write_text(
+            "{\n admin off\n}\n" + block.replace(":80 {", f":{port} {{")
+        )
         return ["caddy", "run", "--config", str(directory / "Caddyfile"), "--adapter", "caddyfile"]
     (directory / "nginx.conf").write_text(
-        "daemon off; pid %(d)s/pid; error_log %(d)s/error.log; events {}\n"
-        "http { access_log off; client_body_temp_path %(d)s/b; proxy_temp_path %(d)s/p;\n"
-        "fastcgi_temp_path %(d)s/f; uwsgi_temp_path %(d)s/u; scgi_temp_path %(d)s/s;\n"
-        "%(block)s}" % dict(d=directory, block=block.replace(
-            "listen 80;", "listen 127.0.0.1:%d;" % port)))
+        "daemon off; pid {d}/pid; error_log {d}/error.log; events {{}}\n"
+        "http {{ access_log off; client_body_temp_path {d}/b; proxy_temp_path {d}/p;\n"
+        "fastcgi_temp_path {d}/f; uwsgi_temp_path {d}/u; scgi_temp_path {d}/s;\n"
+        "{block}}}".format(
+            **dict(d=directory, block=block.replace("listen 80;", f"listen 127.0.0.1:{port};"))
+        )
+    )
     return ["nginx", "-c", str(directory / "nginx.conf"), "-e", str(directory / "error.log")]
 
 
@@ -56,8 +59,9 @@ def test_the_configuration_of_the_page(proxy, tmp_path):
 
     def ask(method, path, body=None, origin="http://" + NAME):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        connection.request(method, path, body and json.dumps(body),
-                           {"Host": NAME, "Origin": origin})
+        connection.request(
+            method, path, body and json.dumps(body), {"Host": NAME, "Origin": origin}
+        )
         return connection.getresponse()
 
     def answers():
@@ -65,22 +69,33 @@ def test_the_configuration_of_the_page(proxy, tmp_path):
             return ask("GET", "/health").status == 200
         except OSError:
             return False
+
     with running(Slow(), "m", hosts=(NAME,)) as server:
         started = subprocess.Popen(
-            command(proxy, tmp_path, port, server.port), stderr=subprocess.DEVNULL,
-            env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin", HOME=str(tmp_path)))
+            command(proxy, tmp_path, port, server.port),
+            stderr=subprocess.DEVNULL,
+            env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin", HOME=str(tmp_path)),
+        )
         try:
             wait_until(answers)
             assert b"<script src" in ask("GET", "/").read()
             found = ask("POST", "/v1/models/m:predict", {"instances": ["a"]})
             assert found.status == 200 and json.load(found)["predictions"][0]["text"] == "a"
-            assert ask("POST", "/v1/models/m:predict", {"instances": ["a"]},
-                       "https://evil.example").status == 403
-            assert ask("POST", "/v1/models/m:predict",
-                       {"instances": ["a" * (1 << 21)]}).status == 413
+            assert (
+                ask(
+                    "POST", "/v1/models/m:predict", {"instances": ["a"]}, "https://evil.example"
+                ).status
+                == 403
+            )
+            assert (
+                ask("POST", "/v1/models/m:predict", {"instances": ["a" * (1 << 21)]}).status == 413
+            )
             began = time.monotonic()
-            stream = ask("POST", "/v1/models/m:predict", {
-                "signature_name": "generate", "instances": [{"prompt": "a"}], "stream": True})
+            stream = ask(
+                "POST",
+                "/v1/models/m:predict",
+                {"signature_name": "generate", "instances": [{"prompt": "a"}], "stream": True},
+            )
             assert b'"text"' in stream.readline() and time.monotonic() - began < 1
             assert b'"text"' in stream.readline() and time.monotonic() - began > 1
         finally:

@@ -48,9 +48,10 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         go.release(9)
         assert await first == [0]
         assert [await others[i] for i in (0, 1)] == [[10], [20]]
-        with pytest.raises(ValueError, match="nine"):        # of its own request alone
+        with pytest.raises(ValueError, match="nine"):  # of its own request alone
             await others[2]
         assert await other_call == [50]
+
     asyncio.run(story())
     assert sizes == [1, 3, 1, 1, 1, 1]
 
@@ -72,6 +73,7 @@ def test_a_batch_has_a_size():
         await until(lambda: made.rows_waiting == 4)
         go.set()
         await asyncio.gather(first, *others)
+
     asyncio.run(story())
     assert batches == [["first"], ["a", "c"], ["b"], ["large"]]
 
@@ -80,9 +82,10 @@ def test_a_batch_has_a_size():
 def test_other_than_one_prediction_an_example_fails_and_the_next_request_is_computed(count):
     async def story():
         made = batching(lambda call, rows: ["x"] * (count if call == "bad" else 2))
-        with pytest.raises(ValueError, match="%d predictions" % count):
+        with pytest.raises(ValueError, match=f"{count} predictions"):
             await ask(made, 1, 2, call="bad")
         assert await ask(made, 1, 2) == ["x", "x"]
+
     asyncio.run(story())
 
 
@@ -91,11 +94,13 @@ def test_a_bad_example_is_named_by_its_row():
         made = batching(lambda call, rows: [UserError("nine") if x == 9 else x for x in rows])
         with pytest.raises(UserError, match="^row 2: nine$"):
             await ask(made, 1, 2, 9)
+
     asyncio.run(story())
 
 
 def test_long_work_counts_too():
     """Up to the limit of those that wait; at the same time up to the budget."""
+
     async def story():
         made, go, entered = batching(lambda call, rows: rows), asyncio.Event(), []
 
@@ -103,8 +108,9 @@ def test_long_work_counts_too():
             async with made.alone(2, 49):
                 entered.append(number)
                 await go.wait()
+
         found = [asyncio.ensure_future(compute(number)) for number in range(3)]
-        await until(lambda: made.rows_waiting == 6 and len(entered) == 2)    # 3 * 49 > 100
+        await until(lambda: made.rows_waiting == 6 and len(entered) == 2)  # 3 * 49 > 100
         for refused in (made.alone(1, 1).__aenter__(), ask(made, 1)):
             with pytest.raises(Busy, match="6 examples wait already, at most 6 may"):
                 await refused
@@ -112,11 +118,13 @@ def test_long_work_counts_too():
         await asyncio.gather(*found)
         assert made.rows_waiting == 0 and entered == [0, 1, 2]
         assert await ask(made, 1) == [1]
+
     asyncio.run(story())
 
 
 def test_large_work_is_not_passed_by_what_came_later():
     """Small ones kept it waiting for as long as they came, as each still fitted."""
+
     async def story():
         made, entered = batching(lambda call, rows: rows, max_waiting=100), []
 
@@ -124,14 +132,16 @@ def test_large_work_is_not_passed_by_what_came_later():
             async with made.alone(1, cost):
                 entered.append(name)
                 await asyncio.sleep(0.01)
+
         work = []
         for number in range(20):
-            work += [asyncio.ensure_future(compute("small %d" % number, 20))]
+            work += [asyncio.ensure_future(compute(f"small {number}", 20))]
             if number == 3:
                 work.append(asyncio.ensure_future(compute("large", 100)))
             await asyncio.sleep(0.002)
         await asyncio.gather(*work)
         assert entered.index("large") == 4
+
     asyncio.run(story())
 
 
@@ -159,6 +169,7 @@ def test_work_that_is_left_ends_at_the_next_call_of_the_network():
         batch.cancel()
         await until(lambda: not made._began)
         assert ended == [True] * 2 and not session.IS_LEFT.get()()
+
     asyncio.run(story())
 
 
@@ -169,6 +180,7 @@ def test_a_place_in_the_line_is_given_up():
         async def compute(cost):
             async with made.alone(1, cost):
                 await go.wait()
+
         first, second, third = (asyncio.ensure_future(compute(cost)) for cost in (60, 60, 40))
         await until(lambda: made.rows_waiting == 3)
         second.cancel()
@@ -178,4 +190,5 @@ def test_a_place_in_the_line_is_given_up():
         go.set()
         await third
         assert (made.rows_waiting, made._cost, len(made._line)) == (0, 0, 0)
+
     asyncio.run(story())

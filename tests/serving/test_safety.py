@@ -29,12 +29,17 @@ def test_nothing_is_unpickled_or_evaluated():
         name = str(path.relative_to(ROOT))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                is_cell = name == "scripts/notebooks.py"        # runs the cells of our notebooks
+                is_cell = name == "scripts/notebooks.py"  # runs the cells of our notebooks
                 assert node.func.id not in _RUNS or is_cell, (name, node.lineno)
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert not getattr(node.value, "value", True), (name, node.value.lineno)
-            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
-                [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
             unpacks = _UNPACKS & {each.partition(".")[0] for each in imported}
             assert unpacks <= _OWN_FILES.get(name, set()), (name, imported)
 
@@ -68,8 +73,11 @@ def test_no_setting_that_a_model_keeps_is_a_path():
     for group in (ClassifierSettings, TaggerSettings, SpanSettings):
         kept = task_settings.kept_by_model(group(model_dir="m"))
         assert len(kept) > 5
-        paths = [field.name for field in dataclasses.fields(group)
-                 if field.name.endswith(("_dir", "_file", "_path", "_output", "_checkpoint"))]
+        paths = [
+            field.name
+            for field in dataclasses.fields(group)
+            if field.name.endswith(("_dir", "_file", "_path", "_output", "_checkpoint"))
+        ]
         assert "model_dir" in paths and not set(paths) & set(kept)
 
 
@@ -77,14 +85,31 @@ def test_no_setting_that_a_model_keeps_is_a_path():
 def test_paths_in_task_json_lead_nowhere(model, outside):
     directory, path = model
     outside = outside.format(directory)
-    change_task(path, settings=dict.fromkeys(
-        ("spiece_model_file", "model_config_path", "output_dir", "predict_dir",
-         "init_checkpoint", "data_dir", "model_dir", "predict_file", "config"), outside),
-        spiece_model_file=outside, checkpoint=outside)
+    change_task(
+        path,
+        settings=dict.fromkeys(
+            (
+                "spiece_model_file",
+                "model_config_path",
+                "output_dir",
+                "predict_dir",
+                "init_checkpoint",
+                "data_dir",
+                "model_dir",
+                "predict_file",
+                "config",
+            ),
+            outside,
+        ),
+        spiece_model_file=outside,
+        checkpoint=outside,
+    )
     before = tree(directory)
     found = model_files.read(path)
     assert (found.tokenizer.path, found.prefix) == (
-        os.path.join(path, "spiece.model"), os.path.join(path, "model.ckpt-1"))
+        os.path.join(path, "spiece.model"),
+        os.path.join(path, "model.ckpt-1"),
+    )
     settings = found.tuned.settings
     assert (settings.model_dir, settings.data_dir, settings.output_dir) == (path, "", "")
     assert settings.predict_dir is None
@@ -92,14 +117,20 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
     assert tree(directory) == before
 
 
-@pytest.mark.parametrize("changes, said", [
-    (dict(task="../secret", settings=dict(task_name="../secret")), "unknown task"),
-    (dict(task="/etc", settings=dict(task_name="/etc")), "unknown task"),
-    (dict(head="../../secret"), "head"),
-    (dict(kind="../secret"), "of task type ../secret, which is not installed"),
-    (dict(kind="levels", module="os.py"), r"of task type levels, which is not installed; .*os.py"),
-    (dict(labels=[["../secret"]]), "expected a list of names"),
-])
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (dict(task="../secret", settings=dict(task_name="../secret")), "unknown task"),
+        (dict(task="/etc", settings=dict(task_name="/etc")), "unknown task"),
+        (dict(head="../../secret"), "head"),
+        (dict(kind="../secret"), "of task type ../secret, which is not installed"),
+        (
+            dict(kind="levels", module="os.py"),
+            r"of task type levels, which is not installed; .*os.py",
+        ),
+        (dict(labels=[["../secret"]]), "expected a list of names"),
+    ],
+)
 def test_names_in_task_json_are_names(model, changes, said):
     directory, path = model
     change_task(path, **changes)

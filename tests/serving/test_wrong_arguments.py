@@ -17,49 +17,53 @@ def model(permuted):
 
 class Table:
     """As of pandas: iteration gives the names of the columns."""
+
     columns = ["text"]
 
     def __iter__(self):
         return iter(self.columns)
 
 
-@pytest.mark.parametrize("call, name", [
-    (lambda model: model.generate("the", temperature="1"), "temperature"),
-    (lambda model: model.generate("the", top_k=2.0), "top_k"),
-    (lambda model: model.generate("the", max_token=3), "max_token"),
-    (lambda model: model.generate("the", stop=3), "stop"),
-    (lambda model: model.generate("the", stop=["a", 3]), "stop"),
-    (lambda model: model.generate("the", samples=None), "samples"),
-    (lambda model: model.stream("the", seed="x"), "seed"),
-    (lambda model: model.fill("a ___", pieces=2), "pieces"),
-    (lambda model: model.fill("a ___", blank=None), "blank"),
-    (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
-    (lambda model: model.fill(None), "NoneType"),
-    (lambda model: model.attention("the cat", layers=[]), "layers"),
-    (lambda model: model.attention("the cat", layers=2), "layers"),
-    (lambda model: model.attention("the cat", layers=["1"]), "layers"),
-    (lambda model: model.attention("the cat", layers=[1], seed="x"), "seed"),
-    (lambda model: model.vectors("the", layers="x"), "layers"),
-    (lambda model: model.vectors("the", pooling=3), "pooling"),
-    (lambda model: model.vectors("the", normalize=1), "normalize"),
-    (lambda model: model.vectors("the", layers=[[0]]), "layers"),
-    (lambda model: model.vectors("the", errors="ignore"), "errors"),
-    (lambda model: model.attention("the", layers=[1], order=3), "order"),
-    (lambda model: model.attention("the", layers=[1], most_tokens="9"), "most_tokens"),
-    (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
-    (lambda model: model.pipe("the", "vectors"), "texts"),
-    (lambda model: model.pipe(3, "vectors"), "texts"),
-    (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
-    (lambda model: model.pipe(Table(), "vectors"), "texts"),
-    (lambda model: model.pipe(np.array("the"), "vectors"), "texts"),
-    (lambda model: model.generate("the", stop=np.array(["a", ""])), "stop"),
-    (lambda model: model.pipe(["the"], "vectors", poling="mean"), "poling"),
-    (lambda model: model.pipe(["the"], "vectors", errors=1), "errors"),
-    (lambda model: model.pipe(["the"], "fill", top="1"), "top"),
-    (lambda model: model.fill(["a ___", "a"]), "text 1"),
-])
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda model: model.generate("the", temperature="1"), "temperature"),
+        (lambda model: model.generate("the", top_k=2.0), "top_k"),
+        (lambda model: model.generate("the", max_token=3), "max_token"),
+        (lambda model: model.generate("the", stop=3), "stop"),
+        (lambda model: model.generate("the", stop=["a", 3]), "stop"),
+        (lambda model: model.generate("the", samples=None), "samples"),
+        (lambda model: model.stream("the", seed="x"), "seed"),
+        (lambda model: model.fill("a ___", pieces=2), "pieces"),
+        (lambda model: model.fill("a ___", blank=None), "blank"),
+        (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
+        (lambda model: model.fill(None), "NoneType"),
+        (lambda model: model.attention("the cat", layers=[]), "layers"),
+        (lambda model: model.attention("the cat", layers=2), "layers"),
+        (lambda model: model.attention("the cat", layers=["1"]), "layers"),
+        (lambda model: model.attention("the cat", layers=[1], seed="x"), "seed"),
+        (lambda model: model.vectors("the", layers="x"), "layers"),
+        (lambda model: model.vectors("the", pooling=3), "pooling"),
+        (lambda model: model.vectors("the", normalize=1), "normalize"),
+        (lambda model: model.vectors("the", layers=[[0]]), "layers"),
+        (lambda model: model.vectors("the", errors="ignore"), "errors"),
+        (lambda model: model.attention("the", layers=[1], order=3), "order"),
+        (lambda model: model.attention("the", layers=[1], most_tokens="9"), "most_tokens"),
+        (lambda model: model.pipe(["the"], "predikt"), "did you mean 'predict"),
+        (lambda model: model.pipe("the", "vectors"), "texts"),
+        (lambda model: model.pipe(3, "vectors"), "texts"),
+        (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
+        (lambda model: model.pipe(Table(), "vectors"), "texts"),
+        (lambda model: model.pipe(np.array("the"), "vectors"), "texts"),
+        (lambda model: model.generate("the", stop=np.array(["a", ""])), "stop"),
+        (lambda model: model.pipe(["the"], "vectors", poling="mean"), "poling"),
+        (lambda model: model.pipe(["the"], "vectors", errors=1), "errors"),
+        (lambda model: model.pipe(["the"], "fill", top="1"), "top"),
+        (lambda model: model.fill(["a ___", "a"]), "text 1"),
+    ],
+)
 def test_it_is_named(model, call, name):
-    with pytest.raises(xlnet.UserError, match=r"\b%s\b" % name) as raised:
+    with pytest.raises(xlnet.UserError, match=rf"\b{name}\b") as raised:
         call(model)
     assert "\n" not in str(raised.value)
 
@@ -68,17 +72,26 @@ def test_arrays_are_taken_as_lists(model):
     texts = np.array(["the cat", "on"])
     expected = model.vectors(["the cat", "on"])
     assert np.array_equal(list(model.pipe(texts, verb="vectors")), expected)
-    written = [model.generate("the cat", stop=stop, max_tokens=20, seed=3).text
-               for stop in (None, ["a", "e"], np.array(["a", "e"]))]
+    written = [
+        model.generate("the cat", stop=stop, max_tokens=20, seed=3).text
+        for stop in (None, ["a", "e"], np.array(["a", "e"]))
+    ]
     assert written[0] != written[1] == written[2]
 
 
-@pytest.mark.parametrize("given, name", [
-    (dict(batch_size="8"), "batch_size"), (dict(batch_size=2.0), "batch_size"),
-    (dict(precision=16), "precision"), (dict(device=0), "device"),
-    (dict(use_checkpoint=1), "use_checkpoint"), (dict(progress=1), "progress"),
-    (dict(spiece_model_file=3), "spiece_model_file"),
-    (dict(model_config_path=b"x"), "model_config_path")])
+@pytest.mark.parametrize(
+    "given, name",
+    [
+        (dict(batch_size="8"), "batch_size"),
+        (dict(batch_size=2.0), "batch_size"),
+        (dict(precision=16), "precision"),
+        (dict(device=0), "device"),
+        (dict(use_checkpoint=1), "use_checkpoint"),
+        (dict(progress=1), "progress"),
+        (dict(spiece_model_file=3), "spiece_model_file"),
+        (dict(model_config_path=b"x"), "model_config_path"),
+    ],
+)
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
     with pytest.raises(xlnet.UserError, match=name):
         xlnet.load(permuted.folder, **given)
@@ -95,9 +108,14 @@ def test_a_model_that_is_closed_while_it_is_asked(permuted):
                 call()
         except BaseException as e:
             said.append(e)
-    asking = [threading.Thread(target=ask, args=[call]) for call in (
-        lambda: model.vectors(["the cat sat on the mat " * 9] * 40),
-        lambda: model.generate("the", max_tokens=200))]
+
+    asking = [
+        threading.Thread(target=ask, args=[call])
+        for call in (
+            lambda: model.vectors(["the cat sat on the mat " * 9] * 40),
+            lambda: model.generate("the", max_tokens=200),
+        )
+    ]
     for thread in asking:
         thread.start()
     time.sleep(1)
@@ -119,5 +137,11 @@ def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
 
 
 def test_numbers_of_numpy_are_numbers(model):
-    assert len(model.generate("the", max_tokens=np.int64(2), temperature=np.float32(2),
-                              samples=np.int32(2))) == 2
+    assert (
+        len(
+            model.generate(
+                "the", max_tokens=np.int64(2), temperature=np.float32(2), samples=np.int32(2)
+            )
+        )
+        == 2
+    )

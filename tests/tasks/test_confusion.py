@@ -19,8 +19,11 @@ from xlnet.tasks.types.known import TASK_TYPES
 def test_a_table_of_few_labels(tmp_path):
     found = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     lines = confusion.text(("yes", "no"), *found).splitlines()
-    assert [line.split() for line in lines] == [["true", "yes", "no", "<-", "predicted"],
-                                                ["yes", "1", "1"], ["no", "0", "2"]]
+    assert [line.split() for line in lines] == [
+        ["true", "yes", "no", "<-", "predicted"],
+        ["yes", "1", "1"],
+        ["no", "0", "2"],
+    ]
     confusion.draw(tmp_path / "c.png", ("yes", "no"), *found)
     assert [file.name for file in tmp_path.iterdir()] == ["c.png"]
 
@@ -30,9 +33,9 @@ def confused(count, rows=3000):
     often label 7 as label 3."""
     rng = np.random.default_rng(0)
     labels = rng.integers(count, size=rows)
-    predictions = np.where(rng.random(rows) < .25, rng.integers(count, size=rows), labels)
+    predictions = np.where(rng.random(rows) < 0.25, rng.integers(count, size=rows), labels)
     labels[:200], predictions[:200] = 7, 3
-    return ["label %d" % i for i in range(count)], (labels, predictions)
+    return [f"label {i}" for i in range(count)], (labels, predictions)
 
 
 def size_of(path):
@@ -67,7 +70,7 @@ def test_a_table_of_many_labels_lists_what_was_confused_most_frequent_first():
 
 
 def test_answers_without_a_single_fault(tmp_path):
-    names = ["label %d" % i for i in range(50)]
+    names = [f"label {i}" for i in range(50)]
     found = np.arange(50), np.arange(50)
     assert confusion.text(names, *found).splitlines() == ["  rows  true      predicted"]
     confusion.draw(tmp_path / "c.png", names, *found)
@@ -76,8 +79,16 @@ def test_answers_without_a_single_fault(tmp_path):
 def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
     """10,000 labels: a table of all pairs would take 800 MB."""
     import tracemalloc
-    task = Task("mine", ("t",), (), ("l",), tuple(map(str, range(10000))),
-                ("accuracy", "macro_f1"), TASK_TYPES["classification"])
+
+    task = Task(
+        "mine",
+        ("t",),
+        (),
+        ("l",),
+        tuple(map(str, range(10000))),
+        ("accuracy", "macro_f1"),
+        TASK_TYPES["classification"],
+    )
     truth = np.arange(50) * 7 % 10000
     values = np.zeros([50, 10000], np.float32)
     values[np.arange(50), truth] = 1
@@ -93,7 +104,8 @@ def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
 
 @pytest.mark.parametrize("is_installed", [True, False])
 def test_labels_in_any_script_are_drawn_without_a_warning(
-        tmp_path, monkeypatch, caplog, is_installed):
+    tmp_path, monkeypatch, caplog, is_installed
+):
     caplog.set_level("INFO", "xlnet")
     if not is_installed:
         monkeypatch.setattr(figure, "_installed", lambda: [])
@@ -107,24 +119,32 @@ def test_labels_in_any_script_are_drawn_without_a_warning(
     assert shown.shown[2:] == list(names[2:])
     if not is_installed:
         assert shown.shown[:2] == ["#0", "#1"]
-        assert caplog.messages == ["note: no installed font shows 2 label(s) of the figure: "
-                                   "#0 is 财经, #1 is 体育"]
+        assert caplog.messages == [
+            "note: no installed font shows 2 label(s) of the figure: #0 is 财经, #1 is 体育"
+        ]
 
 
 def test_the_backend_of_a_notebook_does_not_matter(tmp_path):
     """Jupyter sets it for every program that a cell starts; matplotlib refuses it on import."""
-    program = ("import numpy as np, os, sys; from xlnet.tasks.metrics import confusion\n"
-               "confusion.draw(sys.argv[1], ['a', 'b'], np.array([0, 1]), np.array([0, 1]))\n"
-               "assert 'matplotlib.pyplot' not in sys.modules and os.environ['MPLBACKEND']")
+    program = (
+        "import numpy as np, os, sys; from xlnet.tasks.metrics import confusion\n"
+        "confusion.draw(sys.argv[1], ['a', 'b'], np.array([0, 1]), np.array([0, 1]))\n"
+        "assert 'matplotlib.pyplot' not in sys.modules and os.environ['MPLBACKEND']"
+    )
     path = tmp_path / "c.png"
-    subprocess.run([sys.executable, "-c", program, str(path)], check=True, cwd=ROOT,
-                   env=dict(os.environ, MPLBACKEND="module://matplotlib_inline.backend_inline"))
+    subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        check=True,
+        cwd=ROOT,
+        env=dict(os.environ, MPLBACKEND="module://matplotlib_inline.backend_inline"),
+    )
     assert path.exists()
 
 
 def test_a_figure_that_cannot_be_drawn_is_a_note(tmp_path, caplog):
     (tmp_path / "c.png").mkdir()
     confusion.draw(tmp_path / "c.png", ("yes", "no"), np.array([0, 1]), np.array([0, 1]))
-    assert caplog.messages == ["note: %s/c.png is not plotted: IsADirectoryError: Is a directory"
-                               % tmp_path]
+    assert caplog.messages == [
+        f"note: {tmp_path}/c.png is not plotted: IsADirectoryError: Is a directory"
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["c.png"]

@@ -18,43 +18,64 @@ from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
-TWO = dataclasses.replace(GLUE["cola"], metrics=(
-    "auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1"))
-THREE = dataclasses.replace(GLUE["mnli"], metrics=(
-    "auc", "matthews", "accuracy", "macro_f1", "micro_f1"))
+TWO = dataclasses.replace(
+    GLUE["cola"], metrics=("auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1")
+)
+THREE = dataclasses.replace(
+    GLUE["mnli"], metrics=("auc", "matthews", "accuracy", "macro_f1", "micro_f1")
+)
 SCORES = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
-MULTI = Task("mine", ("t",), (), ("l",), ("a", "b"), ("micro_f1", "macro_f1", "accuracy", "auc"),
-             type=TASK_TYPES["multi_label"])
+MULTI = Task(
+    "mine",
+    ("t",),
+    (),
+    ("l",),
+    ("a", "b"),
+    ("micro_f1", "macro_f1", "accuracy", "auc"),
+    type=TASK_TYPES["multi_label"],
+)
 
 
 def by_scikit_learn(task, values, labels):
     """The metrics as scikit-learn has them if it may say that a value is undefined."""
     from sklearn import metrics
+
     decisions, labels = values.argmax(axis=1), np.asarray(labels)
     names = range(len(task.labels))
-    areas = [metrics.roc_auc_score(labels == id, values[:, id]) for id in (
-        [1] if len(names) == 2 else names) if 0 < (labels == id).sum() < len(labels)]
-    found = {"auc": np.mean(areas) if areas else math.nan,
-             "matthews": metrics.matthews_corrcoef(labels, decisions)
-             if len(set(labels)) > 1 else math.nan,      # scikit-learn says 0, of 0 / 0
-             "accuracy": metrics.accuracy_score(labels, decisions)}
+    areas = [
+        metrics.roc_auc_score(labels == id, values[:, id])
+        for id in ([1] if len(names) == 2 else names)
+        if 0 < (labels == id).sum() < len(labels)
+    ]
+    found = {
+        "auc": np.mean(areas) if areas else math.nan,
+        "matthews": metrics.matthews_corrcoef(labels, decisions)
+        if len(set(labels)) > 1
+        else math.nan,  # scikit-learn says 0, of 0 / 0
+        "accuracy": metrics.accuracy_score(labels, decisions),
+    }
     for average in ("macro", "micro"):
-        found[average + "_f1"] = metrics.f1_score(labels, decisions, average=average,
-                                                  zero_division=math.nan)
+        found[average + "_f1"] = metrics.f1_score(
+            labels, decisions, average=average, zero_division=math.nan
+        )
     if len(names) == 2:
         found["f1"] = metrics.f1_score(labels, decisions, zero_division=math.nan)
     return {name: found[name] for name in task.metrics}
 
 
-@pytest.mark.parametrize("task, decisions, labels, undefined", [
-    (TWO, [0, 0, 0], [0, 0, 0], {"auc", "f1", "matthews"}),
-    (TWO, [0, 1, 0], [0, 0, 0], {"auc", "matthews"}),
-    (TWO, [1, 1, 1], [1, 1, 1], {"auc", "matthews"}),
-    (TWO, [0, 0, 0], [0, 1, 0], set()),
-    (TWO, [1], [1], {"auc", "matthews"}),
-    (THREE, [0, 1, 2], [1, 1, 1], {"auc", "matthews"}),
-    (THREE, [1, 1, 1], [0, 1, 0], set()),
-    (THREE, [0, 0, 1], [0, 1, 0], set())])
+@pytest.mark.parametrize(
+    "task, decisions, labels, undefined",
+    [
+        (TWO, [0, 0, 0], [0, 0, 0], {"auc", "f1", "matthews"}),
+        (TWO, [0, 1, 0], [0, 0, 0], {"auc", "matthews"}),
+        (TWO, [1, 1, 1], [1, 1, 1], {"auc", "matthews"}),
+        (TWO, [0, 0, 0], [0, 1, 0], set()),
+        (TWO, [1], [1], {"auc", "matthews"}),
+        (THREE, [0, 1, 2], [1, 1, 1], {"auc", "matthews"}),
+        (THREE, [1, 1, 1], [0, 1, 0], set()),
+        (THREE, [0, 0, 1], [0, 1, 0], set()),
+    ],
+)
 def test_labels(task, decisions, labels, undefined):
     values = np.eye(len(task.labels))[decisions]
     with warnings.catch_warnings():
@@ -65,10 +86,13 @@ def test_labels(task, decisions, labels, undefined):
     assert {name for name, value in found.items() if math.isnan(value)} == undefined
 
 
-@pytest.mark.parametrize("predictions, labels", [
-    ([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]), ([1, 2, 3], [1, 2, 3]), ([2, 2], [2, 2])])
+@pytest.mark.parametrize(
+    "predictions, labels",
+    [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]), ([1, 2, 3], [1, 2, 3]), ([2, 2], [2, 2])],
+)
 def test_scores(predictions, labels):
     from scipy import stats
+
     scores = [np.array(each, np.float32) for each in (predictions, labels)]
     found = SCORES.scorer.evaluate(*scores)
     with warnings.catch_warnings():
@@ -79,41 +103,62 @@ def test_scores(predictions, labels):
     assert math.isnan(SCORES.scorer.evaluate(scores[0][:1], scores[1][:1])["pearson"])
 
 
-@pytest.mark.parametrize("values, labels, undefined", [
-    ([[.1, .2], [.2, .1]], [[0, 0], [0, 0]], {"micro_f1", "macro_f1", "auc"}),
-    ([[.9, .2], [.2, .1]], [[0, 0], [0, 0]], {"auc"}),
-    ([[.9, .2], [.2, .1]], [[1, 0], [0, 0]], set())])
+@pytest.mark.parametrize(
+    "values, labels, undefined",
+    [
+        ([[0.1, 0.2], [0.2, 0.1]], [[0, 0], [0, 0]], {"micro_f1", "macro_f1", "auc"}),
+        ([[0.9, 0.2], [0.2, 0.1]], [[0, 0], [0, 0]], {"auc"}),
+        ([[0.9, 0.2], [0.2, 0.1]], [[1, 0], [0, 0]], set()),
+    ],
+)
 def test_any_number_of_labels(values, labels, undefined):
     from sklearn import metrics
+
     found = MULTI.scorer.evaluate(np.array(values), np.array(labels))
     assert {name for name, value in found.items() if math.isnan(value)} == undefined
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert found["micro_f1"] == pytest.approx(metrics.f1_score(
-            labels, np.array(values) > .5, average="micro", zero_division=math.nan), nan_ok=True)
+        assert found["micro_f1"] == pytest.approx(
+            metrics.f1_score(
+                labels, np.array(values) > 0.5, average="micro", zero_division=math.nan
+            ),
+            nan_ok=True,
+        )
 
 
-@pytest.mark.parametrize("found, true, expected", [
-    ("O O", "O O", (math.nan,) * 3), ("O O", "B-A O", (math.nan, 0, 0)),
-    ("B-A O", "O O", (0, math.nan, 0)), ("B-A O", "O B-A", (0, 0, 0))])
+@pytest.mark.parametrize(
+    "found, true, expected",
+    [
+        ("O O", "O O", (math.nan,) * 3),
+        ("O O", "B-A O", (math.nan, 0, 0)),
+        ("B-A O", "O O", (0, math.nan, 0)),
+        ("B-A O", "O B-A", (0, 0, 0)),
+    ],
+)
 def test_entities(found, true, expected):
     """Undefined where seqeval divides 0 by 0."""
-    counts = entity_metrics.total(entity_metrics.by_label(
-        *([schemes.spans(tags.split())] for tags in (found, true))))
+    counts = entity_metrics.total(
+        entity_metrics.by_label(*([schemes.spans(tags.split())] for tags in (found, true)))
+    )
     assert (counts.precision, counts.recall, counts.f1) == pytest.approx(expected, nan_ok=True)
     table = entity_metrics.table({"A": counts})
-    assert "nan" not in table       # 0, as in seqeval's report
+    assert "nan" not in table  # 0, as in seqeval's report
 
 
-@pytest.mark.parametrize("relevance, missed, mrr", [
-    ((0, 0, 0), None, math.nan), ((0, 0, 0), (1.,), 0), ((0, 1, 0), None, .25)])
+@pytest.mark.parametrize(
+    "relevance, missed, mrr",
+    [((0, 0, 0), None, math.nan), ((0, 0, 0), (1.0,), 0), ((0, 1, 0), None, 0.25)],
+)
 def test_a_ranking_without_a_relevant_document_has_no_measure(relevance, missed, mrr, tmp_path):
     """One query without one counts as 0, as in trec_eval; one that the run missed is relevant."""
     task = custom.with_metric(known.TASKS["ranking"], "mrr@10,p@1")
-    rows = [Row(str(i), (("q", "d"),), each, "ab"[i // 2], missed if i == 0 else None)
-            for i, each in enumerate(relevance)]
-    found = Evaluation(task, str(tmp_path), .5).score(
-        Predictions(np.array([.3, .2, .1]), np.ones(3)), rows)
+    rows = [
+        Row(str(i), (("q", "d"),), each, "ab"[i // 2], missed if i == 0 else None)
+        for i, each in enumerate(relevance)
+    ]
+    found = Evaluation(task, str(tmp_path), 0.5).score(
+        Predictions(np.array([0.3, 0.2, 0.1]), np.ones(3)), rows
+    )
     assert found["mrr@10"] == pytest.approx(mrr, nan_ok=True)
     assert math.isnan(found["p@1"]) == math.isnan(mrr) and np.isfinite(found["loss"])
     baseline = task.scorer.baseline(task.scorer.gold_labels(rows))
@@ -121,50 +166,70 @@ def test_a_ranking_without_a_relevant_document_has_no_measure(relevance, missed,
 
 
 def test_macro_f1_is_the_macro_average_of_the_table():
-    labels, decisions = [0, 0, 2, 2], [0, 2, 2, 2]      # label 1 does not occur
+    labels, decisions = [0, 0, 2, 2], [0, 2, 2, 2]  # label 1 does not occur
     found = THREE.scorer.evaluate(np.eye(3)[decisions], labels)["macro_f1"]
-    rows = {line.split()[0]: line.split() for line in split_metrics.class_table(
-        THREE, np.array(decisions), np.array(labels)).splitlines() if line}
-    assert rows["macro"][4] == "%.4f" % found
+    rows = {
+        line.split()[0]: line.split()
+        for line in split_metrics.class_table(
+            THREE, np.array(decisions), np.array(labels)
+        ).splitlines()
+        if line
+    }
+    assert rows["macro"][4] == f"{found:.4f}"
     assert rows[THREE.labels[1]][1:] == ["0.0000", "0.0000", "0.0000", "0"]
 
 
 # ---- what becomes of it
 
+
 def test_an_undefined_metric_says_why_once_and_is_no_number(tmp_path, caplog):
     task = dataclasses.replace(TWO, metrics=("auc", "accuracy"))
-    evaluation, rows = Evaluation(task, str(tmp_path), .5), [Row("0", (), "0"), Row("1", (), "0")]
-    predictions = Predictions(np.array([[.9, .1], [.4, .6]]), np.ones(2))
+    evaluation, rows = Evaluation(task, str(tmp_path), 0.5), [Row("0", (), "0"), Row("1", (), "0")]
+    predictions = Predictions(np.array([[0.9, 0.1], [0.4, 0.6]]), np.ones(2))
     with caplog.at_level("INFO", "xlnet"):
         for step in (1, 2):
             result = evaluation.score(predictions, rows)
-            evaluation.report("dev", "step %d" % step, result, rows)
-    assert caplog.messages[0] == "note: eval cola dev: auc is undefined: the gold labels are all " \
+            evaluation.report("dev", f"step {step}", result, rows)
+    assert (
+        caplog.messages[0] == "note: eval cola dev: auc is undefined: the gold labels are all "
         "the same; it chooses no checkpoint"
-    assert caplog.messages[1:] == ["eval cola dev  step %d  auc undefined  accuracy 0.5000  loss "
-                                   "1.0000  (2 rows)" % step for step in (1, 2)]
+    )
+    assert caplog.messages[1:] == [
+        f"eval cola dev  step {step}  auc undefined  accuracy 0.5000  loss 1.0000  (2 rows)"
+        for step in (1, 2)
+    ]
     evaluation.keep_results("dev", rows, {}, [dict(step=1, **result)], None)
     kept = json.loads((tmp_path / "eval_results_dev.json").read_text())
     assert kept["checkpoints"][0]["auc"] is None and kept["best_step"] is None
 
 
 def test_an_undefined_metric_chooses_nothing(tmp_path):
-    for step, score in ((1, math.nan), (2, .5), (3, math.nan)):
+    for step, score in ((1, math.nan), (2, 0.5), (3, math.nan)):
         chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "auc", patience=1)
         assert (chosen.best() or {"step": 0})["step"] == (0 if step < 3 else 2)
-        assert not chosen.add(step, {"auc": score, "loss": 1.}, None) and step == 3 \
+        assert (
+            not chosen.add(step, {"auc": score, "loss": 1.0}, None)
+            and step == 3
             or not chosen.is_over()
+        )
     stored = json.loads((tmp_path / "evaluations.json").read_text())["evaluations"]
-    assert [one["auc"] for one in stored] == [None, .5, None]
+    assert [one["auc"] for one in stored] == [None, 0.5, None]
 
 
 @pytest.mark.parametrize("metric, lower_is_better", [("own.py:f", False), ("mse", True)])
 def test_training_and_evaluation_choose_the_same(tmp_path, metric, lower_is_better):
-    results = [{"step": 1, metric: math.nan, "loss": .1}, {"step": 2, metric: .5, "loss": math.nan},
-               {"step": 3, metric: .5, "loss": 1.}, {"step": 4, metric: .5, "loss": 1.}]
+    results = [
+        {"step": 1, metric: math.nan, "loss": 0.1},
+        {"step": 2, metric: 0.5, "loss": math.nan},
+        {"step": 3, metric: 0.5, "loss": 1.0},
+        {"step": 4, metric: 0.5, "loss": 1.0},
+    ]
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), metric, lower_is_better=lower_is_better)
     for one in results:
         chosen.add(one["step"], {name: one[name] for name in (metric, "loss")}, None)
-    assert chosen.best()["step"] == best_checkpoint.best_evaluation(
-        results, metric, lower_is_better)["step"] == 3
+    assert (
+        chosen.best()["step"]
+        == best_checkpoint.best_evaluation(results, metric, lower_is_better)["step"]
+        == 3
+    )
     assert best_checkpoint.best_evaluation(results[:2], metric, lower_is_better) is None

@@ -5,8 +5,9 @@ from xlnet.tasks.metrics import entity_metrics
 
 
 def counts(found, true):
-    return entity_metrics.by_label(*(
-        [schemes.spans(line.split()) for line in lines] for lines in (found, true)))
+    return entity_metrics.by_label(
+        *([schemes.spans(line.split()) for line in lines] for lines in (found, true))
+    )
 
 
 def test_the_example_of_seqevals_description():
@@ -16,8 +17,10 @@ def test_the_example_of_seqevals_description():
     by_label = counts(found, true)
     assert entity_metrics.total(by_label).f1 == 0.5
     assert (by_label["MISC"].f1, by_label["PER"].f1) == (0, 1)
-    assert entity_metrics.accuracy([line.split() for line in found],
-                                   [line.split() for line in true]) == 0.8
+    assert (
+        entity_metrics.accuracy([line.split() for line in found], [line.split() for line in true])
+        == 0.8
+    )
 
 
 def test_no_entity_at_all():
@@ -32,4 +35,5 @@ def test_the_table():
         ["B", "0.5000", "1.0000", "0.6667", "1"],
         ["micro", "avg", "0.6667", "0.6667", "0.6667", "3"],
         ["macro", "avg", "0.7500", "0.7500", "0.6667", "3"],
-        ["weighted", "avg", "0.8333", "0.6667", "0.6667", "3"]]
+        ["weighted", "avg", "0.8333", "0.6667", "0.6667", "3"],
+    ]

@@ -24,9 +24,10 @@ LABELS = ("no", "yes")
 
 def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
     """The arrays [T] of one text or pair."""
-    pair, = encoding.fitted(ids_a, ids_b, Layout(length, **layout))
-    return {name: array[0] for name, array in
-            encoding.lay_out([pair], length, cls_id, sep_id).items()}
+    (pair,) = encoding.fitted(ids_a, ids_b, Layout(length, **layout))
+    return {
+        name: array[0] for name, array in encoding.lay_out([pair], length, cls_id, sep_id).items()
+    }
 
 
 def arrays_of(examples, tokenizer, length, **layout):
@@ -54,32 +55,39 @@ def test_golden():
         assert actual["label_ids"][0] == np.float32(case["label_id"])
 
 
-@pytest.mark.parametrize("a, b, ids, segments", [
-    ([10, 11], None, [0, 0, 10, 11, SEP, CLS], [4, 4, 0, 0, 0, 2]),
-    ([10, 11], [20], [0, 0, 10, 11, SEP, 20, SEP, CLS], [4, 4, 0, 0, 0, 1, 1, 2]),
-    ([10, 11, 12, 13], None, [10, 11, 12, SEP, CLS], [0, 0, 0, 0, 2]),
-    ([10, 11], [20, 21], [10, SEP, SEP, CLS], [0, 0, 1, 2])])
+@pytest.mark.parametrize(
+    "a, b, ids, segments",
+    [
+        ([10, 11], None, [0, 0, 10, 11, SEP, CLS], [4, 4, 0, 0, 0, 2]),
+        ([10, 11], [20], [0, 0, 10, 11, SEP, 20, SEP, CLS], [4, 4, 0, 0, 0, 1, 1, 2]),
+        ([10, 11, 12, 13], None, [10, 11, 12, SEP, CLS], [0, 0, 0, 0, 2]),
+        ([10, 11], [20, 21], [10, SEP, SEP, CLS], [0, 0, 1, 2]),
+    ],
+)
 def test_a_text_and_a_pair(a, b, ids, segments):
     f = choice_features(a, b, len(ids), CLS, SEP)
     assert (f["input_ids"].tolist(), f["segment_ids"].tolist()) == (ids, segments)
     assert f["input_mask"].tolist() == [int(segment == 4) for segment in segments]
 
 
-@pytest.mark.parametrize("lengths, budget, expected", [
-    ((3, 4), 7, (3, 4)),
-    ((3, 4), 6, (3, 3)),
-    ((4, 3), 6, (3, 3)),
-    ((3, 3), 5, (3, 2)),     # equally long: the second one gives way
-    ((9, 2), 6, (4, 2)),
-    ((2, 9), 6, (2, 4)),
-    ((9, 9), 7, (4, 3)),
-    ((5, 0), 3, (3, 0)),
-    ((0, 5), 3, (0, 3)),
-    ((5, 5), 1, (1, 0)),
-])
+@pytest.mark.parametrize(
+    "lengths, budget, expected",
+    [
+        ((3, 4), 7, (3, 4)),
+        ((3, 4), 6, (3, 3)),
+        ((4, 3), 6, (3, 3)),
+        ((3, 3), 5, (3, 2)),  # equally long: the second one gives way
+        ((9, 2), 6, (4, 2)),
+        ((2, 9), 6, (2, 4)),
+        ((9, 9), 7, (4, 3)),
+        ((5, 0), 3, (3, 0)),
+        ((0, 5), 3, (0, 3)),
+        ((5, 5), 1, (1, 0)),
+    ],
+)
 def test_the_longer_text_is_cut_first(lengths, budget, expected):
     a, b = (list(range(length)) for length in lengths)
-    assert encoding.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
+    assert encoding.fitted(a, b, Layout(budget + 3)) == [(a[: expected[0]], b[: expected[1]])]
 
 
 def test_choices_are_joined(tiny):
@@ -88,7 +96,7 @@ def test_choices_are_joined(tiny):
     for c, pair in enumerate(pairs):
         for name in ("input_ids", "input_mask", "segment_ids"):
             alone = arrays_of([Example((pair,), 1)], tiny, 16)
-            assert joined[name][0, 16 * c:16 * c + 16].tolist() == alone[name][0].tolist()
+            assert joined[name][0, 16 * c : 16 * c + 16].tolist() == alone[name][0].tolist()
     assert joined["label_ids"].tolist() == [1]
 
 
@@ -97,21 +105,40 @@ def test_choices_are_joined(tiny):
 TEXT = list(range(100, 120))
 
 
-@pytest.mark.parametrize("layout, a, b, expected", [
-    (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
-    (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),      # down to one, then the second
-    (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
-    (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
-    (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
-    (Layout(22, False, "head_tail"), TEXT, None, [(TEXT, None)]),
-    (Layout(12, True, "sliding"), TEXT, None, [
-        (TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]),
-    (Layout(12, True, "sliding"), TEXT, [7], [
-        (TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]),
-    # A quarter of a window is the least for the first text.
-    (Layout(15, True, "sliding"), TEXT[:7], list(range(11)), [
-        (TEXT[i:i + 3], list(range(11))[at:at + 9]) for i, at in enumerate((0, 2, 2, 2, 2))]),
-    (Layout(12, True, "sliding"), TEXT[:9], None, [(TEXT[:9], None)])])
+@pytest.mark.parametrize(
+    "layout, a, b, expected",
+    [
+        (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
+        (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),  # down to one, then the second
+        (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
+        (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
+        (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
+        (Layout(22, False, "head_tail"), TEXT, None, [(TEXT, None)]),
+        (
+            Layout(12, True, "sliding"),
+            TEXT,
+            None,
+            [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)],
+        ),
+        (
+            Layout(12, True, "sliding"),
+            TEXT,
+            [7],
+            [(TEXT[start : start + 8], [7]) for start in (0, 4, 8, 12)],
+        ),
+        # A quarter of a window is the least for the first text.
+        (
+            Layout(15, True, "sliding"),
+            TEXT[:7],
+            list(range(11)),
+            [
+                (TEXT[i : i + 3], list(range(11))[at : at + 9])
+                for i, at in enumerate((0, 2, 2, 2, 2))
+            ],
+        ),
+        (Layout(12, True, "sliding"), TEXT[:9], None, [(TEXT[:9], None)]),
+    ],
+)
 def test_what_is_left_of_a_text(layout, a, b, expected):
     assert encoding.fitted(a, b, layout) == expected
 
@@ -141,13 +168,15 @@ def test_too_short(tiny, tmp_path):
 
 
 def _examples(count):
-    return [Example((("the cat sat %d" % i, "a mat" if i % 2 else None),), i % 2)
-            for i in range(count)]
+    return [
+        Example(((f"the cat sat {i}", "a mat" if i % 2 else None),), i % 2) for i in range(count)
+    ]
 
 
 def _read(path, max_seq_length, **settings):
     """Returns the record file as one dict of arrays [n, ...]."""
     import tensorflow as tf
+
     layout = feature_spec.finetuning_features(max_seq_length, **settings)
     columns = collections.defaultdict(list)
     for serialized in tf.compat.v1.io.tf_record_iterator(path):
@@ -160,8 +189,9 @@ def _read(path, max_seq_length, **settings):
 
 
 def write(directory, examples, tokenizer, length=16, **settings):
-    return encoding.write_records(str(directory), "mine.train", examples, tokenizer,
-                                  Layout(length), **settings).path
+    return encoding.write_records(
+        str(directory), "mine.train", examples, tokenizer, Layout(length), **settings
+    ).path
 
 
 def test_records_hold_the_features(tiny, tmp_path):
@@ -172,7 +202,9 @@ def test_records_hold_the_features(tiny, tmp_path):
         assert read[name].tolist() == expected.tolist()
     name = pathlib.Path(path).name
     assert {file.name for file in tmp_path.iterdir()} == {
-        name, name.replace(".tfrecord", ".seen.json")}
+        name,
+        name.replace(".tfrecord", ".seen.json"),
+    }
 
 
 def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
@@ -180,8 +212,9 @@ def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "_EXAMPLES_AT_ONCE", 3)
     alone = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS)).read_bytes()
     monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 5)
-    path = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS, workers=2,
-                              overwrite=True))
+    path = pathlib.Path(
+        write(tmp_path, examples, tiny, label_names=LABELS, workers=2, overwrite=True)
+    )
     assert path.read_bytes() == alone
 
 
@@ -191,10 +224,13 @@ def _killed(*_):
 
 def test_a_killed_worker_is_named_and_leaves_nothing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 1)
-    with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory; "
-                                        "start it with fewer cores"):
-        encoding.write_records(str(tmp_path), "x", _examples(3), tiny, Layout(16), encode=_killed,
-                               workers=2)
+    with pytest.raises(
+        UserError,
+        match="a worker process was killed, perhaps for want of memory; start it with fewer cores",
+    ):
+        encoding.write_records(
+            str(tmp_path), "x", _examples(3), tiny, Layout(16), encode=_killed, workers=2
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -202,8 +238,13 @@ def test_scores_labels_and_choices_in_records(tiny, tmp_path):
     score, two = (Feature("label_ids", shape, "float") for shape in ((), (2,)))
     path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny, label_features=(score,))
     assert _read(path, 16, label_features=(score,))["label_ids"].tolist() == [2.5]
-    path = write(tmp_path, [Example((("the cat", None),), [0., 1.])], tiny, label_names=LABELS,
-                 label_features=(two,))
+    path = write(
+        tmp_path,
+        [Example((("the cat", None),), [0.0, 1.0])],
+        tiny,
+        label_names=LABELS,
+        label_features=(two,),
+    )
     assert _read(path, 16, label_features=(two,))["label_ids"].tolist() == [[0, 1]]
     choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
     path = write(tmp_path, choices, tiny, label_names=("0", "1"), num_choices=2)
@@ -218,17 +259,30 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
         return encoding.arrays_of(examples, *how)
 
     def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
-        return pathlib.Path(encoding.write_records(
-            str(tmp_path), "x", examples, tokenizer, Layout(length), encode=encode,
-            **{"label_names": LABELS, **settings}).path)
+        return pathlib.Path(
+            encoding.write_records(
+                str(tmp_path),
+                "x",
+                examples,
+                tokenizer,
+                Layout(length),
+                encode=encode,
+                **{"label_names": LABELS, **settings},
+            ).path
+        )
 
     path = write()
     content = path.read_bytes()
     assert write() == path and path.read_bytes() == content and encoded == [3]
     assert write(overwrite=True) == path and path.read_bytes() == content and encoded == [3, 3]
     relabelled = [example._replace(label=0) for example in _examples(3)]
-    others = [write(_examples(4)), write(relabelled), write(length=17),
-              write(label_names=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
+    others = [
+        write(_examples(4)),
+        write(relabelled),
+        write(length=17),
+        write(label_names=("yes", "no")),
+        write(tokenizer=Tokenizer(tiny.path, uncased=True)),
+    ]
     assert len({path, *others}) == 6
 
 
@@ -239,7 +293,7 @@ def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
     path.write_bytes(complete[:cut])
     assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
     assert path.read_bytes() == complete
-    assert caplog.messages == ["note: %s is damaged, it is written again" % path]
+    assert caplog.messages == [f"note: {path} is damaged, it is written again"]
 
 
 def test_no_half_file_is_left(tiny, tmp_path):
@@ -252,22 +306,30 @@ def test_no_half_file_is_left(tiny, tmp_path):
 def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     """Unknown pieces of those in the records, and examples that lost some of their text; the same
     where the records are found again."""
-    examples = [Example((("the cat", None),), 0), Example((("机 the cat", "the 器"),), 1),
-                Example((("the cat " * 20, "the"),), 0)]
+    examples = [
+        Example((("the cat", None),), 0),
+        Example((("机 the cat", "the 器"),), 1),
+        Example((("the cat " * 20, "the"),), 0),
+    ]
     known = sum(len(tiny.ids(text)) for text in ("the cat", "机 the cat", "the 器"))
     unknown = sum(tiny.ids(text).count(tiny.unk_id) for text in ("机 the cat", "the 器"))
-    room = 24 - 3                   # the long pair fills its record
+    room = 24 - 3  # the long pair fills its record
     for _ in range(2):
-        seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24),
-                                      label_names=LABELS).seen
+        seen = encoding.write_records(
+            str(tmp_path), "x", examples, tiny, Layout(24), label_names=LABELS
+        ).seen
         assert seen == encoding.TextCounts(known + room, unknown, 3, 1) and unknown >= 2
-    assert seen.in_words() == "%.2f %% of %d pieces unknown, 33.3 %% of the rows cut" % (
-        100 * unknown / (known + room), known + room)
+    assert (
+        seen.in_words()
+        == f"{100 * unknown / (known + room):.2f} % of {known + room} pieces unknown, 33.3 % "
+        "of the rows cut"
+    )
     warnings = seen.warnings()
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
     assert encoding.TextCounts(1000, 10, 100, 1).warnings() == []
     for mode, cut in (("sliding", 0), ("head_tail", 1)):
-        seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, mode),
-                                      label_names=LABELS).seen
+        seen = encoding.write_records(
+            str(tmp_path), "x", examples, tiny, Layout(24, False, mode), label_names=LABELS
+        ).seen
         assert (seen.examples, seen.cut) == (3, cut)

@@ -7,8 +7,10 @@ from xlnet.tasks.task import Row
 
 
 def rows_of(texts, labels=("a", "b"), query=None):
-    return [Row(str(i), ((text, None),), labels[i % len(labels)], query and query(i))
-            for i, text in enumerate(texts)]
+    return [
+        Row(str(i), ((text, None),), labels[i % len(labels)], query and query(i))
+        for i, text in enumerate(texts)
+    ]
 
 
 def texts(rows):
@@ -16,29 +18,30 @@ def texts(rows):
 
 
 def test_appending_removing_sorting_and_relabelling_move_no_row():
-    words = ["text %d" % i for i in range(200)]
-    train, dev = parsing.hold_out(rows_of(words), .25)
+    words = [f"text {i}" for i in range(200)]
+    train, dev = parsing.hold_out(rows_of(words), 0.25)
     assert len(train) + len(dev) == 200 and 35 < len(dev) < 65
-    more = words + ["more %d" % i for i in range(100)]
+    more = words + [f"more {i}" for i in range(100)]
     shuffled = random.Random(0).sample(words, 150)
     for changed, labels in ((more, "ab"), (shuffled, "ab"), (words[::-1], "ba"), (words, "cd")):
-        parts = parsing.hold_out(rows_of(changed, labels), .25)
+        parts = parsing.hold_out(rows_of(changed, labels), 0.25)
         for part, before in zip(parts, (train, dev)):
             assert texts(part) & set(words) == texts(before) & set(changed)
 
 
 def test_a_larger_fraction_holds_out_more_of_the_same():
-    words = ["text %d" % i for i in range(100)]
-    smaller, larger = (texts(parsing.hold_out(rows_of(words), share)[1]) for share in (.1, .3))
+    words = [f"text {i}" for i in range(100)]
+    smaller, larger = (texts(parsing.hold_out(rows_of(words), share)[1]) for share in (0.1, 0.3))
     assert smaller < larger
 
 
 def test_equal_texts_and_the_rows_of_a_query_stay_together():
-    words = ["text %d" % (i // 2) for i in range(80)]
-    train, dev = parsing.hold_out(rows_of(words), .2)
+    words = ["text %s" % (i // 2) for i in range(80)]
+    train, dev = parsing.hold_out(rows_of(words), 0.2)
     assert train and dev and not texts(train) & texts(dev)
-    train, dev = parsing.hold_out(rows_of(["text %d" % i for i in range(80)],
-                                          query=lambda i: "q%d" % (i // 10)), .2)
+    train, dev = parsing.hold_out(
+        rows_of([f"text {i}" for i in range(80)], query=lambda i: "q%s" % (i // 10)), 0.2
+    )
     assert train and dev and not {row.query for row in train} & {row.query for row in dev}
 
 
@@ -46,24 +49,25 @@ def test_one_row_at_least_is_held_out_and_one_is_left():
     rows = rows_of(map(str, range(5)))
     for share, sizes in ((1e-9, [4, 1]), (1 - 1e-9, [1, 4])):
         assert list(map(len, parsing.hold_out(rows, share))) == sizes
-    assert all(parsing.hold_out(rows[:1] * 3, .3))      # one text
+    assert all(parsing.hold_out(rows[:1] * 3, 0.3))  # one text
     alone = [row._replace(query="q") for row in rows]
-    assert list(map(len, parsing.hold_out(alone, .5))) == [5, 0]
+    assert list(map(len, parsing.hold_out(alone, 0.5))) == [5, 0]
 
 
 def test_texts_of_more_rows_than_dev_may_have_are_divided():
     """Rows that are appended move none here either."""
     few = rows_of("xyz" * 60)
-    train, dev = parsing.hold_out(few, .1)
+    train, dev = parsing.hold_out(few, 0.1)
     assert 5 < len(dev) < 35 and texts(train) == texts(dev) == set("xyz")
     more = rows_of("xyz" * 90)
-    assert {row.id for row in parsing.hold_out(more, .1)[1]} & {row.id for row in few} == {
-        row.id for row in dev}
+    assert {row.id for row in parsing.hold_out(more, 0.1)[1]} & {row.id for row in few} == {
+        row.id for row in dev
+    }
 
 
 def test_without_one_below_the_fraction_the_next_is_dev_and_no_trained_row_ever_is():
     """One text only moves from dev to train when a smaller hash comes."""
-    words = ["text %d" % i for i in range(30)]
+    words = [f"text {i}" for i in range(30)]
     held = [texts(parsing.hold_out(rows_of(words[:count]), 1e-9)[1]) for count in range(2, 31)]
     for count, (before, after) in enumerate(zip(held, held[1:]), 2):
         assert after == before or after == {words[count]}

@@ -28,7 +28,7 @@ NAMES = ("sentence", "label")
 
 
 def rows_of(count):
-    return [("%s %d" % ("the cat sat " * 30, i), str(i % 2)) for i in range(count)]
+    return [("{} {}".format("the cat sat " * 30, i), str(i % 2)) for i in range(count)]
 
 
 def tsv(rows):
@@ -50,7 +50,7 @@ def json_list(rows):
 
 
 def fasttext(rows):
-    return "".join("__label__%s %s\n" % (label, text) for text, label in rows)
+    return "".join(f"__label__{label} {text}\n" for text, label in rows)
 
 
 FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
@@ -62,28 +62,62 @@ SKIPPING = dataclasses.replace(SST, skips_errors=True)
 def small_parts(monkeypatch):
     """What is large comes early. More rows at once than tuples that Python keeps for later use have
     items."""
-    for module, name, size in ((row_store, "_ROWS_AT_ONCE", 30), (row_store, "_ROWS_IN_MEMORY", 30),
-                               (decoding, "_CHUNK", 4096), (encoding, "_EXAMPLES_AT_ONCE", 20)):
+    for module, name, size in (
+        (row_store, "_ROWS_AT_ONCE", 30),
+        (row_store, "_ROWS_IN_MEMORY", 30),
+        (decoding, "_CHUNK", 4096),
+        (encoding, "_EXAMPLES_AT_ONCE", 20),
+    ):
         monkeypatch.setattr(module, name, size)
 
 
 def conll(rows):
-    return "".join("the O\ncat%d B-ANIMAL\nsat O\n%s\n" % (i, "still O\n" * 40)
-                   for i in range(len(rows)))
+    return "".join(
+        "the O\ncat{} B-ANIMAL\nsat O\n{}\n".format(i, "still O\n" * 40) for i in range(len(rows))
+    )
 
 
 def squad(rows):
-    return json.dumps({"data": [{"paragraphs": [{"context": text, "qas": [
-        {"id": str(i), "question": "Who?", "answers": [{"text": str(i), "answer_start": 361}]}]}]}
-        for i, (text, _) in enumerate(rows)]})
+    return json.dumps(
+        {
+            "data": [
+                {
+                    "paragraphs": [
+                        {
+                            "context": text,
+                            "qas": [
+                                {
+                                    "id": str(i),
+                                    "question": "Who?",
+                                    "answers": [{"text": str(i), "answer_start": 361}],
+                                }
+                            ],
+                        }
+                    ]
+                }
+                for i, (text, _) in enumerate(rows)
+            ]
+        }
+    )
 
 
-TAGS = Task("own", metrics=("f1",), type=TAGGING, labels=(), text_a=("1",), text_b=(), id=None,
-            label=(), files={"train": "train.txt"})
+TAGS = Task(
+    "own",
+    metrics=("f1",),
+    type=TAGGING,
+    labels=(),
+    text_a=("1",),
+    text_b=(),
+    id=None,
+    label=(),
+    files={"train": "train.txt"},
+)
 QUESTIONS = known.TASKS["squad1"].with_options(doc_stride=20, max_query_length=4)
-CASES = {**{form: ("train." + form, make, SST, "truncate") for form, make in FORMS.items()},
-         "tags": ("train.txt", conll, TAGS, "split"),
-         "questions": ("train.json", squad, QUESTIONS, "sliding")}
+CASES = {
+    **{form: ("train." + form, make, SST, "truncate") for form, make in FORMS.items()},
+    "tags": ("train.txt", conll, TAGS, "split"),
+    "questions": ("train.json", squad, QUESTIONS, "sliding"),
+}
 
 
 def peak_of_a_run(tmp_path, case, tokenizer, count):
@@ -95,13 +129,19 @@ def peak_of_a_run(tmp_path, case, tokenizer, count):
     task = custom.complete(task, str(tmp_path))
     train, dev = parsing.hold_out(parsing.read_file(task, str(path), True), 0.5)
     made = encoding.write_records(
-        str(tmp_path), name, task.reader.examples(task.reader.training_rows(train, 0, "")),
-        tokenizer, encoding.Layout(32, long_document=long_document), label_names=task.labels,
-        label_features=task.head.features(32), encode=task.reader.encode,
-        options=task.reader.record_options)
+        str(tmp_path),
+        name,
+        task.reader.examples(task.reader.training_rows(train, 0, "")),
+        tokenizer,
+        encoding.Layout(32, long_document=long_document),
+        label_names=task.labels,
+        label_features=task.head.features(32),
+        encode=task.reader.encode,
+        options=task.reader.record_options,
+    )
     predicted = len(dev)
     if task is SST:
-        files = SST.scorer.prediction_files(dev, [[.5, .5]] * len(dev))
+        files = SST.scorer.prediction_files(dev, [[0.5, 0.5]] * len(dev))
         predicted = sum(1 for _ in files[0].lines) - 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -115,16 +155,22 @@ def test_memory_does_not_grow_with_the_file(case, tmp_path, small_parts):
     few, many = (150, 900) if case == "tags" else (300, 1500)
     # Loads whatever is loaded once; of tags, fills the caches of words.
     peak_of_a_run(tmp_path, case, tokenizer, many if case == "tags" else 100)
-    (small, before), (large, after) = (peak_of_a_run(tmp_path, case, tokenizer, count)
-                                       for count in (few, many))
+    (small, before), (large, after) = (
+        peak_of_a_run(tmp_path, case, tokenizer, count) for count in (few, many)
+    )
     # In memory a tagged sentence takes 15 times its bytes.
     assert after - before < (4 if case == "tags" else 0.25) * (large - small)
 
 
 # ---- lines
 
-TEXTS = ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9, "one line",
-         "x" * 40 + "\ny")
+TEXTS = (
+    "a\nb",
+    "\n\n a\r\n\n\r\nb\n",
+    "\u2028é文😀\x85\n\x0c|\n" * 9,
+    "one line",
+    "x" * 40 + "\ny",
+)
 
 
 @pytest.mark.parametrize("size", (1, 3, 1000))
@@ -137,7 +183,7 @@ def test_lines_are_the_same_wherever_the_file_is_cut(name, size, monkeypatch):
         lines = Lines("x", lambda: io.BytesIO(content), given)
         expected = [line.rstrip("\r") for line in text.rstrip("\r\n").split("\n")]
         assert list(lines) == list(lines) == expected
-        assert list(zip(lines, lines)) == list(zip(expected, expected))     # both at once
+        assert list(zip(lines, lines)) == list(zip(expected, expected))  # both at once
         assert lines.first(1) == expected[:1] and "".join(lines.chunks()) == text
         assert lines.start() and lines.start()[0] == text.lstrip()[0]
 
@@ -152,8 +198,9 @@ def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     monkeypatch.setattr(decoding, "_CHUNK", 7)
     content = b"naive\n" * 50 + "caf\xe9\n".encode("cp1252") + b"end\n"
     for named in (None, "utf-8"):
-        with pytest.raises(UserError, match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks "
-                                            "like cp1252"):
+        with pytest.raises(
+            UserError, match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks like cp1252"
+        ):
             Lines("x", lambda: io.BytesIO(content), named)
     assert list(Lines("x", lambda: io.BytesIO(content), skips=True))[50] == "caf\udce9"
     assert list(Lines("x", lambda: io.BytesIO(content), "cp1252"))[50] == "café"
@@ -173,7 +220,7 @@ def rows_one_by_one(text):
                 start = begin + reader.line_num
             break
         except csv.Error as e:
-            found.append((start + 1, "not CSV: %s" % e))
+            found.append((start + 1, f"not CSV: {e}"))
             begin = start + 1
     return found
 
@@ -186,7 +233,7 @@ def test_csv_continues_after_an_error(tmp_path):
         path.write_text(text)
         table = parsing.readers.read_table(SKIPPING, str(path))
         found = list(table.rows)
-        assert found == [("%s:%d" % (path, line), row) for line, row in rows_one_by_one(text)[1:]]
+        assert found == [(f"{path}:{line}", row) for line, row in rows_one_by_one(text)[1:]]
         faults += sum(isinstance(row, str) for _, row in found)
         rows += len(found)
     assert 100 < faults < rows - 100
@@ -197,8 +244,11 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
     monkeypatch.setattr(tables, "LONGEST_CELL", 100)
     path = tmp_path / "x.csv"
     path.write_text('sentence,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
-    with pytest.raises(UserError, match="x.csv:3: a cell of more than 100 characters; is a "
-                                        "quotation mark before it not closed.$"):
+    with pytest.raises(
+        UserError,
+        match="x.csv:3: a cell of more than 100 characters; is a "
+        "quotation mark before it not closed.$",
+    ):
         parsing.read_file(SST, str(path), True)
     rows = parsing.read_file(SKIPPING, str(path), False)
     assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
@@ -208,7 +258,7 @@ def test_many_errors_take_little_memory(monkeypatch):
     tracemalloc.start()
     found = RowErrors()
     for i in range(20000):
-        found.add("x:%d" % i, "fault %d" % (i % 1000))
+        found.add(f"x:{i}", "fault %s" % (i % 1000))
     assert tracemalloc.get_traced_memory()[0] < 20000
     tracemalloc.stop()
     assert len(found) == 20000
@@ -218,6 +268,7 @@ def test_many_errors_take_little_memory(monkeypatch):
 
 
 # ---- the standard input
+
 
 def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
     for form, make in FORMS.items():
@@ -230,7 +281,8 @@ def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
 
 
 def test_a_full_disk_for_the_standard_input_is_one_line(monkeypatch):
-    monkeypatch.setattr(row_store.tempfile, "NamedTemporaryFile",
-                        lambda **_: open("/dev/full", "wb"))
+    monkeypatch.setattr(
+        row_store.tempfile, "NamedTemporaryFile", lambda **_: open("/dev/full", "wb")
+    )
     with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):
         row_store.temporary_copy(io.BytesIO(b"x" * 100000))

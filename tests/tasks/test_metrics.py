@@ -19,10 +19,13 @@ def one_hot(task, ids):
 
 # --- Metrics
 
+
 def test_metrics_by_hand():
-    predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]    # tp 2, fp 1, fn 1, tn 1
+    predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]  # tp 2, fp 1, fn 1, tn 1
     assert GLUE["mrpc"].scorer.evaluate(one_hot(GLUE["mrpc"], predictions), labels) == {
-        "f1": pytest.approx(2 / 3), "accuracy": pytest.approx(0.6)}
+        "f1": pytest.approx(2 / 3),
+        "accuracy": pytest.approx(0.6),
+    }
     matthews = (2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2)
     result = GLUE["cola"].scorer.evaluate(one_hot(GLUE["cola"], predictions), labels)
     assert result["matthews"] == pytest.approx(matthews)
@@ -32,8 +35,14 @@ def test_metrics_by_hand():
 def test_metrics_of_scores_by_hand():
     scores = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
     result = scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
-    assert result == pytest.approx({"pearson": np.corrcoef([1, 2, 4], [1, 2.5, 3])[0, 1],
-                                    "spearman": 1, "mse": 1.25 / 3, "mae": 1.5 / 3})
+    assert result == pytest.approx(
+        {
+            "pearson": np.corrcoef([1, 2, 4], [1, 2.5, 3])[0, 1],
+            "spearman": 1,
+            "mse": 1.25 / 3,
+            "mae": 1.5 / 3,
+        }
+    )
     assert list(result) == list(scores.metrics) and not scores.lower_is_better
     assert dataclasses.replace(scores, metrics=("mse",)).lower_is_better
     scores.scorer.check_metric("mae")
@@ -51,16 +60,29 @@ def test_majority_baseline():
     assert np.isnan([found["pearson"], found["spearman"]]).all()
 
 
-MULTI = Task("mine", ("t",), (), ("l",), ("a", "b"), ("micro_f1", "macro_f1", "accuracy", "auc"),
-             type=TASK_TYPES["multi_label"])
+MULTI = Task(
+    "mine",
+    ("t",),
+    (),
+    ("l",),
+    ("a", "b"),
+    ("micro_f1", "macro_f1", "accuracy", "auc"),
+    type=TASK_TYPES["multi_label"],
+)
 
 
 def test_several_labels_by_hand():
-    values, labels = np.array([[.9, .2], [.6, .7], [.1, .3]]), np.array([[1, 0], [0, 1], [0, 1]])
+    values, labels = (
+        np.array([[0.9, 0.2], [0.6, 0.7], [0.1, 0.3]]),
+        np.array([[1, 0], [0, 1], [0, 1]]),
+    )
     # decided: 10, 11, 00. Label a: tp 1, fp 1; label b: tp 1, fn 1.
     assert MULTI.scorer.evaluate(values, labels) == {
-        "micro_f1": pytest.approx(4 / 6), "macro_f1": pytest.approx(2 / 3),
-        "accuracy": pytest.approx(1 / 3), "auc": 1.0}
+        "micro_f1": pytest.approx(4 / 6),
+        "macro_f1": pytest.approx(2 / 3),
+        "accuracy": pytest.approx(1 / 3),
+        "auc": 1.0,
+    }
     found = MULTI.scorer.evaluate(values, labels, threshold=0.25)
     assert found["accuracy"] == pytest.approx(2 / 3)
     assert MULTI.scorer.baseline(labels)["accuracy"] == pytest.approx(2 / 3)
@@ -68,13 +90,13 @@ def test_several_labels_by_hand():
 
 def test_auc():
     task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
-    values = one_hot(task, [0, 0, 0]) + [[0, .1], [0, .3], [0, .2]]
+    values = one_hot(task, [0, 0, 0]) + [[0, 0.1], [0, 0.3], [0, 0.2]]
     assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
     assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
-    assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])     # no curve
+    assert np.isnan(task.scorer.evaluate(values, [0, 0, 0])["auc"])  # no curve
     three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
     # Label 2 has no rows: the mean is that of labels 0 and 1.
-    assert three.scorer.evaluate([[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
+    assert three.scorer.evaluate([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], [0, 1]) == {"auc": 1}
 
 
 def test_collapse_is_noticed():
@@ -82,25 +104,27 @@ def test_collapse_is_noticed():
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 0, 1]), labels) is None
     assert cola.scorer.constant_prediction(one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
-    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 2.501, 2.5], [0., 5., 2.]) == (
-        "all scores are about 2.50")
-    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 3.5, 2.], [0., 5., 2.]) is None
-    assert MULTI.scorer.constant_prediction(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
-        "every row has the labels (none)")
+    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 2.501, 2.5], [0.0, 5.0, 2.0]) == (
+        "all scores are about 2.50"
+    )
+    assert GLUE["sts-b"].scorer.constant_prediction([2.5, 3.5, 2.0], [0.0, 5.0, 2.0]) is None
+    assert MULTI.scorer.constant_prediction(np.full([3, 2], 0.1), np.eye(3)[:, :2]) == (
+        "every row has the labels (none)"
+    )
 
 
 def test_collapse_is_judged_at_the_threshold_of_predictions():
-    predictions = Predictions(np.array([[.9, .1], [.7, .3]]), np.ones(2))
+    predictions = Predictions(np.array([[0.9, 0.1], [0.7, 0.3]]), np.ones(2))
     for task, labels in ((GLUE["cola"], "01"), (MULTI, (("a",), ("b",)))):
         rows = [Row("", (), label) for label in labels]
-        assert "collapsed" not in Evaluation(task, "", .2).score(predictions, rows)
-        assert "collapsed" in Evaluation(task, "", .5).score(predictions, rows)
+        assert "collapsed" not in Evaluation(task, "", 0.2).score(predictions, rows)
+        assert "collapsed" in Evaluation(task, "", 0.5).score(predictions, rows)
 
 
 def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
-    values = np.full([1, 2], .7, np.float32)
-    assert MULTI.scorer.decide(values, .7).tolist() == [[1, 1]]
-    assert GLUE["cola"].scorer.decide(values, .7).tolist() == [1]
+    values = np.full([1, 2], 0.7, np.float32)
+    assert MULTI.scorer.decide(values, 0.7).tolist() == [[1, 1]]
+    assert GLUE["cola"].scorer.decide(values, 0.7).tolist() == [1]
 
 
 def test_table():
@@ -109,4 +133,5 @@ def test_table():
     assert [line.split() for line in table if line][:3] == [
         ["precision", "recall", "f1-score", "support"],
         ["entailment", "1.0000", "0.5000", "0.6667", "2"],
-        ["not_entailment", "0.6667", "1.0000", "0.8000", "2"]]
+        ["not_entailment", "0.6667", "1.0000", "0.8000", "2"],
+    ]

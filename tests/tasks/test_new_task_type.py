@@ -22,11 +22,12 @@ from xlnet.tasks.types.contract import Export, Head, Reader, Scorer
 from xlnet.tasks.types.regression import RegressionExport
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
-for _each in (ORDINAL, TWO_TOWERS):     # registered as they were imported; others list all types
+for _each in (ORDINAL, TWO_TOWERS):  # registered as they were imported; others list all types
     known.TASK_TYPES.pop(_each.name, None)
-WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
-STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), ORDINAL.scorer.default_metrics,
-             ORDINAL)
+WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")  # of the grades from 1 to 5
+STARS = Task(
+    "stars", ("text",), (), ("stars",), tuple("12345"), ORDINAL.scorer.default_metrics, ORDINAL
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,10 @@ def place(tmp_path_factory):
     rng = random.Random(0)
     for split, count in (("train", 80), ("dev", 20), ("test", 10)):
         grades = [rng.randrange(5) for _ in range(count)]
-        lines = ["%s %s\t%d" % (" ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1)
-                 for grade in grades]
+        lines = [
+            "{} {}\t{}".format(" ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1)
+            for grade in grades
+        ]
         (directory / (split + ".tsv")).write_text("\n".join(["text\tstars", *lines]) + "\n")
     make_vocabulary(directory / "sp.model", 37)
     return directory
@@ -44,20 +47,43 @@ def place(tmp_path_factory):
 
 def run(place, *arguments, **changes):
     flags = dict(
-        task_name="stars", data_dir=place, output_dir=place / "records", max_seq_length=16,
-        model_dir=place / "model", train_batch_size=16, spiece_model_file=place / "sp.model",
-        dropout=0, dropatt=0, save_steps=1000, learning_rate=.01, warmup_steps=10,
-        train_steps=90, eval_steps=30, model_config_path=RELEASED / "xlnet_config.json")
-    return command.run("run_classifier.py", *arguments,
-                       *("--%s=%s" % item for item in dict(flags, **changes).items()))
+        task_name="stars",
+        data_dir=place,
+        output_dir=place / "records",
+        max_seq_length=16,
+        model_dir=place / "model",
+        train_batch_size=16,
+        spiece_model_file=place / "sp.model",
+        dropout=0,
+        dropatt=0,
+        save_steps=1000,
+        learning_rate=0.01,
+        warmup_steps=10,
+        train_steps=90,
+        eval_steps=30,
+        model_config_path=RELEASED / "xlnet_config.json",
+    )
+    return command.run(
+        "run_classifier.py",
+        *arguments,
+        *("--{}={}".format(*item) for item in dict(flags, **changes).items()),
+    )
 
 
 @pytest.mark.parametrize("part, most", ((Reader, 14), (Head, 12), (Scorer, 12), (Export, 12)))
 def test_a_contract_has_at_most_a_dozen_methods(part, most):
     """Two more for a reader: examples for the server's page, and the files besides those of splits,
     whose contents a resumed run compares."""
-    assert len([name for name, value in vars(part).items()
-                if inspect.isfunction(value) and not name.startswith("_")]) <= most
+    assert (
+        len(
+            [
+                name
+                for name, value in vars(part).items()
+                if inspect.isfunction(value) and not name.startswith("_")
+            ]
+        )
+        <= most
+    )
 
 
 @pytest.mark.parametrize("name", known.TASK_TYPES)
@@ -87,11 +113,12 @@ def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place,
     assert best["closeness"] > results["baseline"]["closeness"] + 0.1
     assert weights(model / "best")["model/ordinal_stars/logit/kernel"].shape == (16, 4)
     assert json.loads((model / "best" / "task.json").read_text())["kind"] == "ordinal"
-    header, *lines = [line.split("\t") for line in
-                      (model / "predictions_stars_test.tsv").read_text().splitlines()]
+    header, *lines = [
+        line.split("\t") for line in (model / "predictions_stars_test.tsv").read_text().splitlines()
+    ]
     assert header == ["id", "level", "p_above_1", "p_above_2", "p_above_3", "p_above_4", "gold"]
     above = np.array([line[2:-1] for line in lines], np.float64)
-    assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
+    assert [line[1] for line in lines] == ["%s" % (1 + n) for n in (above >= 0.5).sum(axis=1)]
 
     monkeypatch.setitem(known.TASK_TYPES, "ordinal", ORDINAL)
     texts = [line.split("\t")[0] for line in (place / "test.tsv").read_text().splitlines()[1:]]
@@ -122,36 +149,60 @@ class Prefixed(TowersReader):
 
 def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     """Trained, predicted with, loaded and exported, to raw text as well."""
-    task = Task("alike", ("a",), ("b",), ("label",), None, TWO_TOWERS.scorer.default_metrics,
-                TWO_TOWERS)
-    for each in (TWO_TOWERS, dataclasses.replace(
-            TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport)):
-        monkeypatch.setitem(known.TASKS, each.name, dataclasses.replace(
-            task, name=each.name, type=each))
+    task = Task(
+        "alike", ("a",), ("b",), ("label",), None, TWO_TOWERS.scorer.default_metrics, TWO_TOWERS
+    )
+    for each in (
+        TWO_TOWERS,
+        dataclasses.replace(TWO_TOWERS, name="prefixed", reader=Prefixed, export=RegressionExport),
+    ):
+        monkeypatch.setitem(
+            known.TASKS, each.name, dataclasses.replace(task, name=each.name, type=each)
+        )
         monkeypatch.setitem(known.TASK_TYPES, each.name, each)
     rng = random.Random(0)
     for split, count in (("train", 60), ("dev", 20), ("test", 8)):
         pairs = [rng.choices(WORDS[:3], k=2) for _ in range(count)]
-        (tmp_path / (split + ".tsv")).write_text("a\tb\tlabel\n" + "".join(
-            "%s ka\t%s mi\t%d\n" % (one, other, one == other) for one, other in pairs))
+        (tmp_path / (split + ".tsv")).write_text(
+            "a\tb\tlabel\n"
+            + "".join(f"{one} ka\t{other} mi\t{one == other}\n" for one, other in pairs)
+        )
     make_vocabulary(tmp_path / "sp.model", 37)
-    done = run(tmp_path, "--do_train=True", "--do_eval=True", "--do_predict=True", train_steps=60,
-               eval_steps=30, task_name="two_towers")
+    done = run(
+        tmp_path,
+        "--do_train=True",
+        "--do_eval=True",
+        "--do_predict=True",
+        train_steps=60,
+        eval_steps=30,
+        task_name="two_towers",
+    )
     assert done.returncode == 0, done.stderr
     best = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
     assert best["checkpoints"][0]["spearman"] > 0.5
-    cosines = [float(line.split("\t")[1]) for line in (
-        tmp_path / "model" / "predictions_two_towers_test.tsv").read_text().splitlines()[1:]]
-    texts = [tuple(line.split("\t")[:2]) for line in
-             (tmp_path / "test.tsv").read_text().splitlines()[1:]]
+    cosines = [
+        float(line.split("\t")[1])
+        for line in (tmp_path / "model" / "predictions_two_towers_test.tsv")
+        .read_text()
+        .splitlines()[1:]
+    ]
+    texts = [
+        tuple(line.split("\t")[:2]) for line in (tmp_path / "test.tsv").read_text().splitlines()[1:]
+    ]
     with xlnet.load(str(tmp_path / "model" / "best"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
     pytest.importorskip("tensorflow_text")
     import tensorflow as tf
-    signature = tf.saved_model.load(exporter.export(
-        str(tmp_path / "model" / "best"), str(tmp_path / "served"))).signatures["text"]
-    found = signature(**{name: tf.constant(list(column)) for name, column in zip(
-        ("text_a", "text_b"), zip(*texts))})
+
+    signature = tf.saved_model.load(
+        exporter.export(str(tmp_path / "model" / "best"), str(tmp_path / "served"))
+    ).signatures["text"]
+    found = signature(
+        **{
+            name: tf.constant(list(column))
+            for name, column in zip(("text_a", "text_b"), zip(*texts))
+        }
+    )
     np.testing.assert_allclose(found["score"], cosines, atol=2e-6)
     # One line, and the other signature, where the texts are changed.
     described = tmp_path / "model" / "best" / "task.json"

@@ -32,7 +32,7 @@ def registry(monkeypatch):
         known.TASK_TYPES.pop(name, None)
         monkeypatch.delitem(sys.modules, name, raising=False)
     for module in ("custom",):
-        monkeypatch.setattr("xlnet.tasks.types.%s.TASK_TYPES" % module, known.TASK_TYPES)
+        monkeypatch.setattr(f"xlnet.tasks.types.{module}.TASK_TYPES", known.TASK_TYPES)
     monkeypatch.setattr(sys, "path", list(sys.path))
     known.load.cache_clear()
     yield
@@ -43,24 +43,39 @@ def make_files(folder):
     rng = random.Random(0)
     for split, count in (("train", 24), ("dev", 8), ("new", 4)):
         levels = [rng.randrange(3) for _ in range(count)]
-        (folder / (split + ".csv")).write_text("text_a,label\n" + "".join(
-            "%s ka,%d\n" % (WORDS[level], level + 1) for level in levels))
+        (folder / (split + ".csv")).write_text(
+            "text_a,label\n" + "".join(f"{WORDS[level]} ka,{level + 1}\n" for level in levels)
+        )
     make_vocabulary(folder / "sp.model", 37)
 
 
 def flags(folder, **changes):
-    return dict(dict(
-        task_name="custom", train_file=folder / "train.csv", dev_file=folder / "dev.csv",
-        output_dir=folder / "records", model_dir=folder / "model", max_seq_length=16,
-        train_batch_size=8, spiece_model_file=folder / "sp.model", train_steps=4, eval_steps=2,
-        save_steps=100, warmup_steps=0, model_config_path=RELEASED / "xlnet_config.json",
-        device="cpu"), **changes)
+    return dict(
+        dict(
+            task_name="custom",
+            train_file=folder / "train.csv",
+            dev_file=folder / "dev.csv",
+            output_dir=folder / "records",
+            model_dir=folder / "model",
+            max_seq_length=16,
+            train_batch_size=8,
+            spiece_model_file=folder / "sp.model",
+            train_steps=4,
+            eval_steps=2,
+            save_steps=100,
+            warmup_steps=0,
+            model_config_path=RELEASED / "xlnet_config.json",
+            device="cpu",
+        ),
+        **changes,
+    )
 
 
 def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     make_files(tmp_path)
-    done = command.succeed("run_classifier.py", "--do_train", "--do_eval", **flags(
-        tmp_path, task_module=LEVELS))
+    done = command.succeed(
+        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, task_module=LEVELS)
+    )
     assert "distance" in done.stdout
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
     assert kept["metric"] == "distance"
@@ -77,8 +92,9 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     said = r"of task type levels, which is not installed; .*\(levels\)"
     with pytest.raises(UserError, match=said):
         xlnet.load(model, device="cpu")
-    ask = dict(model_dir=model, input=tmp_path / "new.csv", output=tmp_path / "new.tsv",
-               device="cpu")
+    ask = dict(
+        model_dir=model, input=tmp_path / "new.csv", output=tmp_path / "new.tsv", device="cpu"
+    )
     done = command.run("xlnet predict", **ask)
     assert done.returncode == 1 and "of task type levels, which is not installed" in done.stderr
     assert "Traceback" not in done.stderr
@@ -89,16 +105,20 @@ def test_a_file_with_a_type_is_enough(registry, tmp_path, monkeypatch):
     lines = (tmp_path / "new.tsv").read_text().splitlines()
     assert lines[0] == "id\tlabel\tp_1\tp_2\tp_3\tgold" and len(lines) == 5
     with xlnet.load(model, device="cpu", task_module=LEVELS) as loaded:
-        texts = [line.split(",")[0] for line in
-                 (tmp_path / "new.csv").read_text().splitlines()[1:]]
+        texts = [line.split(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]]
         assert [one.label for one in loaded.classify(texts)] == [
-            line.split("\t")[1] for line in lines[1:]]
+            line.split("\t")[1] for line in lines[1:]
+        ]
 
 
 def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
     make_files(tmp_path)
-    done = command.succeed("run_classifier.py", "--do_train", "--do_eval", **flags(
-        tmp_path, task_module=LEVELS.with_name("ordinal.py")))
+    done = command.succeed(
+        "run_classifier.py",
+        "--do_train",
+        "--do_eval",
+        **flags(tmp_path, task_module=LEVELS.with_name("ordinal.py")),
+    )
     assert "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
     with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
         assert loaded.predict("kamat ka") in ("1", "2", "3")
@@ -110,25 +130,41 @@ def test_a_type_that_finds_no_labels_says_so_in_one_line(registry, tmp_path):
         "import dataclasses\nfrom xlnet import tasks\nfrom xlnet.tasks.types import contract\n"
         "from xlnet.tasks.types.classification import CLASSIFICATION\n"
         "tasks.register(dataclasses.replace(CLASSIFICATION, name='mine', "
-        "reader=contract.Reader))\n")
+        "reader=contract.Reader))\n"
+    )
     assert "task type mine has no Reader.from_train_file" in command.refused(
-        "run_classifier.py", "--do_train", **flags(tmp_path, task_module=tmp_path / "mine.py"))
+        "run_classifier.py", "--do_train", **flags(tmp_path, task_module=tmp_path / "mine.py")
+    )
 
 
 @pytest.mark.parametrize("name", ["levels", "ordinal", "two_towers"])
 def test_the_examples_run_outside_of_a_checkout(name, tmp_path):
     """Each imports only what is installed."""
     done = subprocess.run(
-        [sys.executable, "-c", "from xlnet.tasks.types import known; print(known.load(%r)[0].name)"
-         % str(ROOT / "examples" / "own_task_type" / (name + ".py"))], cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""}, capture_output=True, text=True)
+        [
+            sys.executable,
+            "-c",
+            "from xlnet.tasks.types import known; print(known.load({!r})[0].name)".format(
+                str(ROOT / "examples" / "own_task_type" / (name + ".py"))
+            ),
+        ],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == name + "\n", done.stderr
 
 
-@pytest.mark.parametrize("content, said", [
-    (None, "task_module"), ("x = 1\n", "mine.py calls xlnet.tasks.register with no task type"),
-    ("import nothing_of_this_name\n", "mine.py cannot be imported: ModuleNotFoundError"),
-    ("from xlnet import tasks\ntasks.register(3)\n", "found int, expected a TaskType")])
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (None, "task_module"),
+        ("x = 1\n", "mine.py calls xlnet.tasks.register with no task type"),
+        ("import nothing_of_this_name\n", "mine.py cannot be imported: ModuleNotFoundError"),
+        ("from xlnet import tasks\ntasks.register(3)\n", "found int, expected a TaskType"),
+    ],
+)
 def test_a_bad_module_is_one_line(registry, tmp_path, content, said):
     if content is not None:
         (tmp_path / "mine.py").write_text(content)
@@ -157,42 +193,59 @@ def test_a_package_registers_by_an_entry_point(registry, tmp_path, monkeypatch):
 
 # ---- own metrics
 
+
 def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
     make_files(tmp_path)
     (tmp_path / "mine.py").write_text(
-        "def cost(labels, decisions):\n    return (labels != decisions).mean() + 1\n")
+        "def cost(labels, decisions):\n    return (labels != decisions).mean() + 1\n"
+    )
     metric = str(tmp_path / "mine.py") + ":cost:min"
-    done = command.succeed("run_classifier.py", "--do_train", "--do_eval", **flags(
-        tmp_path, metric=metric))
+    done = command.succeed(
+        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, metric=metric)
+    )
     line = next(line for line in done.stdout.splitlines() if line.startswith("eval custom dev"))
     assert "  cost 1." in line and "mine.py" not in line
     kept = json.loads((tmp_path / "model" / "evaluations.json").read_text())
     assert kept["metric"] == "cost"
     best = min(kept["evaluations"], key=lambda one: (one["cost"], one["loss"], one["step"]))
-    assert json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())[
-        "best_step"] == best["step"]
+    assert (
+        json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())["best_step"]
+        == best["step"]
+    )
 
     # Its file is moved: it is named, and given anew it is the same metric.
     (tmp_path / "moved").mkdir()
     (tmp_path / "mine.py").rename(tmp_path / "moved" / "mine.py")
-    split_metrics.own.cache_clear()         # as in another process
+    split_metrics.own.cache_clear()  # as in another process
     again = dict(model_dir=tmp_path / "model", dev_file=tmp_path / "dev.csv", device="cpu")
     done = command.run("run_classifier.py", "--do_eval", **again)
-    assert done.returncode == 1 and "no such file %s; if it was moved" % (
-        tmp_path / "mine.py") in done.stderr
-    command.succeed("run_classifier.py", "--do_eval", metric=str(
-        tmp_path / "moved" / "mine.py") + ":cost:min", **again)
-    done = command.run("run_classifier.py", "--do_eval", metric=str(
-        tmp_path / "moved" / "mine.py") + ":cost", **again)
+    assert (
+        done.returncode == 1
+        and "no such file %s; if it was moved" % (tmp_path / "mine.py") in done.stderr
+    )
+    command.succeed(
+        "run_classifier.py",
+        "--do_eval",
+        metric=str(tmp_path / "moved" / "mine.py") + ":cost:min",
+        **again,
+    )
+    done = command.run(
+        "run_classifier.py",
+        "--do_eval",
+        metric=str(tmp_path / "moved" / "mine.py") + ":cost",
+        **again,
+    )
     assert done.returncode == 1 and "metric is" in done.stderr
 
 
 def test_a_metric_of_a_library_may_be_lower(registry):
     from xlnet.tasks.types import custom
+
     task = known.find_task("sst-2")
     assert not custom.with_metric(task, "sklearn.metrics:accuracy_score").lower_is_better
     lower = custom.with_metric(task, "sklearn.metrics:hamming_loss:min")
     assert lower.lower_is_better and lower.metrics == ("hamming_loss", "accuracy")
     import numpy as np
-    values = np.array([[.2, .8], [.7, .3]])
+
+    values = np.array([[0.2, 0.8], [0.7, 0.3]])
     assert lower.scorer.evaluate(values, np.array([1, 1]))["hamming_loss"] == 0.5

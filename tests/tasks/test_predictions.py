@@ -14,34 +14,69 @@ ROWS = [Row("a7", (("x", None),), None), Row("3", (("y", None),), None)]
 
 def write(directory, task, rows, values, split="test", threshold=0.5, is_official=False):
     """The path of the prediction file."""
-    prediction_files.write(str(directory), task, split, rows, values, step=1, threshold=threshold,
-                           is_official=is_official)
-    return directory / ("predictions_%s_%s.tsv" % (task.name, split))
+    prediction_files.write(
+        str(directory),
+        task,
+        split,
+        rows,
+        values,
+        step=1,
+        threshold=threshold,
+        is_official=is_official,
+    )
+    return directory / (f"predictions_{task.name}_{split}.tsv")
 
 
 SEVERAL = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
 
 
-@pytest.mark.parametrize("task, rows, values, threshold, text", [
-    (GLUE["rte"], ROWS, [[0.25, 0.75], [0.5, 0.5]], 0.5,
-     "id\tlabel\tp_entailment\tp_not_entailment\n"
-     "a7\tnot_entailment\t0.250000\t0.750000\n3\tentailment\t0.500000\t0.500000\n"),
-    (GLUE["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.500000\n3\t0.000000\n"),
-    (GLUE["sts-b"], [Row("a\tb\nc", (("x", None),), None)], [1.], 0.5,
-     "id\tscore\na b c\t1.000000\n"),
-    (SEVERAL, ROWS, [[.9, .7], [.2, .4]], 0.5,
-     "id\tlabels\tp_a\tp_b\na7\ta,b\t0.900000\t0.700000\n3\t\t0.200000\t0.400000\n"),
-    (GLUE["cola"], ROWS, [[.8, .2], [.5, .5]], 0.1,
-     "id\tlabel\tp_0\tp_1\na7\t1\t0.800000\t0.200000\n3\t1\t0.500000\t0.500000\n")])
+@pytest.mark.parametrize(
+    "task, rows, values, threshold, text",
+    [
+        (
+            GLUE["rte"],
+            ROWS,
+            [[0.25, 0.75], [0.5, 0.5]],
+            0.5,
+            "id\tlabel\tp_entailment\tp_not_entailment\n"
+            "a7\tnot_entailment\t0.250000\t0.750000\n3\tentailment\t0.500000\t0.500000\n",
+        ),
+        (GLUE["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.500000\n3\t0.000000\n"),
+        (
+            GLUE["sts-b"],
+            [Row("a\tb\nc", (("x", None),), None)],
+            [1.0],
+            0.5,
+            "id\tscore\na b c\t1.000000\n",
+        ),
+        (
+            SEVERAL,
+            ROWS,
+            [[0.9, 0.7], [0.2, 0.4]],
+            0.5,
+            "id\tlabels\tp_a\tp_b\na7\ta,b\t0.900000\t0.700000\n3\t\t0.200000\t0.400000\n",
+        ),
+        (
+            GLUE["cola"],
+            ROWS,
+            [[0.8, 0.2], [0.5, 0.5]],
+            0.1,
+            "id\tlabel\tp_0\tp_1\na7\t1\t0.800000\t0.200000\n3\t1\t0.500000\t0.500000\n",
+        ),
+    ],
+)
 def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
     assert path.read_text("utf-8") == text
 
 
-LABELLED = [Row("a", (("x", "y"),), "entailment"), Row("b", (("u\tv", "w"),), "not_entailment"),
-            Row("c", (("z", "q"),), "entailment")]
-VALUES = np.array([[.25, .75], [.9, .1], [.8, .2]])
+LABELLED = [
+    Row("a", (("x", "y"),), "entailment"),
+    Row("b", (("u\tv", "w"),), "not_entailment"),
+    Row("c", (("z", "q"),), "entailment"),
+]
+VALUES = np.array([[0.25, 0.75], [0.9, 0.1], [0.8, 0.2]])
 
 
 def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
@@ -49,20 +84,33 @@ def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
     lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     assert lines[0] == ["id", "label", "p_entailment", "p_not_entailment", "gold"]
     assert [(line[1], line[-1]) for line in lines[1:]] == [
-        ("not_entailment", "entailment"), ("entailment", "not_entailment"),
-        ("entailment", "entailment")]
+        ("not_entailment", "entailment"),
+        ("entailment", "not_entailment"),
+        ("entailment", "entailment"),
+    ]
     some = [LABELLED[0], LABELLED[1]._replace(label=None), Row("s", (), None)]
     path = write(tmp_path, GLUE["rte"], some, VALUES[:2])
     assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
-        "gold", "entailment", "", ""]
+        "gold",
+        "entailment",
+        "",
+        "",
+    ]
 
 
 def test_a_gold_score_keeps_its_digits(tmp_path):
-    rows = [Row("a", (("x", "y"),), 1234567.0), Row("b", (("x", "y"),), 0.1),
-            Row("c", (("x", "y"),), 3.14159265)]
-    path = write(tmp_path, GLUE["sts-b"], rows, np.array([1., 2., 3.]))
+    rows = [
+        Row("a", (("x", "y"),), 1234567.0),
+        Row("b", (("x", "y"),), 0.1),
+        Row("c", (("x", "y"),), 3.14159265),
+    ]
+    path = write(tmp_path, GLUE["sts-b"], rows, np.array([1.0, 2.0, 3.0]))
     assert [line.split("\t")[-1] for line in path.read_text().splitlines()] == [
-        "gold", "1234567", "0.1", "3.14159265"]
+        "gold",
+        "1234567",
+        "0.1",
+        "3.14159265",
+    ]
 
 
 def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
@@ -71,24 +119,32 @@ def test_wrong_predictions_are_listed_the_worst_first(tmp_path):
     assert path.read_text("utf-8") == (
         "row\tid\terror\tgold\tpredicted\tprobability\ttext_a\ttext_b\n"
         "2\tb\t0.9\tnot_entailment\tentailment\t0.900000\tu v\tw\n"
-        "1\ta\t0.75\tentailment\tnot_entailment\t0.750000\tx\ty\n")
-    rows = [Row("a", (("x", None),), ("a",)), Row("b", (("y", None),), ("a", "b")),
-            Row("c", (("z", None),), ())]
-    values = np.array([[.9, .3], [.2, .8], [.1, .6]])
+        "1\ta\t0.75\tentailment\tnot_entailment\t0.750000\tx\ty\n"
+    )
+    rows = [
+        Row("a", (("x", None),), ("a",)),
+        Row("b", (("y", None),), ("a", "b")),
+        Row("c", (("z", None),), ()),
+    ]
+    values = np.array([[0.9, 0.3], [0.2, 0.8], [0.1, 0.6]])
     assert prediction_files.write_errors(str(path), SEVERAL, rows, values, 0.5) == 2
     assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
-        ["0.8", "a,b", "b", "0.800000"], ["0.6", "", "b", "0.600000"]]
+        ["0.8", "a,b", "b", "0.800000"],
+        ["0.6", "", "b", "0.600000"],
+    ]
     rows = [Row("a", (("x", "y"),), 1.5), Row("b", (("u", "v"),), 2.0)]
-    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([1., 4.]), 0.5)
+    prediction_files.write_errors(str(path), GLUE["sts-b"], rows, np.array([1.0, 4.0]), 0.5)
     assert [line.split("\t")[2:6] for line in path.read_text().splitlines()[1:]] == [
-        ["2", "2", "4.000000", ""], ["0.5", "1.5", "1.000000", ""]]
+        ["2", "2", "4.000000", ""],
+        ["0.5", "1.5", "1.000000", ""],
+    ]
 
 
 def test_errors_of_choices_have_the_texts_of_all_answers(tmp_path):
     task = TASKS["race"]
-    rows = [Row("a", tuple(("text", "q %s" % each) for each in "xyz"), "B")]
+    rows = [Row("a", tuple(("text", f"q {each}") for each in "xyz"), "B")]
     path = tmp_path / "errors_dev.tsv"
-    prediction_files.write_errors(str(path), task, rows, np.array([[.7, .2, .1, 0.]]), 0.5)
+    prediction_files.write_errors(str(path), task, rows, np.array([[0.7, 0.2, 0.1, 0.0]]), 0.5)
     assert path.read_text().splitlines()[1] == "1\ta\t0.8\tB\tA\t0.700000\ttext\tq x | q y | q z"
 
 
@@ -100,24 +156,37 @@ def test_submission_file(tmp_path):
 
 
 def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
-    write(tmp_path, GLUE["cola"], ROWS, np.array([[.8, .2], [.6, .4]]), threshold=0.3,
-          is_official=True)
+    write(
+        tmp_path,
+        GLUE["cola"],
+        ROWS,
+        np.array([[0.8, 0.2], [0.6, 0.4]]),
+        threshold=0.3,
+        is_official=True,
+    )
     assert (tmp_path / "CoLA.tsv").read_text() == "index\tprediction\na7\t0\n3\t1\n"
     rows = [Row("0", (("x", None),), None)]
-    write(tmp_path, TASKS["afqmc"], rows, np.array([[.6, .4]]), threshold=0.3, is_official=True)
+    write(tmp_path, TASKS["afqmc"], rows, np.array([[0.6, 0.4]]), threshold=0.3, is_official=True)
     assert (tmp_path / "afqmc_predict.json").read_text() == '{"id": 0, "label": "1"}\n'
 
 
 def test_a_submission_without_some_rows_is_not_written(tmp_path, caplog):
     """Its server expects all of them; their predictions would be those of other rows."""
-    path = write(tmp_path, GLUE["cola"], [ROWS[0], Row("x", (), None), ROWS[1]],
-                 np.array([[.8, .2], [.6, .4]]), is_official=True)
+    path = write(
+        tmp_path,
+        GLUE["cola"],
+        [ROWS[0], Row("x", (), None), ROWS[1]],
+        np.array([[0.8, 0.2], [0.6, 0.4]]),
+        is_official=True,
+    )
     assert path.exists() and not (tmp_path / "CoLA.tsv").exists()
     assert "CoLA.tsv is not written" in caplog.text
 
 
-@pytest.mark.parametrize("name, values", [
-    ("rte", np.zeros((2, 3))), ("rte", np.zeros((3, 2))), ("sts-b", np.zeros((2, 1)))])
+@pytest.mark.parametrize(
+    "name, values",
+    [("rte", np.zeros((2, 3))), ("rte", np.zeros((3, 2))), ("sts-b", np.zeros((2, 1)))],
+)
 def test_values_of_another_width_are_refused(tmp_path, name, values):
     with pytest.raises(ValueError, match="expected"):
         write(tmp_path, GLUE[name], ROWS, values)
@@ -128,8 +197,11 @@ def test_a_skipped_row_has_an_empty_answer_in_its_place(tmp_path):
     rows = [Row("2", (), None), ROWS[0], Row("x", (), None), ROWS[1]]
     path = write(tmp_path, GLUE["rte"], rows, np.array([[0.25, 0.75], [0.5, 0.5]]))
     assert path.read_text("utf-8").splitlines()[1:] == [
-        "2\t\t\t", "a7\tnot_entailment\t0.250000\t0.750000", "x\t\t\t",
-        "3\tentailment\t0.500000\t0.500000"]
+        "2\t\t\t",
+        "a7\tnot_entailment\t0.250000\t0.750000",
+        "x\t\t\t",
+        "3\tentailment\t0.500000\t0.500000",
+    ]
     ranked = [Row("d1", (("q", "x"),), None, "q1"), Row("d2", (), None, "q1")]
     path = write(tmp_path, TASKS["ranking"], ranked, np.array([0.5], np.float32))
     assert path.read_text() == "query\tid\tscore\nq1\td1\t0.500000\nq1\td2\t\n"
@@ -141,8 +213,12 @@ def test_clues_server_takes_a_json_object_a_line(tmp_path):
     rows = [Row(id, (("x", None),), None) for id in ("0", "1")]
     write(tmp_path, TASKS["afqmc"], rows, np.eye(2)[[0, 1]], is_official=True)
     assert (tmp_path / "afqmc_predict.json").read_text() == (
-        '{"id": 0, "label": "0"}\n{"id": 1, "label": "1"}\n')
-    assert [TASKS[name].submissions["test"] for name in (
-        "tnews", "iflytek", "cmnli", "ocnli", "csl", "cluewsc")] == [
-            name + "_predict.json" for name in (
-                "tnews11", "iflytek", "cmnli", "ocnli_50k", "csl", "cluewsc11")]
+        '{"id": 0, "label": "0"}\n{"id": 1, "label": "1"}\n'
+    )
+    assert [
+        TASKS[name].submissions["test"]
+        for name in ("tnews", "iflytek", "cmnli", "ocnli", "csl", "cluewsc")
+    ] == [
+        name + "_predict.json"
+        for name in ("tnews11", "iflytek", "cmnli", "ocnli_50k", "csl", "cluewsc11")
+    ]

@@ -20,8 +20,12 @@ def widest(count, room, stride):
     spans = [(start, min(start + room, count)) for start in starts]
     best = []
     for piece in range(count):
-        scores = [min(piece - start, end - 1 - piece) + 0.01 * (end - start)
-                  if start <= piece < end else -1 for start, end in spans]
+        scores = [
+            min(piece - start, end - 1 - piece) + 0.01 * (end - start)
+            if start <= piece < end
+            else -1
+            for start, end in spans
+        ]
         best.append(scores.index(max(scores)))
     return spans, best
 
@@ -33,9 +37,14 @@ def test_windows_cover_all_and_each_piece_has_one_with_most_context(room):
             windows = windows_of(count, room, stride)
             spans, best = widest(count, room, stride)
             assert [window[:2] for window in windows] == spans
-            owners = [[i for i, window in enumerate(windows)
-                       if window.widest_start <= piece < window.widest_end]
-                      for piece in range(count)]
+            owners = [
+                [
+                    i
+                    for i, window in enumerate(windows)
+                    if window.widest_start <= piece < window.widest_end
+                ]
+                for piece in range(count)
+            ]
             assert owners == [[owner] for owner in best], (count, room, stride)
 
 
@@ -50,9 +59,12 @@ def golden():
 def rows_of(case, tokenizer):
     start = -1 if case["answer_start"] is None else case["answer_start"]
     arrays, counts = question_windows.encode(
-        [Question(case["context"], case["question"], start,
-                  start + len(case["answer"] or ""))], tokenizer, case["max_seq_length"],
-        stride=case["doc_stride"], max_query_length=case["max_query_length"])
+        [Question(case["context"], case["question"], start, start + len(case["answer"] or ""))],
+        tokenizer,
+        case["max_seq_length"],
+        stride=case["doc_stride"],
+        max_query_length=case["max_query_length"],
+    )
     assert counts.tolist() == [len(case["features"])]
     return [{name: values[row] for name, values in arrays.items()} for row in range(counts[0])]
 
@@ -71,12 +83,15 @@ def test_ids_masks_and_windows_are_those_of_the_original(golden):
             np.testing.assert_array_equal(hidden, theirs["p_mask"])
             np.testing.assert_array_equal(
                 (place >= ours["widest_start"]) & (place < ours["widest_end"]),
-                np.pad([theirs["token_is_max_context"][str(i)] for i in range(size)],
-                       (0, len(place) - size)))
+                np.pad(
+                    [theirs["token_is_max_context"][str(i)] for i in range(size)],
+                    (0, len(place) - size),
+                ),
+            )
 
 
 def text_of(case, starts, ends, first, last):
-    return case["context"][int(starts[first]):int(ends[last])].strip()
+    return case["context"][int(starts[first]) : int(ends[last])].strip()
 
 
 def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
@@ -93,8 +108,12 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
                 equal += 1
                 continue
             our_text = text_of(case, ours["char_start"], ours["char_end"], *position)
-            their_text = text_of(case, theirs["tok_start_to_orig_index"],
-                                 np.array(theirs["tok_end_to_orig_index"]) + 1, *expected)
+            their_text = text_of(
+                case,
+                theirs["tok_start_to_orig_index"],
+                np.array(theirs["tok_end_to_orig_index"]) + 1,
+                *expected,
+            )
             assert case["answer"].strip() in our_text
             assert len(our_text) <= len(their_text) or case["answer"] not in their_text
             better += 1
@@ -107,13 +126,23 @@ def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
     context = " ".join(["one two three four five"] * 6)
     start = context.index("three", 40)
     arrays, counts = question_windows.encode(
-        [Question(context, "what?", start, start + len("three four"))], tokenizer, 16, stride=4,
-        max_query_length=4)
+        [Question(context, "what?", start, start + len("three four"))],
+        tokenizer,
+        16,
+        stride=4,
+        max_query_length=4,
+    )
     inside = arrays["is_impossible"] == 0
     assert counts[0] == len(inside) > inside.sum() > 0
     for row in np.flatnonzero(inside):
-        assert context[int(arrays["char_start"][row, arrays["start_positions"][row]]):
-                       int(arrays["char_end"][row, arrays["end_positions"][row]])] == "three four"
+        assert (
+            context[
+                int(arrays["char_start"][row, arrays["start_positions"][row]]) : int(
+                    arrays["char_end"][row, arrays["end_positions"][row]]
+                )
+            ]
+            == "three four"
+        )
     outside = np.flatnonzero(~inside)
     np.testing.assert_array_equal(arrays["start_positions"][outside], arrays["cls_index"][outside])
 
@@ -121,8 +150,12 @@ def test_an_answer_that_a_window_cuts_is_not_in_it(golden):
 def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
     tokenizer = golden[1]
     arrays, counts = question_windows.encode(
-        [Question("\u0301", "who is it that asks so much here?", -1, -1)], tokenizer, 16,
-        stride=4, max_query_length=3)
+        [Question("\u0301", "who is it that asks so much here?", -1, -1)],
+        tokenizer,
+        16,
+        stride=4,
+        max_query_length=3,
+    )
     assert counts.tolist() == [1]
     assert (arrays["paragraph_len"][0], arrays["cls_index"][0]) == (0, 5)
 
@@ -130,11 +163,18 @@ def test_a_question_is_cut_and_a_paragraph_of_nothing_has_one_window(golden):
 def test_a_paragraph_is_cut_into_pieces_once(golden, monkeypatch):
     asked = []
     encode = question_windows.Aligner.encode
-    monkeypatch.setattr(question_windows.Aligner, "encode",
-                        lambda self, texts: asked.extend(texts) or encode(self, texts))
-    question_windows.encode([Question("a b", "c?", 0, 1), Question("d e", "f?", -1, -1),
-                             Question("a b", "g?", 2, 3)], golden[1], 16, stride=4,
-                            max_query_length=4)
+    monkeypatch.setattr(
+        question_windows.Aligner,
+        "encode",
+        lambda self, texts: asked.extend(texts) or encode(self, texts),
+    )
+    question_windows.encode(
+        [Question("a b", "c?", 0, 1), Question("d e", "f?", -1, -1), Question("a b", "g?", 2, 3)],
+        golden[1],
+        16,
+        stride=4,
+        max_query_length=4,
+    )
     assert asked == ["a b", "d e"]
 
 
@@ -148,18 +188,26 @@ def test_text_before_a_window_is_in_the_segments_before_it(golden):
     arrays, same = question_windows.encode(asked, tokenizer, 20, segments=3, **how)
     assert counts.tolist() == same.tolist() and counts[0] > 3
     pieces = tokenizer.encode_lines([context])[0]
-    query = alone["input_ids"][0, alone["paragraph_len"][0]:][:alone["cls_index"][0] + 1
-                                                              - alone["paragraph_len"][0]]
+    query = alone["input_ids"][0, alone["paragraph_len"][0] :][
+        : alone["cls_index"][0] + 1 - alone["paragraph_len"][0]
+    ]
     room = 20 - len(query)
     for row, start in enumerate(range(0, 5 * counts[0], 5)):
         for name in alone:
             np.testing.assert_array_equal(
-                arrays[name][row][-20:] if name.startswith(("input", "segment"))
-                else arrays[name][row], alone[name][row], name)
+                arrays[name][row][-20:]
+                if name.startswith(("input", "segment"))
+                else arrays[name][row],
+                alone[name][row],
+                name,
+            )
         is_text = arrays["input_mask"][row, :40] == 0
-        before = [*pieces[max(start - 2 * room, 0):max(start - room, 0)],
-                  *(query if start > room else []), *pieces[max(start - room, 0):start],
-                  *(query if start else [])]
+        before = [
+            *pieces[max(start - 2 * room, 0) : max(start - room, 0)],
+            *(query if start > room else []),
+            *pieces[max(start - room, 0) : start],
+            *(query if start else []),
+        ]
         assert arrays["input_ids"][row, :40][is_text].tolist() == list(before)
         assert is_text.tolist() == [False] * (40 - len(before)) + [True] * len(before)
         assert set(arrays["segment_ids"][row, :40][~is_text]) <= {question_windows.SEG_PAD}

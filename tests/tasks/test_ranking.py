@@ -28,8 +28,10 @@ RANKING = TASKS["ranking"]
 
 def rows_of(*grades, query="q"):
     """Documents a, b, c, ... of a query."""
-    return [Row("abcdefgh"[i], (("text of " + query, "document %d" % i),), float(grade), query)
-            for i, grade in enumerate(grades)]
+    return [
+        Row("abcdefgh"[i], (("text of " + query, f"document {i}"),), float(grade), query)
+        for i, grade in enumerate(grades)
+    ]
 
 
 def measure(names, grades, scores, highest=0):
@@ -39,9 +41,10 @@ def measure(names, grades, scores, highest=0):
 
 # --- Measures
 
+
 def test_measures_by_hand():
     # In order of the scores: grades 0, 2, 1.
-    result = measure(("ndcg@10", "ndcg@2", "map", "err@10", "err@2"), [2, 0, 1], [.5, .9, .1])
+    result = measure(("ndcg@10", "ndcg@2", "map", "err@10", "err@2"), [2, 0, 1], [0.5, 0.9, 0.1])
     ideal = 3 / np.log2(2) + 1 / np.log2(3)
     assert result["ndcg@10"] == pytest.approx((3 / np.log2(3) + 1 / np.log2(4)) / ideal)
     assert result["ndcg@2"] == pytest.approx(3 / np.log2(3) / ideal)
@@ -61,8 +64,9 @@ def test_highest_grade_is_of_the_scale_not_of_the_file():
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
     rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
-    result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1],
-                              RANKING.scorer.gold_labels(rows))
+    result = ranking.evaluate(
+        ("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1], RANKING.scorer.gold_labels(rows)
+    )
     assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
 
 
@@ -70,17 +74,26 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in
     rows = rows_of(0, 1, 0)
     for order in ([0, 1, 2], [1, 2, 0], [2, 1, 0]):
         shuffled = [rows[i] for i in order]
-        query, = ranking.by_query(shuffled)
+        (query,) = ranking.by_query(shuffled)
         names = [shuffled[i].id for i in ranking.best_first(np.zeros(3), query)]
         assert names == ["c", "b", "a"]
         assert ranking.evaluate(("map",), np.zeros(3), RANKING.scorer.gold_labels(shuffled)) == {
-            "map": 0.5}
+            "map": 0.5
+        }
 
 
 # Values of pytrec_eval-terrier 0.5.11 for these judgements and scores.
 TREC_EVAL = {
-    "map": 0.4194444, "recip_rank": 0.375, "P_2": 0.25, "recall_2": 0.1666667, "success_3": 0.5,
-    "Rprec": 0.3333333, "gm_map": 0.3836955, "map_cut_2": 0.0833333, "ndcg_cut_3": 0.2813636}
+    "map": 0.4194444,
+    "recip_rank": 0.375,
+    "P_2": 0.25,
+    "recall_2": 0.1666667,
+    "success_3": 0.5,
+    "Rprec": 0.3333333,
+    "gm_map": 0.3836955,
+    "map_cut_2": 0.0833333,
+    "ndcg_cut_3": 0.2813636,
+}
 
 
 def test_measures_under_the_names_of_trec_eval():
@@ -96,13 +109,14 @@ def test_measures_under_the_names_of_trec_eval():
 
 
 def test_random_order():
-    rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
+    rows = [row for i in range(300) for row in rows_of(1, 0, query=f"q{i}")]
     result = RANKING.scorer.baseline(RANKING.scorer.gold_labels(rows))
-    assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
+    assert result["map"] == pytest.approx(0.75, abs=0.02)  # first or second, by chance
     assert list(result) == ["ndcg@10", "map", "err@10"]
 
 
 # --- Pairs
+
 
 def test_pairs_are_of_one_query_and_of_different_grades():
     rows = rows_of(1, 0, 2, 1) + rows_of(0, 3, query="r") + rows_of(1, 1, query="s")
@@ -125,8 +139,8 @@ def test_drawn_pairs_follow_from_the_seed():
 
 def test_pair_loss_by_hand():
     rows = rows_of(2, 0, 1) + rows_of(1, 0, query="r") + rows_of(0, 0, query="s")
-    values = np.array([1., 0., 3., 2., 2., 9., 9.])
-    expected = np.mean(np.log(1 + np.exp(-np.array([1., -2., 3., 0.]))))
+    values = np.array([1.0, 0.0, 3.0, 2.0, 2.0, 9.0, 9.0])
+    expected = np.mean(np.log(1 + np.exp(-np.array([1.0, -2.0, 3.0, 0.0]))))
     assert ranking.pair_loss(values, RANKING.scorer.gold_labels(rows)) == pytest.approx(expected)
     assert ranking.pair_loss(values[5:], RANKING.scorer.gold_labels(rows[5:])) == 0
 
@@ -146,10 +160,12 @@ def write_trec(directory):
     write(directory, "dev.qrels", "7 0 x 2", "7 0 y 0", "8\t0\ty\t1", "8 0 z -1")
 
 
-EXPECTED = [Row("x", (("red kite", "a kite"),), 2.0, "7"),
-            Row("y", (("red kite", "the sky above"),), 0.0, "7"),
-            Row("y", (("blue sky", "the sky above"),), 1.0, "8"),
-            Row("z", (("blue sky", "nothing"),), 0.0, "8")]
+EXPECTED = [
+    Row("x", (("red kite", "a kite"),), 2.0, "7"),
+    Row("y", (("red kite", "the sky above"),), 0.0, "7"),
+    Row("y", (("blue sky", "the sky above"),), 1.0, "8"),
+    Row("z", (("blue sky", "nothing"),), 0.0, "8"),
+]
 
 
 def test_trec_files(tmp_path):
@@ -158,9 +174,15 @@ def test_trec_files(tmp_path):
 
 
 def test_the_same_as_a_table(tmp_path):
-    write(tmp_path, "dev.tsv", HEADER, *("\t".join([
-        row.query, row.pairs[0][0], row.id, row.pairs[0][1], "%d" % row.label])
-        for row in EXPECTED))
+    write(
+        tmp_path,
+        "dev.tsv",
+        HEADER,
+        *(
+            "\t".join([row.query, row.pairs[0][0], row.id, row.pairs[0][1], f"{int(row.label)}"])
+            for row in EXPECTED
+        ),
+    )
     assert read(tmp_path) == EXPECTED
 
 
@@ -172,6 +194,7 @@ def test_which_files_a_ranking_reads(tmp_path):
 
     def names(name):
         return [os.path.basename(path) for path in RANKING.reader.files_of(str(tmp_path / name))]
+
     assert names("dev.run") == ["dev.run", "dev.queries.tsv", "documents.tsv", "dev.qrels"]
     assert names("dev.qrels") == ["dev.qrels", "dev.queries.tsv", "documents.tsv"]
     assert names("train.tsv") == ["train.tsv"]
@@ -187,7 +210,9 @@ def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
     write_trec(tmp_path)
     write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25", "7 Q0 z 1 3.5 bm25")
     assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [
-        ("8", "y", 1.0), ("7", "z", 0.0)]
+        ("8", "y", 1.0),
+        ("7", "z", 0.0),
+    ]
     write(tmp_path, "test.run", "8 Q0 y 1 9.5 bm25")
     assert [row.label for row in read(tmp_path, "test")] == [None]
     with pytest.raises(UserError, match="test.run:1: column 'grade' is empty"):
@@ -197,17 +222,20 @@ def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
 def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, caplog):
     """A query with judgements of which none is relevant counts as 0."""
     queries = range(20)
-    write(tmp_path, "queries.tsv", *("%d\tquery %d" % (q, q) for q in queries))
-    write(tmp_path, "documents.tsv", *("d%d\ttext %d" % (d, d) for d in range(3)))
-    write(tmp_path, "dev.run", *("%d Q0 d%d %d %d x" % (q, d, d + 1, 9 - d)
-                                 for q in queries for d in range(3)))
-    write(tmp_path, "dev.qrels", *("%d 0 d0 %d" % (q, q != 4) for q in range(5)))
+    write(tmp_path, "queries.tsv", *(f"{q}\tquery {q}" for q in queries))
+    write(tmp_path, "documents.tsv", *(f"d{d}\ttext {d}" for d in range(3)))
+    write(
+        tmp_path, "dev.run", *(f"{q} Q0 d{d} {d + 1} {9 - d} x" for q in queries for d in range(3))
+    )
+    write(tmp_path, "dev.qrels", *(f"{q} 0 d0 {int(q != 4)}" for q in range(5)))
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
-    values = np.array([9. - int(row.id[1]) for row in rows])
+    values = np.array([9.0 - int(row.id[1]) for row in rows])
     assert RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
-    assert "dev.run: 15 of 20 queries have no judgement in %s" % (tmp_path / "dev.qrels") \
+    assert (
+        "dev.run: 15 of 20 queries have no judgement in %s" % (tmp_path / "dev.qrels")
         in caplog.text
+    )
     # They are predicted.
     assert len(read(tmp_path, need_labels=False)) == 60
     write(tmp_path, "dev.qrels", "none 0 d0 1")
@@ -223,7 +251,7 @@ def test_a_skipped_document_that_is_relevant_counts_as_missed(tmp_path):
     task = custom.with_metric(dataclasses.replace(RANKING, skips_errors=True), "recall@9")
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
-    assert task.scorer.evaluate([1.], task.scorer.gold_labels(rows))["recall@9"] == 1 / 4
+    assert task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))["recall@9"] == 1 / 4
 
 
 @pytest.mark.parametrize("form", ["qrels", "run"])
@@ -233,16 +261,23 @@ def test_a_skipped_row_counts_as_a_document_that_was_not_retrieved(tmp_path, for
     write_trec(tmp_path)
     lines = ["7 0 x 2", "7 0 w 1", "7 0 x 1", "8 0 w 1", "9 0 none best"]
     write(tmp_path, "dev.qrels", *lines)
-    write(tmp_path, "dev.run", "8 Q0 y", *("%s Q0 %s 1 1 a" % (query, name)
-                                           for query, _, name, _ in map(str.split, lines)))
+    write(
+        tmp_path,
+        "dev.run",
+        "8 Q0 y",
+        *(f"{query} Q0 {name} 1 1 a" for query, _, name, _ in map(str.split, lines)),
+    )
     if form == "qrels":
         (tmp_path / "dev.run").unlink()
     task = custom.with_metric(dataclasses.replace(RANKING, skips_errors=True), "recall@9,map")
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     assert [row.id for row in rows] == ["x"]
-    result = task.scorer.evaluate([1.], task.scorer.gold_labels(rows))
+    result = task.scorer.evaluate([1.0], task.scorer.gold_labels(rows))
     assert (result["recall@9"], result["map"], result["ndcg@10"]) == (
-        1 / 2, 1 / 2, pytest.approx(3 / (3 + 1 / np.log2(3))))
+        1 / 2,
+        1 / 2,
+        pytest.approx(3 / (3 + 1 / np.log2(3))),
+    )
 
 
 def test_bad_texts_and_judgements_are_skipped_like_rows(tmp_path, caplog):
@@ -251,10 +286,15 @@ def test_bad_texts_and_judgements_are_skipped_like_rows(tmp_path, caplog):
     write(tmp_path, "dev.run", "7 Q0 x 1 9.5 bm25", "7 Q0 y 2 8.5 bm25", "8 Q0 z 1 3.5 bm25")
     write(tmp_path, "dev.qrels", "7 0 x 2", "7 0 y best", "8 0 z 1")
     task = dataclasses.replace(RANKING, skips_errors=True)
-    assert [(row.id, row.pairs[0][1], row.label) for row in parsing.read_rows(
-        task, str(tmp_path), "dev")] == [("x", "a kite", 2.0), ("z", "nothing", 1.0)]
-    for line in ("documents.tsv: 2 entries with errors are skipped",
-                 "dev.qrels: 1 entries with errors are skipped", "dev.run: 1 of 3 rows skipped"):
+    assert [
+        (row.id, row.pairs[0][1], row.label)
+        for row in parsing.read_rows(task, str(tmp_path), "dev")
+    ] == [("x", "a kite", 2.0), ("z", "nothing", 1.0)]
+    for line in (
+        "documents.tsv: 2 entries with errors are skipped",
+        "dev.qrels: 1 entries with errors are skipped",
+        "dev.run: 1 of 3 rows skipped",
+    ):
         assert caplog.text.count(line) == 1
 
 
@@ -268,57 +308,97 @@ def test_judgements_next_to_a_run_are_checked_like_those_that_stand_alone(tmp_pa
 
 def test_comments_and_further_columns_do_not_count_as_in_trec_eval(tmp_path):
     write_trec(tmp_path)
-    write(tmp_path, "dev.qrels", "# made by hand", "7 0 x 2 sure", "7 0 y 0", "", "8\t0\ty\t1",
-          "8 0 z -1")
+    write(
+        tmp_path,
+        "dev.qrels",
+        "# made by hand",
+        "7 0 x 2 sure",
+        "7 0 y 0",
+        "",
+        "8\t0\ty\t1",
+        "8 0 z -1",
+    )
     assert read(tmp_path) == EXPECTED
     write(tmp_path, "dev.run", "# query Q0 document", "8 Q0 y 1 9.5 bm25 title desc")
     assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [("8", "y", 1.0)]
 
 
 def test_queries_are_held_out_whole(tmp_path):
-    write(tmp_path, "all.tsv", "q\tt\td\tgrade", *("q%d\ttext %d\tdoc %d\t%d" % (i, i, j, j % 2)
-                                                   for i in range(10) for j in range(3)))
-    task = custom.known_or_own(settings(
-        tmp_path / "all.tsv", query_id_column="q", text_a_column="t", text_b_column="d",
-        label_column="grade", dev_share=0.2))
+    write(
+        tmp_path,
+        "all.tsv",
+        "q\tt\td\tgrade",
+        *(f"q{i}\ttext {i}\tdoc {j}\t{j % 2}" for i in range(10) for j in range(3)),
+    )
+    task = custom.known_or_own(
+        settings(
+            tmp_path / "all.tsv",
+            query_id_column="q",
+            text_a_column="t",
+            text_b_column="d",
+            label_column="grade",
+            dev_share=0.2,
+        )
+    )
     assert task.options == RankingOptions(pairwise=True)
     assert task.head.scope() == "regression_custom"
-    train, dev = ({row.query for row in parsing.read_rows(task, str(tmp_path), split)}
-                  for split in ("train", "dev"))
+    train, dev = (
+        {row.query for row in parsing.read_rows(task, str(tmp_path), split)}
+        for split in ("train", "dev")
+    )
     assert len(train) + len(dev) == 10 and 1 <= len(dev) <= 4 and not train & dev
 
 
-@pytest.mark.parametrize("lines, message", [
-    (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected an integer"),
-    (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an integer below"),
-    (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
-    (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without spaces"),
-    (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
-    (["q\tred\td\tkite\t1", "q\tred\td\tkite\t1"],
-     "dev.tsv:3: duplicate document 'd' of query 'q'"),
-    (["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
-     "dev.tsv:3: query 'q' has another text than in the rows before"),
-    (["q\tred\td\tkite\t5"], "dev.tsv:2: column 'grade': 5 is above highest_grade 4")])
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected an integer"),
+        (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an integer below"),
+        (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
+        (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without spaces"),
+        (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
+        (
+            ["q\tred\td\tkite\t1", "q\tred\td\tkite\t1"],
+            "dev.tsv:3: duplicate document 'd' of query 'q'",
+        ),
+        (
+            ["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
+            "dev.tsv:3: query 'q' has another text than in the rows before",
+        ),
+        (["q\tred\td\tkite\t5"], "dev.tsv:2: column 'grade': 5 is above highest_grade 4"),
+    ],
+)
 def test_faults_of_a_table(tmp_path, lines, message):
     write(tmp_path, "dev.tsv", HEADER, *lines)
     with pytest.raises(UserError) as e:
-        parsing.read_rows(RANKING.with_options(highest_grade=4),
-                          str(tmp_path), "dev")
+        parsing.read_rows(RANKING.with_options(highest_grade=4), str(tmp_path), "dev")
     assert message in str(e.value) and "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("name, lines, message", [
-    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document relevance"),
-    ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
-    ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
-    ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
-    ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected an integer"),
-    ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
-    ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
-    ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
-    ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: duplicate '7'"),
-    ("documents.tsv", ["x\tred", "y\tb\udcff"], "documents.tsv:2: not UTF-8: byte 0xff"),
-    ("documents.tsv", None, "no such file: ")])
+@pytest.mark.parametrize(
+    "name, lines, message",
+    [
+        (
+            "dev.qrels",
+            ["7 0 x"],
+            "dev.qrels:1: 3 column(s), expected 4: query 0 document relevance",
+        ),
+        ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
+        ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
+        ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
+        ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected an integer"),
+        ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
+        ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
+        (
+            "queries.tsv",
+            ["7 red kite", "8\tsky"],
+            "queries.tsv:1: expected a name, a tab and a text",
+        ),
+        ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: duplicate '7'"),
+        ("documents.tsv", ["x\tred", "y\tb\udcff"], "documents.tsv:2: not UTF-8: byte 0xff"),
+        ("documents.tsv", None, "no such file: "),
+    ],
+)
 def test_faults_of_trec_files(tmp_path, name, lines, message):
     write_trec(tmp_path)
     if lines is None:
@@ -352,12 +432,17 @@ def test_trec_files_are_of_rankings(tmp_path):
 
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
-    scores = np.array([.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
+    scores = np.array([0.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
     table, run_file = RANKING.scorer.prediction_files(rows, scores)
     assert (table.extension, run_file.extension) == ("tsv", "run")
     assert "".join(run_file.lines).splitlines() == [
-        "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
-        "q1 Q0 b 1 0.333333343 xlnet", "q1 Q0 a 2 -1 xlnet", "q1 Q0 c 3 -1.5 xlnet"]
+        "q2 Q0 c 1 2 xlnet",
+        "q2 Q0 b 2 2 xlnet",
+        "q2 Q0 a 3 0.5 xlnet",
+        "q1 Q0 b 1 0.333333343 xlnet",
+        "q1 Q0 a 2 -1 xlnet",
+        "q1 Q0 c 3 -1.5 xlnet",
+    ]
     lines = [line.split("\t") for line in "".join(table.lines).splitlines()]
     assert lines[0] == ["query", "id", "score", "gold"]
     assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
@@ -366,23 +451,29 @@ def test_prediction_files():
 
 def test_what_is_wrong_with_the_order_of_documents():
     rows = rows_of(2, 0, 1) + rows_of(1, query="r")
-    cases = list(RANKING.scorer.compare(rows, np.array([.1, .9, .5, 1.])))
-    assert [case[:2] for case in cases] == [("2", "rank 3 of 3"), ("0", "rank 1 of 3"),
-                                            ("1", "rank 2 of 3"), ("1", "rank 1 of 1")]
+    cases = list(RANKING.scorer.compare(rows, np.array([0.1, 0.9, 0.5, 1.0])))
+    assert [case[:2] for case in cases] == [
+        ("2", "rank 3 of 3"),
+        ("0", "rank 1 of 3"),
+        ("1", "rank 2 of 3"),
+        ("1", "rank 1 of 1"),
+    ]
     assert [case.error for case in cases] == [1, 1, 1, 0]
-    cases = list(RANKING.scorer.compare(rows, np.array([.5, .9, .1, 1.])))
-    assert [case.error for case in cases] == [.5, 1, .5, 0]
+    cases = list(RANKING.scorer.compare(rows, np.array([0.5, 0.9, 0.1, 1.0])))
+    assert [case.error for case in cases] == [0.5, 1, 0.5, 0]
 
 
 # --- The loss, and what is learned
+
 
 def test_pairwise_head_by_hand(graph):
     import tensorflow.compat.v1 as tf
 
     from xlnet.network import heads
     from xlnet.settings.network import RunConfig
+
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
-    run = RunConfig(True, False, False, 0., 0.)
+    run = RunConfig(True, False, False, 0.0, 0.0)
     nn = heads.HeadBuilder(run, "s", None, None, lambda: summary)
     head = RANKING.with_options(pairwise=True).head
     labels = {"label_ids": tf.ones([2])}
@@ -407,8 +498,9 @@ def learnable(rng, queries):
         for document in range(8):
             grade = rng.choice([0, 0, 0, 1, 2]) if document else 2
             words = rng.choices(mine, k=2 * grade) + rng.choices(other, k=4 - 2 * grade)
-            yield "q%d\t%s\td%d\t%s\t%d" % (number, query, rng.randrange(10) * 10 + document,
-                                            " ".join(words), grade)
+            yield "q{}\t{}\td{}\t{}\t{}".format(
+                number, query, rng.randrange(10) * 10 + document, " ".join(words), grade
+            )
 
 
 @pytest.fixture(scope="module")
@@ -423,23 +515,44 @@ def place(tmp_path_factory):
 
 def run(place, *arguments, **changes):
     flags = dict(
-        task_name="ranking", data_dir=place, output_dir=place / "records", max_seq_length=48,
-        model_dir=place / changes.get("ranking_loss", "model"), train_batch_size=16,
-        spiece_model_file=place / "sp.model", dropout=0, dropatt=0, save_steps=1000,
-        model_config_path=RELEASED / "xlnet_config.json")
-    return command.run("run_classifier.py", *arguments,
-                       *("--%s=%s" % item for item in dict(flags, **changes).items()))
+        task_name="ranking",
+        data_dir=place,
+        output_dir=place / "records",
+        max_seq_length=48,
+        model_dir=place / changes.get("ranking_loss", "model"),
+        train_batch_size=16,
+        spiece_model_file=place / "sp.model",
+        dropout=0,
+        dropatt=0,
+        save_steps=1000,
+        model_config_path=RELEASED / "xlnet_config.json",
+    )
+    return command.run(
+        "run_classifier.py",
+        *arguments,
+        *("--{}={}".format(*item) for item in dict(flags, **changes).items()),
+    )
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
 @pytest.mark.slow
 def test_a_ranking_is_learned(place, loss):
-    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
-               "--predict_split=dev", ranking_loss=loss, train_steps=450, learning_rate=.002,
-               warmup_steps=30)
+    done = run(
+        place,
+        "--do_train=True",
+        "--do_eval=True",
+        "--do_predict=True",
+        "--predict_split=dev",
+        ranking_loss=loss,
+        train_steps=450,
+        learning_rate=0.002,
+        warmup_steps=30,
+    )
     assert done.returncode == 0, done.stderr
-    assert "trained on %s" % ("pairs of them" if loss == "pairwise" else "their relevance") \
+    assert (
+        "trained on %s" % ("pairs of them" if loss == "pairwise" else "their relevance")
         in done.stdout
+    )
     results = json.loads((place / loss / "eval_results_dev.json").read_text())
     untrained, trained = results["baseline"], results["checkpoints"][0]
     assert untrained["ndcg@10"] < 0.75 and trained["ndcg@10"] > 0.85
@@ -452,10 +565,13 @@ def check_predictions(place, model_dir, reported):
     rows = read(place)
     table = (model_dir / "predictions_ranking_dev.tsv").read_text().splitlines()[1:]
     assert [line.split("\t")[:2] for line in table] == [[row.query, row.id] for row in rows]
-    lines = [line.split() for line in
-             (model_dir / "predictions_ranking_dev.run").read_text().splitlines()]
+    lines = [
+        line.split()
+        for line in (model_dir / "predictions_ranking_dev.run").read_text().splitlines()
+    ]
     assert sorted((query, name) for query, _, name, *_ in lines) == sorted(
-        (row.query, row.id) for row in rows)
+        (row.query, row.id) for row in rows
+    )
     position = {(row.query, row.id): number for number, row in enumerate(rows)}
     scores = np.zeros(len(rows))
     for query, _, name, rank, score, _ in lines:
@@ -464,11 +580,18 @@ def check_predictions(place, model_dir, reported):
     assert result == {name: pytest.approx(reported[name]) for name in result}
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(data_dir="same"), "has documents of different relevance, which ranking_loss pairwise"),
-    (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
-    (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
-    (dict(metric="gain@5"), "metric: task ranking has no gain@5")])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (
+            dict(data_dir="same"),
+            "has documents of different relevance, which ranking_loss pairwise",
+        ),
+        (dict(label_smoothing=0.1), "label_smoothing: task ranking has no classes"),
+        (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
+        (dict(metric="gain@5"), "metric: task ranking has no gain@5"),
+    ],
+)
 def test_refused(place, monkeypatch, changes, message):
     monkeypatch.chdir(place)
     (place / "same").mkdir(exist_ok=True)

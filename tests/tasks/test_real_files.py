@@ -9,11 +9,23 @@ from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import known
 
 # Rows, as the data sets' own description says.
-COUNTS = {("imdb", "train"): 1400, ("imdb", "test"): 800, ("ag_news", "train"): 4000,
-          ("ag_news", "test"): 1600, ("yelp-5", "train"): 6, ("yelp-5", "test"): 6,
-          ("tnews", "train"): 5500, ("afqmc", "dev"): 2800, ("chnsenticorp", "test"): 700}
-FILES = [(name, split) for name in FOLDERS if known.TASKS[name].type.program == "xlnet classify"
-         for split in known.TASKS[name].files]
+COUNTS = {
+    ("imdb", "train"): 1400,
+    ("imdb", "test"): 800,
+    ("ag_news", "train"): 4000,
+    ("ag_news", "test"): 1600,
+    ("yelp-5", "train"): 6,
+    ("yelp-5", "test"): 6,
+    ("tnews", "train"): 5500,
+    ("afqmc", "dev"): 2800,
+    ("chnsenticorp", "test"): 700,
+}
+FILES = [
+    (name, split)
+    for name in FOLDERS
+    if known.TASKS[name].type.program == "xlnet classify"
+    for split in known.TASKS[name].files
+]
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not there")
 
@@ -39,7 +51,8 @@ def test_file(name, split):
     assert len({row.id for row in rows}) == len(rows)
     assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
     assert {(len(row.pairs), row.pairs[0][1] is None) for row in rows} == {
-        (4 if task.choices else 1, not (task.text_b or task.choices))}
+        (4 if task.choices else 1, not (task.text_b or task.choices))
+    }
     if not is_labelled:
         assert {row.label for row in rows} == {None}
     elif task.is_regression:
@@ -56,7 +69,8 @@ def test_parts_of_race():
 
 def test_what_is_held_out():
     task = known.TASKS["ag_news"]
-    train, dev = (parsing.read_rows(task, DATA / FOLDERS["ag_news"], split)
-                  for split in ("train", "dev"))
-    assert len(train) + len(dev) == 4000 and 150 < len(dev) < 250      # by a hash: not exactly 5 %
+    train, dev = (
+        parsing.read_rows(task, DATA / FOLDERS["ag_news"], split) for split in ("train", "dev")
+    )
+    assert len(train) + len(dev) == 4000 and 150 < len(dev) < 250  # by a hash: not exactly 5 %
     assert not set(train) & set(dev)

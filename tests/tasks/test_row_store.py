@@ -13,12 +13,13 @@ from xlnet.tasks.files.row_store import Mapped, StoredRows
 def test_stored_rows_are_a_sequence(monkeypatch):
     monkeypatch.setattr(row_store, "_ROWS_AT_ONCE", 4)
     for count in (0, 1, 4, 11):
-        values = [("row %d" % i, i) for i in range(count)]
+        values = [(f"row {i}", i) for i in range(count)]
         rows = StoredRows(iter(values))
         assert len(rows) == count and bool(rows) == bool(count)
         assert list(rows) == values == list(rows)
         assert [rows[i] for i in reversed(range(-count, count))] == [
-            values[i] for i in reversed(range(-count, count))]
+            values[i] for i in reversed(range(-count, count))
+        ]
         assert rows[1:9:3] == values[1:9:3]
         with pytest.raises(IndexError):
             rows[count]
@@ -31,8 +32,10 @@ def test_rows_come_back_as_they_were():
     """Their types, texts that no encoding has, numbers to the last bit; what they share is kept
     once."""
     shared = "\ud800é\0" * 50000
-    values = [(i, None, True, 0.1 + i, float("inf"), [Answer(shared, None), Answer("", i)], (), [])
-              for i in range(20)]
+    values = [
+        (i, None, True, 0.1 + i, float("inf"), [Answer(shared, None), Answer("", i)], (), [])
+        for i in range(20)
+    ]
     rows = StoredRows(values)
     assert list(rows) == values and type(rows[3][5][1]) is Answer and type(rows[3][6]) is tuple
     assert type(rows[3][2]) is bool and rows[3][5][0].text is rows[4][5][0].text

@@ -20,7 +20,7 @@ TAGS = {
 
 def sequences(prefixes, length):
     """All sequences of tags with two labels."""
-    tags = ["O"] + ["%s-%s" % pair for pair in itertools.product(prefixes, "XY")]
+    tags = ["O"] + ["{}-{}".format(*pair) for pair in itertools.product(prefixes, "XY")]
     return itertools.product(tags, repeat=length)
 
 
@@ -33,18 +33,21 @@ def test_each_scheme_says_the_same(scheme):
 
 
 # As conlleval and seqeval (default mode) read them.
-@pytest.mark.parametrize("scheme, tags, spans, repaired", [
-    ("bio2", "I-X I-X O", [(0, 2, "X")], "B-X I-X O"),
-    ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], "O B-X B-X"),
-    ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], "B-X B-Y I-Y"),
-    ("bioes", "B-X O", [(0, 1, "X")], "S-X O"),
-    ("bioes", "B-X I-X O", [(0, 2, "X")], "B-X E-X O"),
-    ("bioes", "I-X E-X", [(0, 2, "X")], "B-X E-X"),
-    ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], "B-X E-X S-X"),
-    ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], "S-X S-X"),
-    ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], "B-X E-X O S-X"),
-    ("iob1", "B-X I-X", [(0, 2, "X")], "I-X I-X"),
-])
+@pytest.mark.parametrize(
+    "scheme, tags, spans, repaired",
+    [
+        ("bio2", "I-X I-X O", [(0, 2, "X")], "B-X I-X O"),
+        ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], "O B-X B-X"),
+        ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], "B-X B-Y I-Y"),
+        ("bioes", "B-X O", [(0, 1, "X")], "S-X O"),
+        ("bioes", "B-X I-X O", [(0, 2, "X")], "B-X E-X O"),
+        ("bioes", "I-X E-X", [(0, 2, "X")], "B-X E-X"),
+        ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], "B-X E-X S-X"),
+        ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], "S-X S-X"),
+        ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], "B-X E-X O S-X"),
+        ("iob1", "B-X I-X", [(0, 2, "X")], "I-X I-X"),
+    ],
+)
 def test_illegal_sequences(scheme, tags, spans, repaired):
     tags = tags.split()
     assert schemes.spans(tags) == spans
@@ -59,8 +62,9 @@ def test_the_laws_of_repair(scheme):
         assert schemes.spans(repaired) == schemes.spans(tags)
         assert schemes.repaired(repaired, scheme) == repaired
         for other in schemes.SCHEMES:
-            assert schemes.spans(schemes.tags_of(schemes.spans(tags), 3, other)) == \
-                schemes.spans(tags)
+            assert schemes.spans(schemes.tags_of(schemes.spans(tags), 3, other)) == schemes.spans(
+                tags
+            )
 
 
 @pytest.mark.parametrize("scheme", ["bio2", "bioes", "bmes"])
@@ -78,21 +82,32 @@ def test_the_scheme_of_a_file_has_the_fewest_errors():
 
 
 # As seqeval 1.2.2 reads them in the scheme IOE2, strict mode.
-@pytest.mark.parametrize("tags, spans", [
-    ("I-X E-X", [(0, 2, "X")]), ("E-X E-X", [(0, 1, "X"), (1, 2, "X")]),
-    ("O I-X I-X E-X E-X O E-Y", [(1, 4, "X"), (4, 5, "X"), (6, 7, "Y")]),
-    ("I-X E-X I-Y I-Y E-Y", [(0, 2, "X"), (2, 5, "Y")])])
+@pytest.mark.parametrize(
+    "tags, spans",
+    [
+        ("I-X E-X", [(0, 2, "X")]),
+        ("E-X E-X", [(0, 1, "X"), (1, 2, "X")]),
+        ("O I-X I-X E-X E-X O E-Y", [(1, 4, "X"), (4, 5, "X"), (6, 7, "Y")]),
+        ("I-X E-X I-Y I-Y E-Y", [(0, 2, "X"), (2, 5, "Y")]),
+    ],
+)
 def test_ioe2_is_recognized_and_read_as_by_seqeval(tags, spans):
     tags = tags.split()
     assert schemes.detect([tags]) == "ioe2" and schemes.learned("ioe2") == "bio2"
     assert schemes.spans(tags) == spans and schemes.illegal(tags, "ioe2") == []
 
 
-@pytest.mark.parametrize("tag, scheme, message", [
-    ("NNP", None, "tag 'NNP', expected O, or B, I, M, E, S, L, U before a label, as in B-PER"),
-    ("B-", None, "tag 'B-', expected"), ("", None, "tag '', expected"),
-    ("BI-X", None, "tag 'BI-X', expected"), ("o", None, "tag 'o', expected"),
-    ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)")])
+@pytest.mark.parametrize(
+    "tag, scheme, message",
+    [
+        ("NNP", None, "tag 'NNP', expected O, or B, I, M, E, S, L, U before a label, as in B-PER"),
+        ("B-", None, "tag 'B-', expected"),
+        ("", None, "tag '', expected"),
+        ("BI-X", None, "tag 'BI-X', expected"),
+        ("o", None, "tag 'o', expected"),
+        ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)"),
+    ],
+)
 def test_what_is_no_tag(tag, scheme, message):
     assert schemes.tag_error(tag, scheme).startswith(message)
 
@@ -106,5 +121,6 @@ def test_labels_hold_hyphens_or_are_not_there():
 
 def test_a_label_that_was_not_in_training():
     assert schemes.unknown_label("B-PERS", ["LOC", "PER"]) == (
-        "tag 'B-PERS' was not in training; did you mean 'PER'? (labels: LOC, PER)")
+        "tag 'B-PERS' was not in training; did you mean 'PER'? (labels: LOC, PER)"
+    )
     assert schemes.unknown_label("O", ["LOC"]) is schemes.unknown_label("I-LOC", ["LOC"]) is None

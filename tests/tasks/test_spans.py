@@ -25,14 +25,26 @@ from xlnet.tasks.types.known import TASK_TYPES
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = TASK_TYPES["spans"]
-TABLE = Task("table", ("context",), ("question",), ("answer", "start"), None,
-             SPANS.scorer.default_metrics, SPANS, id="id", query="context")
+TABLE = Task(
+    "table",
+    ("context",),
+    ("question",),
+    ("answer", "start"),
+    None,
+    SPANS.scorer.default_metrics,
+    SPANS,
+    id="id",
+    query="context",
+)
 SQUAD = known.find_task("squad2")
 
 
 def question(id="q1", text="Who ran?", answers=(("The dog", 13),), **more):
-    listed = None if answers is None else [
-        {"text": text, "answer_start": start} for text, start in answers]
+    listed = (
+        None
+        if answers is None
+        else [{"text": text, "answer_start": start} for text, start in answers]
+    )
     made = dict({"id": id, "question": text}, **more)
     return made if listed is None else dict(made, answers=listed)
 
@@ -53,17 +65,25 @@ def row(context=CONTEXT, answers=(), id="q1"):
 
 def span(start, end, null_score):
     """The predictions for a question: one span, and the logit of no answer."""
-    return BestSpans([ScoredSpan(start, end, -1., -1.)], null_score)
+    return BestSpans([ScoredSpan(start, end, -1.0, -1.0)], null_score)
 
 
 def test_squad_s_files(tmp_path):
-    rows = read(tmp_path, {"version": "v2.0", "data": [
-        article(question(), question("q2", answers=(), is_impossible=True)),
-        article(question(7, answers=(("b c", 2), ("c", 4))), context="a b c")]})
+    rows = read(
+        tmp_path,
+        {
+            "version": "v2.0",
+            "data": [
+                article(question(), question("q2", answers=(), is_impossible=True)),
+                article(question(7, answers=(("b c", 2), ("c", 4))), context="a b c"),
+            ],
+        },
+    )
     assert rows == [
         Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT),
         Row("q2", ((CONTEXT, "Who ran?"),), (), CONTEXT),
-        Row("7", (("a b c", "Who ran?"),), (GoldAnswer("b c", 2), GoldAnswer("c", 4)), "a b c")]
+        Row("7", (("a b c", "Who ran?"),), (GoldAnswer("b c", 2), GoldAnswer("c", 4)), "a b c"),
+    ]
     unlabelled = read(tmp_path, {"data": [article(question(answers=None))]}, need_labels=False)
     assert unlabelled[0].label is None
 
@@ -77,16 +97,22 @@ WRONG = (
     ('{"data": [', "not valid JSON"),
     ({"data": {}}, "data is not a list, expected a list of articles"),
     ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
-    ({"data": [{"paragraphs": [{"qas": []}]}]},
-     "article 1, paragraph 1: expected an object with a context and a list of qas"),
+    (
+        {"data": [{"paragraphs": [{"qas": []}]}]},
+        "article 1, paragraph 1: expected an object with a context and a list of qas",
+    ),
     ({"data": [article("q")]}, "article 1, paragraph 1, question 1: expected an object, found str"),
     ({"data": [article({"question": "?", "answers": []})]}, "a question without id"),
     ({"data": [article({"id": "a", "answers": []})]}, "question 'a' has no text"),
-    ({"data": [article(question(), question())]},
-     "article 1, paragraph 1, question 2: duplicate id 'q1'"),
+    (
+        {"data": [article(question(), question())]},
+        "article 1, paragraph 1, question 2: duplicate id 'q1'",
+    ),
     ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
-    ({"data": [article(question(answers=(("The dog", 43),)))]},
-     "question 'q1': answer_start 43 is outside of the context of 43 characters"),
+    (
+        {"data": [article(question(answers=(("The dog", 43),)))]},
+        "question 'q1': answer_start 43 is outside of the context of 43 characters",
+    ),
     ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
     ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected an integer'),
     ({"data": [article(question(answers=(("x", "--6"),)))]}, 'answer_start "--6", expected an in'),
@@ -94,8 +120,10 @@ WRONG = (
     ({"data": [article(question(answers=((5, 0),)))]}, "answer 5, expected a text"),
     ({"data": [article(question(answers=((" ", 0),)))]}, "an answer is empty"),
     ({"data": [article(question(answers=None))]}, "no answers"),
-    ({"data": [article(question(answers=(), is_impossible=False))]},
-     "has no answers, and is not is_impossible"),
+    (
+        {"data": [article(question(answers=(), is_impossible=False))]},
+        "has no answers, and is not is_impossible",
+    ),
     ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
     ({"data": []}, "no rows"),
 )
@@ -112,10 +140,11 @@ def test_faults_of_files(tmp_path, value, message):
 def test_where_json_is_broken_and_how_far_it_was_read(tmp_path):
     whole = json.dumps({"data": [article(question())]}, indent=1)
     for broken, message in (
-            (whole[:-10], "not valid JSON: Expecting ',' delimiter: line 21 column"),
-            (whole + "]", "not valid JSON: Extra data: line 24 column 2"),
-            (whole.replace('"qas": [', '"qas": '), "not valid JSON: Expecting"),
-            (whole.encode().replace(b"Who", b"Wh\xf6"), "not UTF-8: byte 0xf6 at column")):
+        (whole[:-10], "not valid JSON: Expecting ',' delimiter: line 21 column"),
+        (whole + "]", "not valid JSON: Extra data: line 24 column 2"),
+        (whole.replace('"qas": [', '"qas": '), "not valid JSON: Expecting"),
+        (whole.encode().replace(b"Who", b"Wh\xf6"), "not UTF-8: byte 0xf6 at column"),
+    ):
         path = tmp_path / "train-v2.0.json"
         path.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
         with pytest.raises(UserError, match=re.escape(message)) as error:
@@ -125,8 +154,10 @@ def test_where_json_is_broken_and_how_far_it_was_read(tmp_path):
 
 @pytest.mark.parametrize("encoding", ("utf-8-sig", "utf-16"))
 def test_other_encodings_and_places_of_keys(tmp_path, encoding):
-    value = {"data": [{"paragraphs": [{"qas": [question()], "context": CONTEXT}], "title": [1]}],
-             "version": {"number": 2}}
+    value = {
+        "data": [{"paragraphs": [{"qas": [question()], "context": CONTEXT}], "title": [1]}],
+        "version": {"number": 2},
+    }
     (tmp_path / "train-v2.0.json").write_text(json.dumps(value), encoding=encoding)
     rows = parsing.read_file(SQUAD, str(tmp_path / "train-v2.0.json"), True)
     assert rows == [Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT)]
@@ -140,8 +171,12 @@ def test_all_faults_of_a_file_are_listed(tmp_path, caplog):
 
 
 def test_tables(tmp_path):
-    rows = read(tmp_path, "id\tcontext\tquestion\tanswer\tstart\n"
-                "1\ta b c\twhat?\tb\t2\n2\ta b c\twhere?\t\t\n", task=TABLE, name="t.tsv")
+    rows = read(
+        tmp_path,
+        "id\tcontext\tquestion\tanswer\tstart\n1\ta b c\twhat?\tb\t2\n2\ta b c\twhere?\t\t\n",
+        task=TABLE,
+        name="t.tsv",
+    )
     assert [row.label for row in rows] == [(GoldAnswer("b", 2),), ()]
     # Questions on one paragraph are held out together.
     train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
@@ -151,28 +186,52 @@ def test_tables(tmp_path):
         with pytest.raises(UserError, match="t.tsv: all rows belong together, so none can be held"):
             parsing.read_rows(alone, str(tmp_path), split, True)
     found = dataclasses.replace(TABLE, label=("answer",))
-    lines = [{"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
-             {"id": "y", "context": "a b a", "question": "?", "answer": "a"}]
+    lines = [
+        {"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
+        {"id": "y", "context": "a b a", "question": "?", "answer": "a"},
+    ]
     rows = read(tmp_path, "\n".join(map(json.dumps, lines)), task=found, name="t.jsonl")
-    assert [row.label for row in rows] == [(GoldAnswer("b", None), GoldAnswer("a", None)),
-                                           (GoldAnswer("a", None),)]
+    assert [row.label for row in rows] == [
+        (GoldAnswer("b", None), GoldAnswer("a", None)),
+        (GoldAnswer("a", None),),
+    ]
     assert [position_of(row)[:2] for row in rows] == [(2, 3), (-1, -1)]
 
 
 def given(tmp_path, predicted, name="new.json", **changes):
     """The task of a run with a predict_file."""
-    (tmp_path / name).write_text(predicted if isinstance(predicted, str) else json.dumps(
-        {"data": [article(*predicted)]}))
-    return custom.known_or_own(SpanSettings(**dict(dict(
-        task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True,
-        predict_file=str(tmp_path / name)), **changes)))
+    (tmp_path / name).write_text(
+        predicted if isinstance(predicted, str) else json.dumps({"data": [article(*predicted)]})
+    )
+    return custom.known_or_own(
+        SpanSettings(
+            **dict(
+                dict(
+                    task_name="squad2",
+                    data_dir=str(tmp_path),
+                    model_dir="m",
+                    do_train=True,
+                    predict_file=str(tmp_path / name),
+                ),
+                **changes,
+            )
+        )
+    )
 
 
-@pytest.mark.parametrize("questions, is_dev", [
-    ([question(answers=None)], False), ([question(answers=())], True), ([question()], True),
-    ([question("q1", answers=()), question()], True), (["q"], False)])
-def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, questions, is_dev,
-                                                                   caplog):
+@pytest.mark.parametrize(
+    "questions, is_dev",
+    [
+        ([question(answers=None)], False),
+        ([question(answers=())], True),
+        ([question()], True),
+        ([question("q1", answers=()), question()], True),
+        (["q"], False),
+    ],
+)
+def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(
+    tmp_path, questions, is_dev, caplog
+):
     with caplog.at_level(logging.INFO, "xlnet"):
         task = given(tmp_path, questions)
     assert task.files["train"] == "train-v2.0.json"
@@ -188,8 +247,9 @@ def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
 
 def test_questions_are_held_out_unless_the_named_file_is_evaluated(tmp_path):
     (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
-    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt",
-                 predict_form="tsv")
+    alone = dict(
+        task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt", predict_form="tsv"
+    )
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
     assert (list(task.files), task.dev_share) == (["train"], 0.1)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
@@ -201,9 +261,11 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
     for name in ("train.json", "dev.json", "train.tsv"):
         (tmp_path / name).write_text("{}")
     alone = dict(data_dir="", do_train=False)
-    for more, files in ((dict(do_predict=True, predict_file="-"), {}),
-                        (dict(do_prepro=True), {}),
-                        (dict(do_eval=True), {"dev": str(tmp_path / "new.json")})):
+    for more, files in (
+        (dict(do_predict=True, predict_file="-"), {}),
+        (dict(do_prepro=True), {}),
+        (dict(do_eval=True), {"dev": str(tmp_path / "new.json")}),
+    ):
         task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
         assert (task.files, task.dev_share) == (files, 0.0)
 
@@ -211,44 +273,71 @@ def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatc
 @pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
 def test_a_row_that_is_impossible_has_no_answer(tmp_path, form, caplog):
     """KLUE-MRC keeps plausible answers in such rows; SQuAD's JSON has another key for them."""
-    rows = [("1", "foo bar", "?", "bar", 4, True), ("2", "foo bar", "?", "bar", 4, False),
-            ("3", "foo bar", "?", "", None, True)]
+    rows = [
+        ("1", "foo bar", "?", "bar", 4, True),
+        ("2", "foo bar", "?", "bar", 4, False),
+        ("3", "foo bar", "?", "", None, True),
+    ]
     names = "id context question answer start is_impossible".split()
     path = tmp_path / ("rows." + form)
     if form == "parquet":
         pytest.importorskip("pyarrow")
         import pyarrow
         from pyarrow import parquet
+
         parquet.write_table(pyarrow.table(dict(zip(names, map(list, zip(*rows))))), str(path))
     elif form == "csv":
-        path.write_text("\n".join(",".join("" if cell is None else str(cell) for cell in cells)
-                                  for cells in (names, *rows)))
+        path.write_text(
+            "\n".join(
+                ",".join("" if cell is None else str(cell) for cell in cells)
+                for cells in (names, *rows)
+            )
+        )
     else:
         objects = [dict(zip(names, cells)) for cells in rows]
-        path.write_text(json.dumps(objects) if form == "json" else
-                        "\n".join(map(json.dumps, objects)))
+        path.write_text(
+            json.dumps(objects) if form == "json" else "\n".join(map(json.dumps, objects))
+        )
     found = parsing.read_file(TABLE, str(path), True)
     assert [one.label for one in found] == [(), (GoldAnswer("bar", 4),), ()]
-    assert "rows.%s: 1 questions are is_impossible and have answers, which are not used" % form \
+    assert (
+        f"rows.{form}: 1 questions are is_impossible and have answers, which are not used"
         in caplog.text
+    )
 
 
 def test_rows_of_hugging_face_that_are_impossible(tmp_path):
     def line(id, is_impossible, *texts):
-        return json.dumps({"id": id, "context": "foo bar", "question": "?", "answers": {
-            "text": texts, "answer_start": [4] * len(texts)}, "is_impossible": is_impossible})
-    rows = read(tmp_path, "\n".join([line("1", True, "bar"), line("2", True), line(
-        "3", False, "bar")]), name="t.jsonl")
+        return json.dumps(
+            {
+                "id": id,
+                "context": "foo bar",
+                "question": "?",
+                "answers": {"text": texts, "answer_start": [4] * len(texts)},
+                "is_impossible": is_impossible,
+            }
+        )
+
+    rows = read(
+        tmp_path,
+        "\n".join([line("1", True, "bar"), line("2", True), line("3", False, "bar")]),
+        name="t.jsonl",
+    )
     assert [one.label for one in rows] == [(), (), (GoldAnswer("bar", 4),)]
-    for broken, message in ((line("4", False), "no answers"), (line("4", "perhaps", "bar"), (
-            "is_impossible is \"perhaps\", expected true or false"))):
+    for broken, message in (
+        (line("4", False), "no answers"),
+        (line("4", "perhaps", "bar"), ('is_impossible is "perhaps", expected true or false')),
+    ):
         with pytest.raises(UserError, match="t.jsonl:1: " + message):
             read(tmp_path, broken, name="t.jsonl")
     assert read(tmp_path, line("4", False), name="t.jsonl", need_labels=False)[0].label is None
 
 
-COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
-          "cmrc2018": {"trial": 1002, "dev": 1118}}
+COUNTS = {
+    "squad1": {"train": 2152, "dev": 582},
+    "squad2": {"train": 3225, "dev": 1118},
+    "cmrc2018": {"trial": 1002, "dev": 1118},
+}
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="no shared data")
@@ -256,23 +345,31 @@ COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev"
 def test_shared_files(name, caplog):
     task = known.find_task(name)
     for split, count in COUNTS[name].items():
-        rows = parsing.read_rows(task, str(DATA / name.rstrip("12") if "squad" in name
-                                           else DATA / name), split, need_labels=True)
+        rows = parsing.read_rows(
+            task,
+            str(DATA / name.rstrip("12") if "squad" in name else DATA / name),
+            split,
+            need_labels=True,
+        )
         assert len(rows) == count == len(task.reader.training_rows(rows, 0, ""))
     assert (": 7 questions are empty or have no answer at its answer_start" in caplog.text) == (
-        name == "cmrc2018")
+        name == "cmrc2018"
+    )
 
 
 def test_places_of_answers():
     assert position_of(row(answers=(("The dog", 13),)))[:] == (13, 20, None)
-    assert position_of(row(answers=((" dog ", 16),)))[:] == (17, 20, None)      # without the spaces
+    assert position_of(row(answers=((" dog ", 16),)))[:] == (17, 20, None)  # without the spaces
     assert position_of(row(answers=(("dog", 16),)))[:] == (17, 20, "answer_start 16, found at 17")
     assert position_of(row(answers=(("dog", -1),))).start == 17
     assert position_of(row(answers=(("dog", None),))) == (17, 20, None)
     assert position_of(row(answers=(("The", 12),)))[:] == (13, 16, "answer_start 12, found at 13")
     for start in (-1, None):
         assert position_of(row(answers=(("The", start),))) == (
-            -1, -1, "the answer is in the context several times")
+            -1,
+            -1,
+            "the answer is in the context several times",
+        )
     assert position_of(row(answers=(("cow", 1),))).error == "the answer is not in the context"
     assert not position_of(row()).is_known and position_of(row()).error is None
 
@@ -280,17 +377,21 @@ def test_places_of_answers():
 def test_the_first_answer_with_a_place_is_learned(caplog):
     several = row(answers=(("cow", 1), ("The", None), ("dog", 17)))
     assert position_of(several) == (
-        17, 20, "the answer is not in the context, another one is learned")
+        17,
+        20,
+        "the answer is not in the context, another one is learned",
+    )
     assert SQUAD.reader.training_rows([several], 0, "") == [several]
     squad_files.note_positions("train.json", [several])
     assert "question 'q1': the answer is not in the context, another one is learned" in caplog.text
     assert "not trained on" not in caplog.text
     assert position_of(row(answers=(("cow", 1), ("hen", 2)))).error == (
-        "the answer is not in the context")
+        "the answer is not in the context"
+    )
 
 
 def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(caplog):
-    rows = [row(answers=(("dog", start),), id="q%d" % start) for start in (16, 17, 18)]
+    rows = [row(answers=(("dog", start),), id=f"q{start}") for start in (16, 17, 18)]
     rows.append(row(answers=(("cow", 3),), id="lost"))
     empty = row(id="empty")._replace(pairs=((CONTEXT, " "),))
     with caplog.at_level(logging.WARNING, "xlnet"):
@@ -300,37 +401,43 @@ def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(capl
         "  question 'q16': answer_start 16, found at 17",
         "  question 'q18': answer_start 18, found at 17",
         "  question 'lost': the answer is not in the context, so it is not trained on",
-        "  question 'empty': the question is empty"]
-    assert SQUAD.reader.training_rows([*rows, row(id="none")], 0, "") == [
-        *rows[:3], row(id="none")]
+        "  question 'empty': the question is empty",
+    ]
+    assert SQUAD.reader.training_rows([*rows, row(id="none")], 0, "") == [*rows[:3], row(id="none")]
     with pytest.raises(UserError, match="no answer of the train file in d has a known"):
         SQUAD.reader.training_rows(rows[3:], 0, "d")
 
 
 # ---- answers
 
+
 def outputs(*windows):
     """What the network says of windows, each (null score, [(start, [(end, allowed), ...]), ...]),
     the first of each the most likely."""
     starts = np.array([[start for start, _ in spans] for _, spans in windows], np.float32)
-    ends = np.array([[[end for end, _ in ends] for _, ends in spans] for _, spans in windows],
-                    np.float32)
+    ends = np.array(
+        [[[end for end, _ in ends] for _, ends in spans] for _, spans in windows], np.float32
+    )
     return {
         "null_score": np.array([null for null, _ in windows], np.float32),
         "loss": np.arange(len(windows), dtype=np.float32),
-        "char_start": starts, "char_end": ends,
-        "start_log_prob": np.log(np.linspace(.6, .2, starts.shape[1], dtype=np.float32))
+        "char_start": starts,
+        "char_end": ends,
+        "start_log_prob": np.log(np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32))
         + np.zeros_like(starts),
-        "end_log_prob": np.log(np.linspace(.6, .1, ends.shape[2], dtype=np.float32))
+        "end_log_prob": np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
         + np.zeros_like(ends),
-        "is_allowed": np.array([[[ok for _, ok in ends] for _, ends in spans]
-                                for _, spans in windows])}
+        "is_allowed": np.array(
+            [[[ok for _, ok in ends] for _, ends in spans] for _, spans in windows]
+        ),
+    }
 
 
 WINDOWS = outputs(
     (2.0, [(0, [(3, False), (7, True)]), (4, [(7, True), (11, True)])]),
     (-1.0, [(13, [(20, True), (16, False)]), (0, [(7, True), (3, False)])]),
-    (0.5, [(4, [(7, True), (11, False)]), (8, [(11, False), (12, False)])]))
+    (0.5, [(4, [(7, True), (11, False)]), (8, [(11, False), (12, False)])]),
+)
 
 
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
@@ -339,7 +446,7 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
     assert [found.null_score for found in values] == [-1.0, 0.5]
     first = values[0].spans
     assert [span[:2] for span in first] == [(13, 20), (4, 7), (0, 7), (0, 7), (4, 11)]
-    assert first[0].score == pytest.approx(2 * math.log(.6))
+    assert first[0].score == pytest.approx(2 * math.log(0.6))
     texts = span_answers.distinct(CONTEXT, first, 3)
     assert [text for text, _ in texts] == ["The dog", "cat", "The cat"]
 
@@ -349,19 +456,28 @@ def test_official_files():
     values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, BestSpans([], -3.0)]
     files = SQUAD.scorer.prediction_files(rows, values)
     assert [(file.extension, file.what) for file in files] == [
-        ("json", None), ("nbest.json", "n best answers"),
-        ("na_prob.json", "probabilities of no answer")]
+        ("json", None),
+        ("nbest.json", "n best answers"),
+        ("na_prob.json", "probabilities of no answer"),
+    ]
     answers, n_best, null = (json.loads("".join(file.lines)) for file in files)
-    assert answers == {"q1": "The dog", "q2": "", "q3": ""}      # none; no span is allowed
-    assert null == pytest.approx({
-        id: 1 / (1 + math.exp(-score)) for id, score in zip(answers, (-1.0, 0.5, -3.0))})
+    assert answers == {"q1": "The dog", "q2": "", "q3": ""}  # none; no span is allowed
+    assert null == pytest.approx(
+        {id: 1 / (1 + math.exp(-score)) for id, score in zip(answers, (-1.0, 0.5, -3.0))}
+    )
     assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
     sure = json.loads(SQUAD.scorer.prediction_files(rows, values, threshold=0.7)[0].lines[0])
     assert sure["q2"] == "cat"
-    assert len(json.loads(SQUAD.with_options(n_best_size=2).scorer.prediction_files(
-        rows, values)[1].lines[0])["q1"]) == 2
+    assert (
+        len(
+            json.loads(
+                SQUAD.with_options(n_best_size=2).scorer.prediction_files(rows, values)[1].lines[0]
+            )["q1"]
+        )
+        == 2
+    )
 
 
 def test_a_skipped_question_is_in_no_file(caplog):
@@ -369,17 +485,24 @@ def test_a_skipped_question_is_in_no_file(caplog):
     skipped = row(id="bad")._replace(pairs=())
     rows = [row(answers=(("The dog", 13),)), skipped, row(answers=(), id="q2")]
     squad_files.note_positions("dev.json", rows)
-    answers, n_best, null = (json.loads("".join(file.lines)) for file in (
-        SQUAD.scorer.prediction_files(rows, SQUAD.head.join(WINDOWS, np.array([2, 1])).values)))
+    answers, n_best, null = (
+        json.loads("".join(file.lines))
+        for file in (
+            SQUAD.scorer.prediction_files(rows, SQUAD.head.join(WINDOWS, np.array([2, 1])).values)
+        )
+    )
     assert answers == {"q1": "The dog", "q2": ""}
     assert list(n_best) == list(null) == ["q1", "q2"]
 
 
 def test_what_is_wrong_with_an_answer():
-    rows = [row(answers=(("The dog", 13), ("dog ran", 17))), row(answers=(), id="q2"),
-            row(id="none")._replace(label=None), row(answers=(("cat sat", 4),), id="q3")]
-    values = [span(13, 20, -5.0), span(0, 7, -1.0),
-              span(0, 7, -1.0), span(0, 7, 2.)]
+    rows = [
+        row(answers=(("The dog", 13), ("dog ran", 17))),
+        row(answers=(), id="q2"),
+        row(id="none")._replace(label=None),
+        row(answers=(("cat sat", 4),), id="q3"),
+    ]
+    values = [span(13, 20, -5.0), span(0, 7, -1.0), span(0, 7, -1.0), span(0, 7, 2.0)]
     right, unanswerable, unlabelled, missed = SQUAD.scorer.compare(rows, values)
     assert right[:2] == ("The dog | dog ran", "The dog") and right.error == 0
     assert unanswerable[:2] == ("", "The cat") and unanswerable.error == 1
@@ -393,8 +516,11 @@ def test_what_is_wrong_with_an_answer():
 def test_a_question_is_wrong_where_it_lowers_the_score(rule):
     """Also one without an answer, for which two of the rules have no common word."""
     task = SQUAD.with_options(scoring=rule)
-    rows = [row(answers=(), id="q1"), row(id="q2", answers=(("The", 13),)),
-            row(id="q3", answers=(("The dog", 13),))]
+    rows = [
+        row(answers=(), id="q1"),
+        row(id="q2", answers=(("The", 13),)),
+        row(id="q3", answers=(("The dog", 13),)),
+    ]
     values = [span(13, 20, null) for null in (5.0, 5.0, -5.0)]
     for threshold in (0.0, 0.5, 1.0):
         cases = list(task.scorer.compare(rows, values, threshold))
@@ -404,26 +530,31 @@ def test_a_question_is_wrong_where_it_lowers_the_score(rule):
 
 
 def test_an_answer_is_as_probable_as_among_the_others():
-    found = BestSpans([ScoredSpan(13, 20, -1., -1.), ScoredSpan(0, 7, -1., -1.)], -40.)
-    case, = SQUAD.scorer.compare([row(answers=(("The dog", 13),))], [found])
+    found = BestSpans([ScoredSpan(13, 20, -1.0, -1.0), ScoredSpan(0, 7, -1.0, -1.0)], -40.0)
+    (case,) = SQUAD.scorer.compare([row(answers=(("The dog", 13),))], [found])
     assert case.probability == pytest.approx(0.5)
 
 
 def test_more_best_spans_than_five():
-    spans = [ScoredSpan(i, i + 1, -float(i), 0.) for i in range(20) if not CONTEXT[i].isspace()]
-    answer, = SQUAD.with_options(n_best_size=9).scorer.results([row()], [BestSpans(spans, -5.)])
+    spans = [ScoredSpan(i, i + 1, -float(i), 0.0) for i in range(20) if not CONTEXT[i].isspace()]
+    (answer,) = SQUAD.with_options(n_best_size=9).scorer.results([row()], [BestSpans(spans, -5.0)])
     assert len(answer.best) == 9
 
 
 def test_a_question_that_is_missing_is_an_error():
     for text in ("", " ", None):
         assert SQUAD.reader.row("0", Asked(CONTEXT, text)) == (
-            None, "the question is empty, expected a text")
+            None,
+            "the question is empty, expected a text",
+        )
 
 
 def test_evaluation_is_that_of_the_files_written():
-    rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
-            row(answers=(("the cat", 0),), id="q3")]
+    rows = [
+        row(answers=(("The dog", 13),)),
+        row(answers=(), id="q2"),
+        row(answers=(("the cat", 0),), id="q3"),
+    ]
     values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, span(0, 11, 0.1)]
     result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows))
     assert list(result)[:2] == ["f1", "exact"]
@@ -431,8 +562,9 @@ def test_evaluation_is_that_of_the_files_written():
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
     assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
-    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows),
-                                 threshold=result["best_f1_thresh"])
+    more = SQUAD.scorer.evaluate(
+        values, SQUAD.scorer.gold_labels(rows), threshold=result["best_f1_thresh"]
+    )
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
         SQUAD.scorer.evaluate([BestSpans([], math.nan)] * 3, SQUAD.scorer.gold_labels(rows))
@@ -458,10 +590,10 @@ def test_which_rule_scores():
 
 def test_the_baseline_is_the_sentence_that_shares_most_words():
     found = span_answers.closest_sentence(CONTEXT, "What did the dog do?").spans[0]
-    assert CONTEXT[found.start:found.end].strip() == "The dog ran after it, 3 times."
+    assert CONTEXT[found.start : found.end].strip() == "The dog ran after it, 3 times."
     chinese = "广茂铁路在广东省。全长364.6公里。"
     found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
-    assert chinese[found.start:found.end] == "全长364.6公里。"
+    assert chinese[found.start : found.end] == "全长364.6公里。"
     truth = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),))])
     assert SQUAD.scorer.baseline(truth)["f1"] > 0
     both = SQUAD.scorer.gold_labels([row(answers=(("The cat sat", 0),)), row(id="none")])
@@ -470,7 +602,7 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
 
 def test_a_threshold_of_1_leaves_no_question_without_an_answer():
     rows, values = [row(answers=(("The dog", 13),))], [span(13, 20, 1e9)]
-    for threshold, answer in ((.99, ""), (1.0, "The dog")):
+    for threshold, answer in ((0.99, ""), (1.0, "The dog")):
         files = SQUAD.scorer.prediction_files(rows, values, threshold)
         assert json.loads("".join(files[0].lines)) == {"q1": answer}
         result = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
@@ -482,14 +614,15 @@ def test_examples_are_the_first_answers(tmp_path):
     assert [example[2:] for example in SQUAD.reader.examples(rows)] == [(17, 20), (-1, -1)]
     assert squad_files.position_of(rows[1]) == (-1, -1, None)
     # What decides what records hold is part of their name.
-    assert SQUAD.reader.record_options != \
-        SQUAD.with_options(doc_stride=64).reader.record_options
+    assert SQUAD.reader.record_options != SQUAD.with_options(doc_stride=64).reader.record_options
 
 
 # ---- the official script, version 2.0: its rules, shortened
 
+
 def official_scores(data, predictions):
     """{question: exact}, {question: f1} of {question: texts of its answers}."""
+
     def normalized(text):
         text = "".join(c for c in text.lower() if c not in string.punctuation)
         return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
@@ -528,14 +661,21 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         for i in range(rng.randint(2, 25)):
             words = rng.choices("the a cat, dog. sat Cat an x!".split(), k=8)
             context = " ".join(words)
-            spans = [ScoredSpan(start, min(start + rng.randint(1, 14), len(context)), 0.,
-                                rng.random())
-                     for start in rng.choices(range(len(context)), k=rng.randint(0, 3))]
-            answers = [(" ".join(words[start:start + rng.randint(1, 3)]), None)
-                       for start in rng.choices(range(7), k=rng.choice([0, 1, 1, 2]))]
+            spans = [
+                ScoredSpan(start, min(start + rng.randint(1, 14), len(context)), 0.0, rng.random())
+                for start in rng.choices(range(len(context)), k=rng.randint(0, 3))
+            ]
+            answers = [
+                (" ".join(words[start : start + rng.randint(1, 3)]), None)
+                for start in rng.choices(range(7), k=rng.choice([0, 1, 1, 2]))
+            ]
             rows.append(row(context, answers, str(i)))
-            values.append(BestSpans(sorted(spans, key=lambda span: -span.score),
-                                    rng.choice([-50, rng.gauss(0, 3), 50.])))
+            values.append(
+                BestSpans(
+                    sorted(spans, key=lambda span: -span.score),
+                    rng.choice([-50, rng.gauss(0, 3), 50.0]),
+                )
+            )
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
@@ -544,13 +684,17 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         files = [json.loads(file.lines[0]) for file in SQUAD.scorer.prediction_files(rows, values)]
         answered = json.loads(SQUAD.scorer.prediction_files(rows, values, 1.0)[0].lines[0])
         for name, scores in zip(("exact", "f1"), official_scores(data, answered)):
-            assert result[name] == pytest.approx(100 * np.mean([
-                not data[id] if files[2][id] > 0.5 else score for id, score in scores.items()]))
+            assert result[name] == pytest.approx(
+                100
+                * np.mean(
+                    [not data[id] if files[2][id] > 0.5 else score for id, score in scores.items()]
+                )
+            )
             assert all(files[0][id] == ("" if files[2][id] > 0.5 else answered[id]) for id in data)
             best, threshold = official_best(data, answered, scores, files[2])
             assert result["best_" + name] == pytest.approx(best)
-            assert result["best_%s_thresh" % name] == threshold
-            if list(files[2].values()).count(threshold) < 2:        # no tie
+            assert result[f"best_{name}_thresh"] == threshold
+            if list(files[2].values()).count(threshold) < 2:  # no tie
                 again = SQUAD.scorer.evaluate(values, SQUAD.scorer.gold_labels(rows), threshold)
                 # A prediction of an article alone is right, which the script's search leaves out.
                 assert again[name] >= best - 1e-9

@@ -37,13 +37,14 @@ def test_files_to_predict_have_one_form(tmp_path):
     """Predictions are written in it."""
     write(tmp_path, "b.jsonl", '{"tokens": ["EU"], "ner_tags": ["B-ORG"]}\n')
     task = make_task(tmp_path)
-    both = readers.Paths.of("%s/train.txt,%s/b.jsonl" % (tmp_path, tmp_path), "dev_file")
+    both = readers.Paths.of(f"{tmp_path}/train.txt,{tmp_path}/b.jsonl", "dev_file")
     assert len(parsing.read_file(task, both, True)) == 3
     with pytest.raises(UserError, match="different forms: conll and jsonl; expected files of one"):
         parsing.read_file(task, both, False)
 
 
 # --- What the train file says
+
 
 def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     task = make_task(tmp_path)
@@ -71,20 +72,35 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
         custom.known_or_own(settings(tmp_path))
 
 
-@pytest.mark.parametrize("train, more, message", [
-    ("a NNP\nb O\n\nc VB\n", {}, "train.txt:1: tag 'NNP', expected O, or B, I, M, E, S, L, U "
-                                 "before a label, as in B-PER (and 1 more faulty row(s))"),
-    ("a B-X\nb M-X\nc E-X\n\nd B-X\ne I-X\n", {}, "train.txt: mixed schemes: prefixes B, E, I, M"),
-    ("a O\n", {}, "train.txt: all tags are O; expected some entities"),
-    ("a B-X\nb E-X\n", dict(scheme="bio2"), "train.txt:2: tag 'E-X', expected O, or B, I before a "
-                                            "label, as in B-PER (scheme bio2)"),
-])
+@pytest.mark.parametrize(
+    "train, more, message",
+    [
+        (
+            "a NNP\nb O\n\nc VB\n",
+            {},
+            "train.txt:1: tag 'NNP', expected O, or B, I, M, E, S, L, U "
+            "before a label, as in B-PER (and 1 more faulty row(s))",
+        ),
+        (
+            "a B-X\nb M-X\nc E-X\n\nd B-X\ne I-X\n",
+            {},
+            "train.txt: mixed schemes: prefixes B, E, I, M",
+        ),
+        ("a O\n", {}, "train.txt: all tags are O; expected some entities"),
+        (
+            "a B-X\nb E-X\n",
+            dict(scheme="bio2"),
+            "train.txt:2: tag 'E-X', expected O, or B, I before a label, as in B-PER (scheme bio2)",
+        ),
+    ],
+)
 def test_faults_of_the_train_file(tmp_path, train, more, message):
     with pytest.raises(UserError, match=re.escape(message)):
         make_task(tmp_path, train, **more)
 
 
 # --- Rows
+
 
 def read(task, directory, text, name="dev.txt", **more):
     write(directory, name, text)
@@ -93,19 +109,29 @@ def read(task, directory, text, name="dev.txt", **more):
 
 def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
     rows = parsing.read_rows(make_task(tmp_path, dev_share=0.0), tmp_path, "train")
-    assert [row.label for row in rows] == [
-        ("B-ORG", "O"), ("B-PER", "I-PER", "B-LOC", "B-LOC")]
-    assert [row.pairs for row in rows] == [(("EU said", None),),
-                                           (("Peter Blackburn Paris Rome", None),)]
+    assert [row.label for row in rows] == [("B-ORG", "O"), ("B-PER", "I-PER", "B-LOC", "B-LOC")]
+    assert [row.pairs for row in rows] == [
+        (("EU said", None),),
+        (("Peter Blackburn Paris Rome", None),),
+    ]
 
 
-@pytest.mark.parametrize("text, message", [
-    ("EU I-ORG\n\nOslo I-X\nOslo I-X\n", "dev.txt:3: tag 'I-X' was not in training (labels: LOC, "
-                                         "ORG, PER) (and 1 more faulty row(s))"),
-    ("EU S-ORG\n", "dev.txt:1: tag 'S-ORG', expected O, or I, B before a label"),
-    ("EU B-ORG\nsaid O\nOslo B-LOC\n", "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in "
-     "scheme iob1; with --scheme=iob1 such tags are repaired (and 1 more"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "EU I-ORG\n\nOslo I-X\nOslo I-X\n",
+            "dev.txt:3: tag 'I-X' was not in training (labels: LOC, "
+            "ORG, PER) (and 1 more faulty row(s))",
+        ),
+        ("EU S-ORG\n", "dev.txt:1: tag 'S-ORG', expected O, or I, B before a label"),
+        (
+            "EU B-ORG\nsaid O\nOslo B-LOC\n",
+            "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in "
+            "scheme iob1; with --scheme=iob1 such tags are repaired (and 1 more",
+        ),
+    ],
+)
 def test_faults_of_other_files(tmp_path, text, message):
     with pytest.raises(UserError, match=re.escape(message)):
         read(make_task(tmp_path), tmp_path, text)
@@ -116,9 +142,11 @@ def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
     rows = read(task, tmp_path, "a B-X\n\nc O\nb I-X\n")
     assert [row.label for row in rows] == [("B-X",), ("O", "B-X")]
     path = tmp_path / "dev.txt"
-    assert caplog.messages == ["note: %s: 1 of 2 tags are illegal and repaired:\n  %s:4: tag 'I-X' "
-                               "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
-                               "are repaired" % (path, path)]
+    assert caplog.messages == [
+        f"note: {path}: 1 of 2 tags are illegal and repaired:\n  {path}:4: tag 'I-X' "
+        "after 'O' is illegal in scheme bio2; with --scheme=bio2 such tags "
+        "are repaired"
+    ]
 
 
 def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
@@ -129,14 +157,17 @@ def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
     assert "3 of 3 tags are illegal" in caplog.text
 
 
-@pytest.mark.parametrize("scheme, labels", [
-    ("bmes", ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")), ("iob1", ("O", "B-LOC", "I-LOC"))])
+@pytest.mark.parametrize(
+    "scheme, labels",
+    [("bmes", ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")), ("iob1", ("O", "B-LOC", "I-LOC"))],
+)
 def test_json_lines_have_entities_whatever_the_scheme(tmp_path, scheme, labels):
-    write(tmp_path, "train.jsonl", json.dumps(
-        {"text": "In New York", "entities": [[3, 11, "LOC"]]}))
+    write(
+        tmp_path, "train.jsonl", json.dumps({"text": "In New York", "entities": [[3, 11, "LOC"]]})
+    )
     task = custom.known_or_own(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
     assert task.options.scheme == scheme and task.labels == labels
-    row, = parsing.read_rows(task, tmp_path, "train")
+    (row,) = parsing.read_rows(task, tmp_path, "train")
     assert row.label == ("O", labels[1], "E-LOC" if scheme == "bmes" else "I-LOC")
 
 
@@ -150,6 +181,7 @@ def test_what_is_only_predicted_needs_no_tags(tmp_path):
 
 # --- From records to answers
 
+
 def test_a_file_without_a_sentence_is_refused(tmp_path):
     (tmp_path / "new.json").write_text("[]")
     with pytest.raises(UserError, match="no sentences"):
@@ -159,8 +191,14 @@ def test_a_file_without_a_sentence_is_refused(tmp_path):
 def answers_of(task, arrays, counts):
     """The `Answers` of a network that says what the records say."""
     tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
-    return task.head.join(dict(values=tags, probabilities=np.ones(tags.shape, np.float32),
-                               loss=np.zeros(len(tags), np.float32)), counts)
+    return task.head.join(
+        dict(
+            values=tags,
+            probabilities=np.ones(tags.shape, np.float32),
+            loss=np.zeros(len(tags), np.float32),
+        ),
+        counts,
+    )
 
 
 def tags_of(*ids):
@@ -173,8 +211,14 @@ def small(tmp_path):
     """A task, its rows, and answers to them."""
     task = make_task(tmp_path, TRAIN, dev_share=0.0)
     rows = parsing.read_rows(task, tmp_path, "train")
-    return task, rows, [tags_of(*(task.labels.index(tag) for tag in tags.split()))
-                        for tags in ("B-ORG O", "B-PER I-PER B-LOC I-LOC")]
+    return (
+        task,
+        rows,
+        [
+            tags_of(*(task.labels.index(tag) for tag in tags.split()))
+            for tags in ("B-ORG O", "B-PER I-PER B-LOC I-LOC")
+        ],
+    )
 
 
 def test_metrics_and_table(small):
@@ -201,16 +245,17 @@ def test_a_constant_answer_is_a_collapse(small):
 
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     task, rows, values = small
-    file, = task.scorer.prediction_files(rows, values)
+    (file,) = task.scorer.prediction_files(rows, values)
     assert file.extension == "conll" and "".join(file.lines) == (
         "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
-        "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n")
+        "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n"
+    )
 
 
 def test_predictions_of_texts_are_characters(tmp_path):
     task = make_task(tmp_path)
-    row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
-    file, = task.scorer.prediction_files([row], [tags_of(3, 0, 0)])
+    (row,) = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
+    (file,) = task.scorer.prediction_files([row], [tags_of(3, 0, 0)])
     assert file.extension == "jsonl"
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
@@ -226,25 +271,26 @@ def test_what_is_wrong_with_a_sentence(small):
     task, rows, values = small
     right, wrong = task.scorer.compare(rows, values)
     assert right == ("ORG: EU", "ORG: EU", pytest.approx(0.9), 0)
-    assert wrong[:2] == ("PER: Peter Blackburn; LOC: Paris; LOC: Rome",
-                         "PER: Peter Blackburn; LOC: Paris Rome")
+    assert wrong[:2] == (
+        "PER: Peter Blackburn; LOC: Paris; LOC: Rome",
+        "PER: Peter Blackburn; LOC: Paris Rome",
+    )
     assert wrong.error == 3
 
 
 def test_entities_have_the_mean_probability_of_their_tags(small):
     task, rows, values = small
-    values[1] = values[1]._replace(probabilities=np.array([.5, .7, .9, 1.], np.float32))
+    values[1] = values[1]._replace(probabilities=np.array([0.5, 0.7, 0.9, 1.0], np.float32))
     _, found = task.scorer.results(rows, values)
     assert [entity.text for entity in found.entities] == ["Peter Blackburn", "Paris Rome"]
-    assert [entity.score for entity in found.entities] == [
-        pytest.approx(0.6), pytest.approx(0.95)]
+    assert [entity.score for entity in found.entities] == [pytest.approx(0.6), pytest.approx(0.95)]
 
 
 def test_a_skipped_sentence_has_no_tags_in_the_prediction_file(tmp_path):
     task = dataclasses.replace(make_task(tmp_path, dev_share=0.0), skips_errors=True)
     rows = read(task, tmp_path, "EU I-ORG\n\nx\ny I-ORG\n\nz O\n", need_labels=False)
     assert [bool(row.pairs) for row in rows] == [True, False, True]
-    file, = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])
+    (file,) = task.scorer.prediction_files(rows, [tags_of(3), tags_of(0)])
     assert "".join(file.lines) == "EU I-ORG I-ORG\n\nx _\ny I-ORG _\n\nz O O\n"
 
 
@@ -260,8 +306,11 @@ def test_weights_of_tags(small):
 
 # --- The shared sets: every sentence, all of its words, each one tag
 
-REAL = {"conll2003": (11297, 3250, 1696), "msra_ner": (1800, 300, 300),
-        "resume_ner": (2865, 231, 238)}
+REAL = {
+    "conll2003": (11297, 3250, 1696),
+    "msra_ner": (1800, 300, 300),
+    "resume_ner": (2865, 231, 238),
+}
 
 
 @pytest.mark.skipif(not SPIECE.exists(), reason="the data sets are not there")
@@ -277,15 +326,18 @@ def test_real_files(name, caplog):
     for split, count in zip(("train", "dev", "test"), REAL[name]):
         rows = parsing.read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
-        file, = task.scorer.prediction_files(
-            rows, [tags_of(*[0] * len(row.label)) for row in rows])
+        (file,) = task.scorer.prediction_files(
+            rows, [tags_of(*[0] * len(row.label)) for row in rows]
+        )
         with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
-            line and line + " O" for line in original]
+            line and line + " O" for line in original
+        ]
         rows = sorted(rows, key=lambda row: -len(row.label))[:300]
-        arrays, counts = task.reader.encode(task.reader.examples(rows), tokenizer,
-                                            Layout(64, long_document="split"))
+        arrays, counts = task.reader.encode(
+            task.reader.examples(rows), tokenizer, Layout(64, long_document="split")
+        )
         found = task.scorer.decide(answers_of(task, arrays, counts).values)
         assert found == [row.label for row in task.scorer.gold_labels(rows)]
     assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")

@@ -29,51 +29,122 @@ def rows_of(name, directory, split, **more):
     return parsing.read_rows(TASKS[name], str(directory), split, **more)
 
 
-ODD = "a\u0085b\u2028c\x0bd\x0ce\x1cf"         # only a line feed ends a row
+ODD = "a\u0085b\u2028c\x0bd\x0ce\x1cf"  # only a line feed ends a row
 # Task, split, its file, lines or objects of JSON lines; (id, text, second text, label) of each row.
 FILES = [
-    ("cola", "dev", "dev.tsv", ['gj04\t1\t\tHe "ran.', "gj04\t0\t*\tIt it."], [
-        ("0", 'He "ran.', None, "1"), ("1", "It it.", None, "0")]),
-    ("cola", "test", "test.tsv", ["index\tsentence", "7\tShe sat."], [
-        ("7", "She sat.", None, None)]),
-    ("sst-2", "train", "train.tsv", ["sentence\tlabel", ODD + "\t1", "", ""], [
-        ("0", ODD, None, "1")]),
-    ("sts-b", "dev", "dev.tsv", ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"], [
-        ("0", "a", "b", 2.5), ("1", "a", "b", 0.)]),
-    ("yelp-5", "test", "test.csv", ['"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""'], [
-        ("0", 'a "b", c\nd', None, "5"), ("1", 'x  y "z"', None, "1")]),
-    ("ag_news", "test", "test.csv", ['"3","A title","social\\network"', '"1","","text"'], [
-        ("0", "A title social network", None, "3"), ("1", "text", None, "1")]),
-    ("tnews", "train", "train.json", [
-        {"label": "100", "sentence": "一", "keywords": "", "more": {"a": 1}},
-        {"label": 116, "sentence": "二", "id": 7}], [
-            ("0", "一", None, "100"), ("7", "二", None, "116")]),
-    ("cluewsc", "train", "train.json", [
-        {"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}], [
-            ("0", "t", "b a", "true")]),
-    ("csl", "dev", "dev.json", [{"id": 5, "abst": "t", "keyword": ["a", "b"], "label": "0"}], [
-        ("5", "a b", "t", "0")]),
+    (
+        "cola",
+        "dev",
+        "dev.tsv",
+        ['gj04\t1\t\tHe "ran.', "gj04\t0\t*\tIt it."],
+        [("0", 'He "ran.', None, "1"), ("1", "It it.", None, "0")],
+    ),
+    (
+        "cola",
+        "test",
+        "test.tsv",
+        ["index\tsentence", "7\tShe sat."],
+        [("7", "She sat.", None, None)],
+    ),
+    (
+        "sst-2",
+        "train",
+        "train.tsv",
+        ["sentence\tlabel", ODD + "\t1", "", ""],
+        [("0", ODD, None, "1")],
+    ),
+    (
+        "sts-b",
+        "dev",
+        "dev.tsv",
+        ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"],
+        [("0", "a", "b", 2.5), ("1", "a", "b", 0.0)],
+    ),
+    (
+        "yelp-5",
+        "test",
+        "test.csv",
+        ['"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""'],
+        [("0", 'a "b", c\nd', None, "5"), ("1", 'x  y "z"', None, "1")],
+    ),
+    (
+        "ag_news",
+        "test",
+        "test.csv",
+        ['"3","A title","social\\network"', '"1","","text"'],
+        [("0", "A title social network", None, "3"), ("1", "text", None, "1")],
+    ),
+    (
+        "tnews",
+        "train",
+        "train.json",
+        [
+            {"label": "100", "sentence": "一", "keywords": "", "more": {"a": 1}},
+            {"label": 116, "sentence": "二", "id": 7},
+        ],
+        [("0", "一", None, "100"), ("7", "二", None, "116")],
+    ),
+    (
+        "cluewsc",
+        "train",
+        "train.json",
+        [{"text": "t", "target": {"span1_text": "a", "span2_text": "b"}, "label": "true"}],
+        [("0", "t", "b a", "true")],
+    ),
+    (
+        "csl",
+        "dev",
+        "dev.json",
+        [{"id": 5, "abst": "t", "keyword": ["a", "b"], "label": "0"}],
+        [("5", "a b", "t", "0")],
+    ),
     # Without a label on which the annotators agree a row is left out.
-    ("snli", "dev", "snli_1.0_dev.jsonl", [
-        {"gold_label": label, "sentence1": "a", "sentence2": "b", "pairID": "p" + label}
-        for label in ("neutral", "-", "entailment")], [
-            ("pneutral", "a", "b", "neutral"), ("pentailment", "a", "b", "entailment")]),
-    ("xnli-de", "train", "multinli.train.de.tsv", ["premise\thypo\tlabel", "a\tb\tcontradictory"], [
-        ("0", "a", "b", "contradiction")]),
-    ("xnli-de", "dev", "XNLI-1.0/xnli.dev.tsv", [
-        "language\tgold_label\tsentence1\tsentence2", "zh\tneutral\tx\ty", "de\tneutral\ta\tb"], [
-            ("1", "a", "b", "neutral")]),
+    (
+        "snli",
+        "dev",
+        "snli_1.0_dev.jsonl",
+        [
+            {"gold_label": label, "sentence1": "a", "sentence2": "b", "pairID": "p" + label}
+            for label in ("neutral", "-", "entailment")
+        ],
+        [("pneutral", "a", "b", "neutral"), ("pentailment", "a", "b", "entailment")],
+    ),
+    (
+        "xnli-de",
+        "train",
+        "multinli.train.de.tsv",
+        ["premise\thypo\tlabel", "a\tb\tcontradictory"],
+        [("0", "a", "b", "contradiction")],
+    ),
+    (
+        "xnli-de",
+        "dev",
+        "XNLI-1.0/xnli.dev.tsv",
+        ["language\tgold_label\tsentence1\tsentence2", "zh\tneutral\tx\ty", "de\tneutral\ta\tb"],
+        [("1", "a", "b", "neutral")],
+    ),
 ]
 
 
 def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
-    task = Task("custom", ("title", "text"), (), ("label",), ("0", "1"), ("accuracy",),
-                TASK_TYPES["classification"], id="id")
+    task = Task(
+        "custom",
+        ("title", "text"),
+        (),
+        ("label",),
+        ("0", "1"),
+        ("accuracy",),
+        TASK_TYPES["classification"],
+        id="id",
+    )
     path = tmp_path / "x.jsonl"
     path.write_text(
-        '{"text": "a", "label": "0"}\n{"title": "b", "text": "c", "label": "1", "id": 7}')
+        '{"text": "a", "label": "0"}\n{"title": "b", "text": "c", "label": "1", "id": 7}'
+    )
     assert parsing.read_file(task, str(path), need_labels=True) == [
-        Row("0", (("a", None),), "0"), Row("7", (("b c", None),), "1")]
+        Row("0", (("a", None),), "0"),
+        Row("7", (("b c", None),), "1"),
+    ]
 
 
 def test_a_pipe_is_read_once(tmp_path):
@@ -88,8 +159,12 @@ def test_a_pipe_is_read_once(tmp_path):
 def test_utf16_without_a_mark_is_an_error_of_the_file(tmp_path):
     (tmp_path / "dev.tsv").write_bytes("sentence\tlabel\n".encode("utf-16-le"))
     with pytest.raises(UserError, match="dev.tsv: not utf-16: .*BOM"):
-        parsing.read_rows(dataclasses.replace(TASKS["sst-2"], encoding="utf-16"), str(tmp_path),
-                          "dev", need_labels=True)
+        parsing.read_rows(
+            dataclasses.replace(TASKS["sst-2"], encoding="utf-16"),
+            str(tmp_path),
+            "dev",
+            need_labels=True,
+        )
 
 
 @pytest.mark.parametrize("task, split, name, lines, expected", FILES)
@@ -104,17 +179,27 @@ def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
 
 def test_both_parts_of_mnli(tmp_path):
     for part in ("matched", "mismatched"):
-        write(tmp_path, "dev_%s.tsv" % part, "index\tsentence1\tsentence2\tgold_label",
-              "0\t%s\tb\tneutral" % part)
+        write(
+            tmp_path,
+            f"dev_{part}.tsv",
+            "index\tsentence1\tsentence2\tgold_label",
+            f"0\t{part}\tb\tneutral",
+        )
     assert [row.pairs[0][0] for row in rows_of("mnli", tmp_path, "dev")] == [
-        "matched", "mismatched"]
+        "matched",
+        "mismatched",
+    ]
 
 
-@pytest.mark.parametrize("name, content, encoding, text", (
-    ("x.tsv", b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"), "utf-16-le", "a"),
-    ("x.csv", "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"), "gb18030", "a"),
-    ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
-    ("x.csv", b" \n" * 60 + b"sep=;\nsentence;label\na;1\n", None, "a")))
+@pytest.mark.parametrize(
+    "name, content, encoding, text",
+    (
+        ("x.tsv", b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"), "utf-16-le", "a"),
+        ("x.csv", "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"), "gb18030", "a"),
+        ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
+        ("x.csv", b" \n" * 60 + b"sep=;\nsentence;label\na;1\n", None, "a"),
+    ),
+)
 def test_odd_beginnings(tmp_path, name, content, encoding, text):
     (tmp_path / name).write_bytes(content)
     task = dataclasses.replace(GLUE["sst-2"], encoding=encoding)
@@ -133,6 +218,7 @@ def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
 
 
 # --- Other forms
+
 
 def test_a_directory_of_texts(tmp_path):
     for label, name in (("pos", "10_7"), ("pos", "9_8"), ("neg", "0_1"), ("pos", "²1")):
@@ -153,20 +239,35 @@ def test_a_directory_of_texts(tmp_path):
 def test_articles_with_questions(tmp_path):
     for folder, number in (("middle", 5), ("high", 3)):
         (tmp_path / "dev" / folder).mkdir(parents=True)
-        (tmp_path / "dev" / folder / ("%d.txt" % number)).write_text(json.dumps(dict(
-            article="a", questions=["It is _ .", "Why?"], options=[list("wxyz")] * 2,
-            answers=["B", "A"], id="%s%d.txt" % (folder, number))))
+        (tmp_path / "dev" / folder / (f"{number}.txt")).write_text(
+            json.dumps(
+                dict(
+                    article="a",
+                    questions=["It is _ .", "Why?"],
+                    options=[list("wxyz")] * 2,
+                    answers=["B", "A"],
+                    id=f"{folder}{number}.txt",
+                )
+            )
+        )
     rows = rows_of("race", tmp_path, "dev")
-    assert [row.id for row in rows] == ["middle5.txt/0", "middle5.txt/1", "high3.txt/0",
-                                        "high3.txt/1"]
+    assert [row.id for row in rows] == [
+        "middle5.txt/0",
+        "middle5.txt/1",
+        "high3.txt/0",
+        "high3.txt/1",
+    ]
     assert rows[0].pairs[1] == ("a", "It is x .") and rows[1].pairs[3] == ("a", "Why? z")
     assert [row.label for row in rows] == ["B", "A"] * 2
     assert len(rows_of("race-high", tmp_path, "dev")) == 2
     (tmp_path / "dev" / "high" / "4.txt").write_text('{"article": "a", "questions": ["x"]}')
     with pytest.raises(UserError, match="4.txt: expected article, questions and as many lists"):
         rows_of("race", tmp_path, "dev")
-    (tmp_path / "dev" / "high" / "4.txt").write_text(json.dumps(dict(
-        article="a", questions=["Who?", "Why?"], options=[list("wxyz")] * 2, answers=["B"])))
+    (tmp_path / "dev" / "high" / "4.txt").write_text(
+        json.dumps(
+            dict(article="a", questions=["Who?", "Why?"], options=[list("wxyz")] * 2, answers=["B"])
+        )
+    )
     with pytest.raises(UserError, match="4.txt: expected as many answers as questions, 2"):
         rows_of("race", tmp_path, "dev")
 
@@ -174,7 +275,7 @@ def test_articles_with_questions(tmp_path):
 def test_a_cell_of_any_size_is_read(tmp_path):
     """Larger than the limit of Python's csv module, in the first row."""
     text = "a word " * 30000
-    write(tmp_path, "test.csv", '"5","%s"' % text)
+    write(tmp_path, "test.csv", f'"5","{text}"')
     assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
 
 
@@ -185,53 +286,103 @@ ERRORS = {
     "empty file": ("rte", b"", "dev.tsv: the file is empty"),
     "blank lines only": ("rte", b"\n \n", "dev.tsv: the file is empty"),
     "no rows": ("rte", RTE, "dev.tsv: no rows"),
-    "wrong column": ("rte", "index\tsentence_1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
-                     "dev.tsv: no column 'sentence1'; did you mean 'sentence_1'? "
-                     "(columns: index, sentence_1, sentence2, label)"),
-    "no label column": ("rte", "index\tsentence1\tsentence2\n0\ta\tb\n",
-                        "dev.tsv: no column 'label'"),
+    "wrong column": (
+        "rte",
+        "index\tsentence_1\tsentence2\tlabel\n0\ta\tb\tentailment\n",
+        "dev.tsv: no column 'sentence1'; did you mean 'sentence_1'? "
+        "(columns: index, sentence_1, sentence2, label)",
+    ),
+    "no label column": (
+        "rte",
+        "index\tsentence1\tsentence2\n0\ta\tb\n",
+        "dev.tsv: no column 'label'",
+    ),
     "other delimiters": ("rte", "index:sentence1:sentence2:label\n", "no column 'sentence1'"),
-    "two columns of one name": ("rte", "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
-                                "dev.tsv: 2 columns are called 'sentence1'; expected one"),
-    "tab in a text": ("rte", RTE + "0\ta\ta\tb\tentailment\n",
-                      "dev.tsv:2: 5 column(s), expected 4"),
-    "unknown label": ("rte", RTE + "0\ta\tb\tmaybe\n", "dev.tsv:2: unknown label 'maybe' "
-                      "(labels: entailment, not_entailment)"),
-    "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
+    "two columns of one name": (
+        "rte",
+        "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
+        "dev.tsv: 2 columns are called 'sentence1'; expected one",
+    ),
+    "tab in a text": (
+        "rte",
+        RTE + "0\ta\ta\tb\tentailment\n",
+        "dev.tsv:2: 5 column(s), expected 4",
+    ),
+    "unknown label": (
+        "rte",
+        RTE + "0\ta\tb\tmaybe\n",
+        "dev.tsv:2: unknown label 'maybe' (labels: entailment, not_entailment)",
+    ),
+    "not UTF-8": (
+        "rte",
+        RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
+        "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 ",
+    ),
     "not UTF-8 after a byte order mark": (
-        "rte", b"\xef\xbb\xbfind\xe9x\n",
-        "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)"),
+        "rte",
+        b"\xef\xbb\xbfind\xe9x\n",
+        "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)",
+    ),
     "half a character in a name": (
-        "tnews", '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
-        "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
+        "tnews",
+        '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters",
+    ),
     "a row without the column that selects rows": (
-        "xnli-de", "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
-        "xnli.dev.tsv:2: 3 column(s), expected 4"),
+        "xnli-de",
+        "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
+        "xnli.dev.tsv:2: 3 column(s), expected 4",
+    ),
     "a carriage return in a cell": (
-        "yelp-5", '"5","a"\n"4",b\rc\n',
-        "test.csv:2: not CSV: a carriage return in a cell without quotation marks"),
+        "yelp-5",
+        '"5","a"\n"4",b\rc\n',
+        "test.csv:2: not CSV: a carriage return in a cell without quotation marks",
+    ),
     "Chinese of older programs": (
-        "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
-        "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
-    "damaged UTF-8": ("rte", RTE.encode() + "0\té\tè\tentailment\n1\tü\tö\tentailment\n".encode()
-                      + b"2\t\xc3\tb\tentailment\n",
-                      "dev.tsv:4: not UTF-8: byte 0xc3 at column 3"),
-    "half a character": ("tnews", '{"label": "100", "sentence": "a\\ud83d"}\n',
-                         "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
-    "a spreadsheet": ("rte", zipped("xl/workbook.xml"), "dev.tsv: a spreadsheet (.xlsx); save "
-                      "it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
+        "tnews",
+        '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
+        "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030",
+    ),
+    "damaged UTF-8": (
+        "rte",
+        RTE.encode()
+        + "0\té\tè\tentailment\n1\tü\tö\tentailment\n".encode()
+        + b"2\t\xc3\tb\tentailment\n",
+        "dev.tsv:4: not UTF-8: byte 0xc3 at column 3",
+    ),
+    "half a character": (
+        "tnews",
+        '{"label": "100", "sentence": "a\\ud83d"}\n',
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters",
+    ),
+    "a spreadsheet": (
+        "rte",
+        zipped("xl/workbook.xml"),
+        "dev.tsv: a spreadsheet (.xlsx); save "
+        "it as CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert ",
+    ),
     "Parquet": ("rte", b"PAR1\x15\x04", "a Parquet file"),
-    "several": ("rte", RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
-                "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "
-                "(and 2 more faulty row(s))"),
+    "several": (
+        "rte",
+        RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
+        "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "
+        "(and 2 more faulty row(s))",
+    ),
     "other names where there are none": (
-        "cola", "source\tlabel\tmark\ttext\ngj04\t1\t\tHe ran.\n",
-        "dev.tsv: no column 'sentence'"),
-    "no number": ("sts-b", "sentence1\tsentence2\tscore\na\tb\thigh\n",
-                  "dev.tsv:2: column 'score': 'high' is not a number"),
-    "not finite": ("sts-b", "sentence1\tsentence2\tscore\na\tb\tnan\n",
-                   "dev.tsv:2: column 'score': 'nan' is not a number"),
+        "cola",
+        "source\tlabel\tmark\ttext\ngj04\t1\t\tHe ran.\n",
+        "dev.tsv: no column 'sentence'",
+    ),
+    "no number": (
+        "sts-b",
+        "sentence1\tsentence2\tscore\na\tb\thigh\n",
+        "dev.tsv:2: column 'score': 'high' is not a number",
+    ),
+    "not finite": (
+        "sts-b",
+        "sentence1\tsentence2\tscore\na\tb\tnan\n",
+        "dev.tsv:2: column 'score': 'nan' is not a number",
+    ),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json: item 1: expected a JSON object, found int"),
@@ -255,7 +406,7 @@ def test_error(error, tmp_path):
 
 def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
-    write(tmp_path, "dev.tsv", RTE.strip(), *("%d\ta\tb\tx%d" % (i, i) for i in range(25)))
+    write(tmp_path, "dev.tsv", RTE.strip(), *(f"{i}\ta\tb\tx{i}" for i in range(25)))
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
@@ -265,19 +416,25 @@ def test_the_first_twenty_errors_are_listed(tmp_path, caplog):
 
 def test_an_error_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
-    write(tmp_path, "dev.tsv", RTE.strip(), *("%d\t%s\tb\tentailment" % (i, "a" * (i > 30))
-                                              for i in range(40)), "x\ty")
+    write(
+        tmp_path,
+        "dev.tsv",
+        RTE.strip(),
+        *("{}\t{}\tb\tentailment".format(i, "a" * (i > 30)) for i in range(40)),
+        "x\ty",
+    )
     with pytest.raises(UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     path = tmp_path / "dev.tsv"
     assert caplog.messages[0].splitlines() == [
         "32 faulty rows:",
-        "  %s:2: column 'sentence1' is empty (31 rows, the last one %s:32)" % (path, path),
-        "  %s:42: 2 column(s), expected 4" % path]
+        f"  {path}:2: column 'sentence1' is empty (31 rows, the last one {path}:32)",
+        f"  {path}:42: 2 column(s), expected 4",
+    ]
 
 
 def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
-    good = ["%d\ta\tb\t1" % i for i in range(200)]
+    good = [f"{i}\ta\tb\t1" for i in range(200)]
     header = "id\tquestion1\tquestion2\tis_duplicate"
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
     rows = parsing.read_rows(GLUE["qqp"], tmp_path, "train")
@@ -288,19 +445,27 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
 # --- Encodings and delimiters
 
 PAIRS = dataclasses.replace(GLUE["rte"], label_names={})
-TABLE = "index%ssentence1%ssentence2%slabel\r\n7%s\"naïve; or, say, caf\xe9\"%sb%sentailment\r\n"
+TABLE = 'index%ssentence1%ssentence2%slabel\r\n7%s"naïve; or, say, caf\xe9"%sb%sentailment\r\n'
 
 
-@pytest.mark.parametrize("encoding, shown", [
-    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16-LE"),
-    ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
+@pytest.mark.parametrize(
+    "encoding, shown",
+    [
+        ("utf-8-sig", None),
+        ("utf-16", "UTF-16"),
+        ("utf-16-le", "UTF-16-LE"),
+        ("utf-16-be", "UTF-16-BE"),
+        ("utf-32", "UTF-32"),
+    ],
+)
 def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, encoding, shown):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode(encoding))
     assert parsing.read_file(PAIRS, str(path), True) == [
-        Row("7", (("naïve; or, say, caf\xe9", "b"),), "entailment")]
-    assert caplog.messages == (["%s is read as %s" % (path, shown)] if shown else [])
+        Row("7", (("naïve; or, say, caf\xe9", "b"),), "entailment")
+    ]
+    assert caplog.messages == ([f"{path} is read as {shown}"] if shown else [])
 
 
 def test_of_zeros_in_all_bytes_those_of_utf_16_be_count(tmp_path, caplog):
@@ -311,14 +476,17 @@ def test_of_zeros_in_all_bytes_those_of_utf_16_be_count(tmp_path, caplog):
     path.write_bytes(text + text[1:])
     with pytest.raises(UserError, match="x.csv: "):
         parsing.read_file(PAIRS, str(path), True)
-    assert caplog.messages[0] == "%s is read as UTF-16-BE" % path
+    assert caplog.messages[0] == f"{path} is read as UTF-16-BE"
 
 
 def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))
-    with pytest.raises(UserError, match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
-                                        "cp1252 .naïve. .*: look at it, and give --encoding="):
+    with pytest.raises(
+        UserError,
+        match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
+        "cp1252 .naïve. .*: look at it, and give --encoding=",
+    ):
         parsing.read_file(PAIRS, str(path), True)
     given = dataclasses.replace(PAIRS, encoding="cp1252")
     assert parsing.read_file(given, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
@@ -326,16 +494,19 @@ def test_an_encoding_is_given_or_proposed_but_never_confused(tmp_path):
         parsing.read_file(dataclasses.replace(PAIRS, encoding="ascii"), str(path), True)
 
 
-@pytest.mark.parametrize("name, delimiter", [
-    ("x.csv", ";"), ("x.csv", "\t"), ("x.csv", "|"), ("x.tsv", ";"), ("x.txt", ",")])
+@pytest.mark.parametrize(
+    "name, delimiter",
+    [("x.csv", ";"), ("x.csv", "\t"), ("x.csv", "|"), ("x.tsv", ";"), ("x.txt", ",")],
+)
 def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, delimiter):
     caplog.set_level("INFO", "xlnet")
     path = tmp_path / name
     path.write_text(TABLE % ((delimiter,) * 6), "utf-8")
     rows = parsing.read_file(PAIRS, str(path), True)
     assert rows == [Row("7", (("naïve; or, say, café", "b"),), "entailment")]
-    assert caplog.messages == ["%s is read with columns between '%s'" % (
-        path, delimiter.replace("\t", "\\t"))]
+    assert caplog.messages == [
+        "{} is read with columns between '{}'".format(path, delimiter.replace("\t", "\\t"))
+    ]
     again = dataclasses.replace(PAIRS, delimiter=delimiter)
     assert parsing.read_file(again, str(path), True) == rows
 
@@ -356,6 +527,7 @@ def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
 
 # --- Files to be predicted
 
+
 def test_an_official_file_without_names_is_predicted_as_it_is(tmp_path):
     write(tmp_path, "test.csv", '"3","A title","Some text"', '"1","Two","more"')
     rows = parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "test.csv"))
@@ -363,7 +535,8 @@ def test_an_official_file_without_names_is_predicted_as_it_is(tmp_path):
     # A table in a .txt file, and one with columns in another order.
     write(tmp_path, "x.txt", "gold_label\tsentence1\tsentence2\tpairID", "-\ta\tb\tp1")
     assert parsing.read_to_predict(TASKS["snli"], str(tmp_path / "x.txt")) == [
-        Row("p1", (("a", "b"),), None)]
+        Row("p1", (("a", "b"),), None)
+    ]
     write(tmp_path, "named.csv", "text,title,label", "Some text,A title,3")
     rows = parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "named.csv"))
     assert [row.pairs[0][0] for row in rows] == ["A title Some text"]
@@ -384,18 +557,23 @@ def test_an_article_is_predicted(tmp_path):
         parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
 
 
-FASTTEXT = ("__label__pos __label__new_one I like it.", "__label__neg No, not at all",
-            "__label__pos")
+FASTTEXT = (
+    "__label__pos __label__new_one I like it.",
+    "__label__neg No, not at all",
+    "__label__pos",
+)
 
 
 def test_fasttexts_lines(tmp_path):
     write(tmp_path, "lines.txt", *FASTTEXT[:2])
-    several = Task("mine", ("t",), (), ("l",), (), ("micro_f1",), TASK_TYPES["multi_label"],
-                   id=None)
+    several = Task(
+        "mine", ("t",), (), ("l",), (), ("micro_f1",), TASK_TYPES["multi_label"], id=None
+    )
     for read in (parsing.read_to_predict, lambda *a: parsing.read_file(*a, need_labels=True)):
         assert read(several, str(tmp_path / "lines.txt")) == [
             Row("0", (("I like it.", None),), ("new_one", "pos")),
-            Row("1", (("No, not at all", None),), ("neg",))]
+            Row("1", (("No, not at all", None),), ("neg",)),
+        ]
     one = dataclasses.replace(several, type=TASK_TYPES["classification"])
     with pytest.raises(UserError, match="lines.txt:1: column 'l' has 2 labels: pos, new_one; "):
         parsing.read_file(one, str(tmp_path / "lines.txt"), True)
@@ -405,13 +583,19 @@ def test_fasttexts_lines(tmp_path):
 
 
 BROKEN = {
-    "x.tsv": ("index\tsentence1\tsentence2\n5\ta\tb\n6\t\tb\n\n8\ta\n9\ta\tb\n",
-              ["5", "6", "2", "8", "9"]),
-    "x.csv": ('index,sentence1,sentence2\n5,a,b\n6,,b\n\n8,"a" b,c\n9,a,b\n',
-              ["5", "6", "2", "3", "9"]),
-    "x.jsonl": ('{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
-                '\n["a"]\n{"index": 9, "sentence1": "a", "sentence2": "b"}\n',
-                ["5", "6", "2", "3", "9"]),
+    "x.tsv": (
+        "index\tsentence1\tsentence2\n5\ta\tb\n6\t\tb\n\n8\ta\n9\ta\tb\n",
+        ["5", "6", "2", "8", "9"],
+    ),
+    "x.csv": (
+        'index,sentence1,sentence2\n5,a,b\n6,,b\n\n8,"a" b,c\n9,a,b\n',
+        ["5", "6", "2", "3", "9"],
+    ),
+    "x.jsonl": (
+        '{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
+        '\n["a"]\n{"index": 9, "sentence1": "a", "sentence2": "b"}\n',
+        ["5", "6", "2", "3", "9"],
+    ),
     "x.txt": ("a\tb\n\tb\n\na\na\tb\n", ["0", "1", "2", "3", "4"]),
 }
 
@@ -419,7 +603,7 @@ BROKEN = {
 SKIPPING = dataclasses.replace(GLUE["rte"], skips_errors=True)
 
 
-@pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt
+@pytest.mark.parametrize("name", BROKEN)  # and plain lines: x.txt
 def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, name):
     text, ids = BROKEN[name]
     (tmp_path / name).write_text(text)
@@ -427,7 +611,8 @@ def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, 
     assert [row.id for row in rows] == ids
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (), (), (("a", "b"),)]
     assert caplog.messages[0].startswith(
-        "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name))
+        "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name)
+    )
     with pytest.raises(UserError, match=".and [12] more faulty|not CSV"):
         parsing.read_to_predict(GLUE["rte"], str(tmp_path / name))
 
@@ -436,8 +621,9 @@ def test_rows_of_several_files_have_their_own_numbers_where_some_are_skipped(tmp
     """Of two questions with the same number, the second one was refused."""
     for name, first in (("a", "x\ty\tentailment\n\ty\tentailment"), ("b", "u\tv\tentailment")):
         (tmp_path / (name + ".tsv")).write_text(
-            "sentence1\tsentence2\tlabel\n%s\nr\ts\tentailment\n" % first)
-    both = readers.Paths.of("%s/a.tsv,%s/b.tsv" % (tmp_path, tmp_path), "dev_file")
+            f"sentence1\tsentence2\tlabel\n{first}\nr\ts\tentailment\n"
+        )
+    both = readers.Paths.of(f"{tmp_path}/a.tsv,{tmp_path}/b.tsv", "dev_file")
     for need_labels, ids in ((True, "0234"), (False, "01234")):
         rows = parsing.read_file(SKIPPING, both, need_labels)
         assert [row.id for row in rows] == list(ids)

@@ -15,9 +15,17 @@ from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
 
 
-@pytest.mark.parametrize("name, expected", [
-    ("CoLA", "cola"), ("stsb", "sts-b"), ("sts_b", "sts-b"), ("sst2", "sst-2"),
-    ("mnli_matched", "mnli"), ("mnli-mismatched", "mnli")])
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("CoLA", "cola"),
+        ("stsb", "sts-b"),
+        ("sts_b", "sts-b"),
+        ("sst2", "sst-2"),
+        ("mnli_matched", "mnli"),
+        ("mnli-mismatched", "mnli"),
+    ],
+)
 def test_find_task(name, expected):
     assert known.find_task(name).name == expected
     assert custom.known_or_own(settings("d", task_name=name)).name == expected
@@ -31,24 +39,45 @@ def test_every_task_is_sound():
         assert all(isinstance(each, tuple) for each in (task.text_a, task.text_b, task.label))
         assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
-        assert task.labels != () or task.type.name == "tagging"     # the train file has them
+        assert task.labels != () or task.type.name == "tagging"  # the train file has them
 
 
-@pytest.mark.parametrize("name, kind, count", [
-    ("snli", "classification", 3), ("imdb", "classification", 2), ("yelp-5", "classification", 5),
-    ("ag_news", "classification", 4), ("dbpedia", "classification", 14),
-    ("amazon-2", "classification", 2), ("race", "multiple_choice", 4),
-    ("race-high", "multiple_choice", 4), ("tnews", "classification", 15),
-    ("iflytek", "classification", 119), ("chnsenticorp", "classification", 2),
-    ("xnli-zh", "classification", 3), ("sts-b", "regression", None)])
+@pytest.mark.parametrize(
+    "name, kind, count",
+    [
+        ("snli", "classification", 3),
+        ("imdb", "classification", 2),
+        ("yelp-5", "classification", 5),
+        ("ag_news", "classification", 4),
+        ("dbpedia", "classification", 14),
+        ("amazon-2", "classification", 2),
+        ("race", "multiple_choice", 4),
+        ("race-high", "multiple_choice", 4),
+        ("tnews", "classification", 15),
+        ("iflytek", "classification", 119),
+        ("chnsenticorp", "classification", 2),
+        ("xnli-zh", "classification", 3),
+        ("sts-b", "regression", None),
+    ],
+)
 def test_kinds_of_tasks(name, kind, count):
     task = TASKS[name]
     assert task.type.name == kind and (task.labels and len(task.labels)) == count
 
 
 def test_all_of_glue():
-    assert list(GLUE) == ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli",
-                          "ax"]
+    assert list(GLUE) == [
+        "cola",
+        "sst-2",
+        "mrpc",
+        "sts-b",
+        "qqp",
+        "mnli",
+        "qnli",
+        "rte",
+        "wnli",
+        "ax",
+    ]
     assert {t.name for t in GLUE.values() if t.is_regression} == {"sts-b"}
     for task in GLUE.values():
         assert task.labels is None or list(task.labels) == sorted(task.labels)
@@ -88,9 +117,16 @@ def test_splits():
 
 # --- Own files
 
+
 def test_own_files(tmp_path):
-    write(tmp_path, "train.tsv", "name\tfirst\tsecond\tclass", "x1\ta\tb\tsport ",
-          "x2\tc\td\tarts", "x3\te\tf\tsport")
+    write(
+        tmp_path,
+        "train.tsv",
+        "name\tfirst\tsecond\tclass",
+        "x1\ta\tb\tsport ",
+        "x2\tc\td\tarts",
+        "x3\te\tf\tsport",
+    )
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
     task = custom.known_or_own(settings(tmp_path, id_column="name", **chosen))
@@ -112,14 +148,22 @@ def test_own_scores(tmp_path):
 
 def test_a_list_of_labels_is_no_label(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tx, y", "d\tx,z")
-    with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' and its parts; "
-                                        "several labels in a row are for --multi_label=True"):
+    with pytest.raises(
+        UserError,
+        match="train.tsv: column 'label' has 'x, y' and its parts; "
+        "several labels in a row are for --multi_label=True",
+    ):
         custom.known_or_own(settings(tmp_path))
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
-    assert custom.known_or_own(settings(tmp_path)).labels == ("1", "1,5", "5")     # half stars
+    assert custom.known_or_own(settings(tmp_path)).labels == ("1", "1,5", "5")  # half stars
     (tmp_path / "train.tsv").unlink()
-    write(tmp_path, "train.jsonl", '{"text_a": "a", "label": ["x"]}',
-          '{"text_a": "b", "label": ["x", "y"]}', '{"text_a": "c", "label": "x,z"}')
+    write(
+        tmp_path,
+        "train.jsonl",
+        '{"text_a": "a", "label": ["x"]}',
+        '{"text_a": "b", "label": ["x", "y"]}',
+        '{"text_a": "c", "label": "x,z"}',
+    )
     with pytest.raises(UserError, match="train.jsonl:2: column 'label' has 2 labels: x, y; "):
         custom.known_or_own(settings(tmp_path))
     assert custom.known_or_own(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
@@ -146,13 +190,15 @@ def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
 
 def test_missing_columns_of_own_files(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel\tid", "a\t0\t5", "b\t1\t6")
-    for column, asked, hint in (("text_a_column", "texta", "text_a"),
-                                ("text_b_column", "text_b", "text_a"),
-                                ("label_column", "labels", "label"),
-                                ("id_column", "idx", "id")):
+    for column, asked, hint in (
+        ("text_a_column", "texta", "text_a"),
+        ("text_b_column", "text_b", "text_a"),
+        ("label_column", "labels", "label"),
+        ("id_column", "idx", "id"),
+    ):
         with pytest.raises(UserError) as e:
             custom.known_or_own(settings(tmp_path, **{column: asked}))
-        assert "no column '%s'; did you mean '%s'?" % (asked, hint) in str(e.value)
+        assert f"no column '{asked}'; did you mean '{hint}'?" in str(e.value)
 
 
 def own(directory, **changes):
@@ -160,8 +206,7 @@ def own(directory, **changes):
 
 
 def test_one_file_is_enough(tmp_path):
-    write(tmp_path, "all.jsonl", *('{"text_a": "t%d", "label": %d}' % (i, i % 2)
-                                   for i in range(40)))
+    write(tmp_path, "all.jsonl", *(f'{{"text_a": "t{i}", "label": {i % 2}}}' for i in range(40)))
     task = own(tmp_path / "all.jsonl", do_train=True)
     parts = {split: parsing.read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
     sizes = [len(rows) for rows in parts.values()]
@@ -174,10 +219,15 @@ def test_one_file_is_enough(tmp_path):
 
 
 def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
-    write(tmp_path, "train.csv", "text_a,label", *("t%d,%d" % (i, i % 2) for i in range(40)))
+    write(tmp_path, "train.csv", "text_a,label", *(f"t{i},{i % 2}" for i in range(40)))
     task, read, paths = own(tmp_path), parsing.read_file, []
-    monkeypatch.setattr(parsing, "read_file", lambda task, path, *more, **others: (
-        paths.append(path), read(task, path, *more, **others))[1])
+    monkeypatch.setattr(
+        parsing,
+        "read_file",
+        lambda task, path, *more, **others: (paths.append(path), read(task, path, *more, **others))[
+            1
+        ],
+    )
     rows = TaskData(FineTunedTask(task, settings(tmp_path)), None)
     parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
     assert sum(len(rows) for rows in parts.values()) == 40 and len(paths) == 1
@@ -185,8 +235,10 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
 
 
 def test_one_label_and_two_forms_of_a_file_are_refused(tmp_path):
-    for name, message in (("train.csv", "column 'label' holds a single label, 'x'"),
-                          ("train.tsv", "has train.csv and train.tsv; expected one of them")):
+    for name, message in (
+        ("train.csv", "column 'label' holds a single label, 'x'"),
+        ("train.tsv", "has train.csv and train.tsv; expected one of them"),
+    ):
         write(tmp_path, name, "label,text_a", "x,a", "x,b")
         with pytest.raises(UserError, match=message):
             own(tmp_path)
@@ -209,27 +261,41 @@ def test_a_column_for_each_label(tmp_path):
     write(tmp_path, "dev.csv", "text_a,rude,old", "x,1,yes")
     task = own(tmp_path, multi_label=True, label_column="rude,old")
     assert task.labels == ("rude", "old")
-    assert [row.label for row in parsing.read_rows(task, str(tmp_path), "train")] == [
-        ("rude",), ()]
+    assert [row.label for row in parsing.read_rows(task, str(tmp_path), "train")] == [("rude",), ()]
     with pytest.raises(UserError, match="dev.csv:2: column 'old': 'yes', expected 0 or 1"):
         parsing.read_rows(task, str(tmp_path), "dev")
     with pytest.raises(UserError, match="names 2 columns; several are for --multi_label=True"):
         own(tmp_path, label_column="rude,old")
 
 
-@pytest.mark.parametrize("labels, names", [
-    ("AC", ("A", "B", "C")), ("ba", ("a", "b", "c")), ("02", ("0", "1", "2")),
-    ("13", ("1", "2", "3")), ("12", ("1", "2", "3")), (["c2", "c1"], ("c1", "c2", "c3"))])
+@pytest.mark.parametrize(
+    "labels, names",
+    [
+        ("AC", ("A", "B", "C")),
+        ("ba", ("a", "b", "c")),
+        ("02", ("0", "1", "2")),
+        ("13", ("1", "2", "3")),
+        ("12", ("1", "2", "3")),
+        (["c2", "c1"], ("c1", "c2", "c3")),
+    ],
+)
 def test_answers_to_choose_from(tmp_path, labels, names, caplog):
     caplog.set_level(logging.INFO, "xlnet")
-    write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
-          *("story,It is _ !,one,two,three,%s" % label for label in labels))
+    write(
+        tmp_path,
+        "train.csv",
+        "text_a,q,c1,c2,c3,label",
+        *(f"story,It is _ !,one,two,three,{label}" for label in labels),
+    )
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
     assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
     assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
-    assert row.pairs == (("story", "It is _ ! one"), ("story", "It is _ ! two"),
-                         ("story", "It is _ ! three"))
+    assert row.pairs == (
+        ("story", "It is _ ! one"),
+        ("story", "It is _ ! two"),
+        ("story", "It is _ ! three"),
+    )
 
 
 def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
@@ -251,18 +317,26 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
     """As many as each row has, up to those of the train file."""
-    write(tmp_path, "train.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 1}',
-          '{"text_a": "s", "all": ["x", "y", "z"], "label": 0}',)
+    write(
+        tmp_path,
+        "train.jsonl",
+        '{"text_a": "s", "all": ["x", "y"], "label": 1}',
+        '{"text_a": "s", "all": ["x", "y", "z"], "label": 0}',
+    )
     write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}')
     write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
     task = own(tmp_path, choice_columns="all")
     assert task.labels == ("0", "1", "2")
     rows = parsing.read_rows(task, str(tmp_path), "train")
-    assert [row.pairs for row in rows] == [(("s", "x"), ("s", "y")),
-                                           (("s", "x"), ("s", "y"), ("s", "z"))]
+    assert [row.pairs for row in rows] == [
+        (("s", "x"), ("s", "y")),
+        (("s", "x"), ("s", "y"), ("s", "z")),
+    ]
     assert [len(example.choices) for example in task.reader.examples(rows)] == [3, 3]
-    for split, message in (("dev", "dev.jsonl:1: 4 answers, expected at most 3"),
-                           ("test", "test.jsonl:1: label '2', but the row has 2 answers")):
+    for split, message in (
+        ("dev", "dev.jsonl:1: 4 answers, expected at most 3"),
+        ("test", "test.jsonl:1: label '2', but the row has 2 answers"),
+    ):
         with pytest.raises(UserError, match=message):
             parsing.read_rows(task, str(tmp_path), split, need_labels=True)
 
@@ -270,8 +344,9 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
 def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
     """Numbers, too, where not all labels of the file are places."""
     caplog.set_level(logging.INFO, "xlnet")
-    write(tmp_path, "train.csv", "text_a,c1,c2,c3,label", "2+1,3,2,9,3", "1+1,3,2,,2",
-          "4+4,1,2,8,8")
+    write(
+        tmp_path, "train.csv", "text_a,c1,c2,c3,label", "2+1,3,2,9,3", "1+1,3,2,,2", "4+4,1,2,8,8"
+    )
     task = own(tmp_path, choice_columns="c1,c2,c3", dev_share=0.0)
     assert "column 'label' has the texts of the right answers" in caplog.text
     rows = parsing.read_rows(task, str(tmp_path), "train")
@@ -279,10 +354,12 @@ def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
     assert task.reader.label_array(rows).tolist() == [0, 1, 2]
     stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options))
     assert task.reader.from_model(stored) == task
-    for answers, message in (("x,x", "is the text of 2 answers"),
-                             ("y,z", "is the text of 0 answers")):
-        write(tmp_path, "train.csv", "text_a,c1,c2,label", "s,%s,x" % answers)
-        with pytest.raises(UserError, match="train.csv:2: label 'x' %s of its row" % message):
+    for answers, message in (
+        ("x,x", "is the text of 2 answers"),
+        ("y,z", "is the text of 0 answers"),
+    ):
+        write(tmp_path, "train.csv", "text_a,c1,c2,label", f"s,{answers},x")
+        with pytest.raises(UserError, match=f"train.csv:2: label 'x' {message} of its row"):
             own(tmp_path, choice_columns="c1,c2")
 
 
@@ -293,17 +370,29 @@ def test_the_metric_that_selects(tmp_path):
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")
     assert custom.known_or_own(settings("d", task_name="cola", metric="f1")).metrics == (
-        "f1", "matthews", "accuracy")
+        "f1",
+        "matthews",
+        "accuracy",
+    )
 
 
-@pytest.mark.parametrize("changes, message", [
-    (dict(is_regression=True, multi_label=True), "is_regression and multi_label ask for different"),
-    (dict(query_id_column="qid"), "query_id_column makes a ranking of documents .*give --text_b_"),
-    (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
-    (dict(label_column=""), "label_column is '', expected the name of a column"),
-    (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
-    (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
-])
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (
+            dict(is_regression=True, multi_label=True),
+            "is_regression and multi_label ask for different",
+        ),
+        (
+            dict(query_id_column="qid"),
+            "query_id_column makes a ranking of documents .*give --text_b_",
+        ),
+        (dict(multi_label=True, label_separator=""), "label_separator is empty, expected the text"),
+        (dict(label_column=""), "label_column is '', expected the name of a column"),
+        (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
+        (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
+    ],
+)
 def test_flags_that_make_no_task(tmp_path, changes, message):
     write(tmp_path, "train.csv", "text_a,qid,a,b,label", "x,1,y,z,a", "x,1,y,z,b")
     with pytest.raises(UserError, match=message):

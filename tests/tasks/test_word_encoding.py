@@ -20,10 +20,14 @@ def tokenizer(tmp_path_factory):
 
 # --- Windows
 
+
 def test_windows_of_single_pieces():
     """An eighth of a window on each side is context; the ends have it on one side."""
     assert word_encoding.windows([1] * 40, 16) == [
-        (0, 16, 0, 14), (12, 28, 14, 26), (24, 40, 26, 40)]
+        (0, 16, 0, 14),
+        (12, 28, 14, 26),
+        (24, 40, 26, 40),
+    ]
 
 
 def test_the_laws_of_windows():
@@ -33,16 +37,17 @@ def test_the_laws_of_windows():
         sizes = [min(rng.choice([1, 1, 1, 2, 3, 9]), room) for _ in range(rng.randint(1, 80))]
         windows = word_encoding.windows(sizes, room)
         owned = [word for window in windows for word in range(window.own, window.own_end)]
-        assert owned == list(range(len(sizes)))                 # each word once, in order
+        assert owned == list(range(len(sizes)))  # each word once, in order
         for window in windows:
             assert window.first <= window.own < window.own_end <= window.last
-            used = sum(sizes[window.first:window.last])
+            used = sum(sizes[window.first : window.last])
             assert used <= room
             beside = [sizes[i] for i in (window.first - 1, window.last) if 0 <= i < len(sizes)]
             assert window == (0, len(sizes), 0, len(sizes)) or used + min(beside) > room
 
 
 # --- Arrays
+
 
 def encode(tokenizer, length, *examples):
     return word_encoding.arrays_of(examples, tokenizer, Layout(length, long_document="split"))
@@ -57,12 +62,22 @@ def test_labels_are_at_the_pieces_of_words(tokenizer):
     assert counts.tolist() == [1]
     assert arrays["input_ids"].tolist() == [padding + flat + [tokenizer.sep_id, tokenizer.cls_id]]
     assert arrays["label_ids"].tolist() == [
-        padding + [3] * sizes[0] + [1] * sizes[1] + [2] * sizes[2] + [0, 0]]
+        padding + [3] * sizes[0] + [1] * sizes[1] + [2] * sizes[2] + [0, 0]
+    ]
     assert np.flatnonzero(arrays["word_starts"][0]).tolist() == [
-        len(padding), len(padding) + sizes[0], len(padding) + sizes[0] + sizes[1]]
+        len(padding),
+        len(padding) + sizes[0],
+        len(padding) + sizes[0] + sizes[1],
+    ]
     assert {name: array.dtype for name, array in arrays.items()} == dict(
-        input_ids=np.int32, input_mask=np.float32, segment_ids=np.int32, label_ids=np.int32,
-        word_starts=np.int32, sentence_edges=np.int32, is_real_example=np.int32)
+        input_ids=np.int32,
+        input_mask=np.float32,
+        segment_ids=np.int32,
+        label_ids=np.int32,
+        word_starts=np.int32,
+        sentence_edges=np.int32,
+        is_real_example=np.int32,
+    )
     assert arrays["sentence_edges"].tolist() == [[1, 1]]
 
 
@@ -75,7 +90,8 @@ def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
     found = arrays["label_ids"][:-1][arrays["word_starts"][:-1] > 0]
     assert (found - 1).tolist() == tags
     assert arrays["sentence_edges"].tolist() == (
-        [[1, 0]] + [[0, 0]] * (counts[0] - 2) + [[0, 1], [1, 1]])
+        [[1, 0]] + [[0, 0]] * (counts[0] - 2) + [[0, 1], [1, 1]]
+    )
     assert not arrays["label_ids"][-1].any() and arrays["word_starts"][-1].sum() == 1
 
 

@@ -22,11 +22,14 @@ def settings(**values):
     return CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
 
 
-def tokenize(path, chunk_bytes=10 ** 6, **values):
+def tokenize(path, chunk_bytes=10**6, **values):
     """The tokens of a file, and what was counted."""
     counts = collections.Counter()
-    arrays = [tokens for chunk in reading.cut([str(path)], chunk_bytes)
-              for tokens in corpus.tokenize(chunk, settings(**values), TOKENIZER, counts)]
+    arrays = [
+        tokens
+        for chunk in reading.cut([str(path)], chunk_bytes)
+        for tokens in corpus.tokenize(chunk, settings(**values), TOKENIZER, counts)
+    ]
     return np.concatenate(arrays) if arrays else np.zeros(0, np.uint32), counts
 
 
@@ -74,21 +77,30 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
 def test_a_sentence_without_tokens_leaves_no_trace():
     counts = collections.Counter()
     tokens, in_document = corpus.mark(
-        np.array([9, 10, 11]), np.array([0, 0, 2, 0, 0, 1, 0]),
-        np.array([1, 0, 0, 1, 1, 0, 0], bool), EOD, False, counts)
+        np.array([9, 10, 11]),
+        np.array([0, 0, 2, 0, 0, 1, 0]),
+        np.array([1, 0, 0, 1, 1, 0, 0], bool),
+        EOD,
+        False,
+        counts,
+    )
     assert text(tokens) == [9, 10, EOD, 11] and in_document
     assert starts(tokens, windows.SENTENCE) == starts(tokens, windows.DOCUMENT) == [0, 3]
     assert counts == {"tokens": 4, "sentences": 2, "documents": 1}
-    ending, in_document = corpus.mark(np.zeros(0, int), np.array([0]), np.array([True]), EOD,
-                                      in_document, counts)
+    ending, in_document = corpus.mark(
+        np.zeros(0, int), np.array([0]), np.array([True]), EOD, in_document, counts
+    )
     assert text(ending) == [EOD] and not in_document and counts["documents"] == 2
 
 
-@pytest.mark.parametrize("content, message", [
-    (b"1 2\n3 x4\n", "line 2: 'x4' is not a token id"),
-    (b"1 -2\n", "line 1: '-2' is not a token id"),
-    (b"5 1000\n", "line 1: '1000' is not a token id"),
-])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"1 2\n3 x4\n", "line 2: 'x4' is not a token id"),
+        (b"1 -2\n", "line 1: '-2' is not a token id"),
+        (b"5 1000\n", "line 1: '1000' is not a token id"),
+    ],
+)
 def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, message):
     path = write(tmp_path / "a.txt", content)
     with pytest.raises(UserError, match=message) as e:
@@ -100,6 +112,7 @@ def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, messa
 
 # Blocks and passes.
 
+
 def marked_documents(count, seed=0):
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 9, count)
@@ -109,8 +122,7 @@ def marked_documents(count, seed=0):
 
 
 def documents(tokens):
-    return [tuple(part.tolist()) for part in
-            np.split(tokens, starts(tokens, windows.DOCUMENT)[1:])]
+    return [tuple(part.tolist()) for part in np.split(tokens, starts(tokens, windows.DOCUMENT)[1:])]
 
 
 def test_shuffling_keeps_documents_whole():
@@ -118,9 +130,10 @@ def test_shuffling_keeps_documents_whole():
     other = corpus.shuffle_documents(tokens, np.random.default_rng(1))
     assert documents(other) != documents(tokens)
     assert sorted(documents(other)) == sorted(documents(tokens))
-    beginless = tokens[1:]                   # a block that begins within a document
-    assert sorted(corpus.shuffle_documents(beginless, np.random.default_rng(1))) == \
-        sorted(beginless)
+    beginless = tokens[1:]  # a block that begins within a document
+    assert sorted(corpus.shuffle_documents(beginless, np.random.default_rng(1))) == sorted(
+        beginless
+    )
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -159,7 +172,7 @@ def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
 
     def read_chunk(chunk, begin, end):
         read.append(end - begin)
-        return text[15 * chunk:][begin:end]
+        return text[15 * chunk :][begin:end]
 
     part = layout.part_reader(read_chunk, 1, number)(2, 8)
     assert len(part) == 6 and (sum(read) == 6) == (number == 0)
@@ -167,6 +180,7 @@ def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
 
 
 # Text that goes on without a space.
+
 
 @pytest.fixture(scope="module")
 def chinese():
@@ -176,11 +190,18 @@ def chinese():
     import sentencepiece
 
     from xlnet.tokenization.tokenizer import Tokenizer
+
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30),
-        model_writer=model, vocab_size=30, hard_vocab_limit=False, user_defined_symbols=["<eop>"],
-        control_symbols=["<cls>", "<sep>", "<eod>"], num_threads=1, minloglevel=2)
+        model_writer=model,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        user_defined_symbols=["<eop>"],
+        control_symbols=["<cls>", "<sep>", "<eod>"],
+        num_threads=1,
+        minloglevel=2,
+    )
     return lambda path: Tokenizer(str(write(path, model.getvalue())))
 
 
@@ -188,16 +209,20 @@ def pieces_of(tmp_path, tokenizer, content, **values):
     """The pieces of a text, a list for each sentence, and the counts."""
     path = write(tmp_path / "a.txt", content.encode())
     counts = collections.Counter()
-    tokens = np.concatenate(list(corpus.tokenize(
-        reading.cut([str(path)])[0], settings(**values), tokenizer, counts)))
-    return [[tokenizer.id_to_piece(id) for id in text(part)]
-            for part in np.split(tokens, starts(tokens, windows.SENTENCE)[1:])], counts
+    tokens = np.concatenate(
+        list(corpus.tokenize(reading.cut([str(path)])[0], settings(**values), tokenizer, counts))
+    )
+    return [
+        [tokenizer.id_to_piece(id) for id in text(part)]
+        for part in np.split(tokens, starts(tokens, windows.SENTENCE)[1:])
+    ], counts
 
 
 def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path, chinese):
     tokenizer = chinese(tmp_path / "zh.model")
-    sentences, _ = pieces_of(tmp_path, tokenizer, "人。人。人好！ 人。\n人\n",
-                             text_format="paragraphs", use_eod=False)
+    sentences, _ = pieces_of(
+        tmp_path, tokenizer, "人。人。人好！ 人。\n人\n", text_format="paragraphs", use_eod=False
+    )
     joined = ["".join(pieces) for pieces in sentences]
     assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]
     lines, _ = pieces_of(tmp_path, tokenizer, "人。\n人。\n", use_eod=False)

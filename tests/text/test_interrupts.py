@@ -61,10 +61,14 @@ def test_ctrl_c_is_one_line(tmp_path, delays):
     """As a terminal sends it: to all processes of the group."""
     (tmp_path / "program.py").write_text(PROGRAM)
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        [sys.executable, str(tmp_path / "program.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
         env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert process.stdout.readline() == "began\n"
     for delay in delays:
         time.sleep(delay)

@@ -24,9 +24,16 @@ def workspace(tmp_path_factory):
 
 @pytest.fixture
 def settings(workspace, tmp_path):
-    return CorpusSettings(input_glob=str(tmp_path / "shards"), save_dir=str(tmp_path / "out"),
-                          sp_path=workspace.path("sp.model"), seq_len=64, reuse_len=24,
-                          num_streams=2, num_workers=1, json_field="content")
+    return CorpusSettings(
+        input_glob=str(tmp_path / "shards"),
+        save_dir=str(tmp_path / "out"),
+        sp_path=workspace.path("sp.model"),
+        seq_len=64,
+        reuse_len=24,
+        num_streams=2,
+        num_workers=1,
+        json_field="content",
+    )
 
 
 def write(path, texts=TEXTS, name="content", kind=None, **how):
@@ -37,12 +44,21 @@ def write(path, texts=TEXTS, name="content", kind=None, **how):
 
 
 def read(chunks, settings, seen=None):
-    return [sentence[1:] for chunk in chunks for sentence in reading.read_chunk(
-        chunk, settings, collections.Counter(), seen)]
+    return [
+        sentence[1:]
+        for chunk in chunks
+        for sentence in reading.read_chunk(chunk, settings, collections.Counter(), seen)
+    ]
 
 
-@pytest.mark.parametrize("how", ({}, dict(compression="none", use_dictionary=False),
-                                 dict(kind=pyarrow.large_string(), row_group_size=1000)))
+@pytest.mark.parametrize(
+    "how",
+    (
+        {},
+        dict(compression="none", use_dictionary=False),
+        dict(kind=pyarrow.large_string(), row_group_size=1000),
+    ),
+)
 @pytest.mark.parametrize("split", ("all", "train", "heldout"))
 def test_it_gives_the_sentences_of_json_lines_wherever_it_is_cut(settings, tmp_path, how, split):
     settings = dataclasses.replace(settings, split=split, heldout_share=0.3)
@@ -64,15 +80,16 @@ def test_the_tokens_depend_on_what_was_seen(settings, tmp_path):
     read([chunk], settings, seen)
     assert seen.high > chunk.end
     before = token_store.content_of(chunk)
-    write(tmp_path / "shards" / "a.parquet", name="another", compression="none",
-          use_dictionary=False)
+    write(
+        tmp_path / "shards" / "a.parquet", name="another", compression="none", use_dictionary=False
+    )
     assert token_store.content_of(chunk) != before
 
 
 def test_records_are_made_of_shards(settings, tmp_path, caplog):
     caplog.set_level("INFO")
     for shard in range(2):
-        write(tmp_path / "shards" / ("%d.parquet" % shard), TEXTS[shard::2])
+        write(tmp_path / "shards" / (f"{shard}.parquet"), TEXTS[shard::2])
     made = preparation.make_records(settings).manifest
     assert made.documents == len(TEXTS) and made.tokens > 1000
     assert "input: 2 files (0.parquet, ...) as Parquet (column content)" in caplog.messages
@@ -80,17 +97,19 @@ def test_records_are_made_of_shards(settings, tmp_path, caplog):
 
 def test_bad_rows_are_one_line(settings, tmp_path):
     path = write(tmp_path / "shards" / "a.parquet", [*TEXTS[:9], None])
-    with pytest.raises(UserError, match="^%s: row 10: field 'content' is NoneType, expected text$"
-                       % path):
+    with pytest.raises(
+        UserError, match=f"^{path}: row 10: field 'content' is NoneType, expected text$"
+    ):
         preparation.make_records(settings)
     skipped = preparation.make_records(dataclasses.replace(settings, on_error="skip")).manifest
     assert skipped.skipped == {"field 'content' is not text": 1} and skipped.documents == 9
     with pytest.raises(UserError, match="no column 'text' .json_field.; it has id, content$"):
-        preparation.make_records(dataclasses.replace(settings, json_field="text",
-                                                     save_dir=str(tmp_path / "other")))
+        preparation.make_records(
+            dataclasses.replace(settings, json_field="text", save_dir=str(tmp_path / "other"))
+        )
     with open(path, "r+b") as f:
         f.truncate(1000)
-    with pytest.raises(UserError, match="^%s: not a complete Parquet file: " % path):
+    with pytest.raises(UserError, match=f"^{path}: not a complete Parquet file: "):
         preparation.make_records(dataclasses.replace(settings, overwrite=True))
 
 
@@ -101,7 +120,7 @@ def test_a_damaged_page_is_one_line_about_its_file(settings, tmp_path, compressi
     with open(path, "r+b") as f:
         f.seek(place)
         f.write(b"\xff" * 60)
-    with pytest.raises(UserError, match="^%s: not a complete Parquet file: " % path):
+    with pytest.raises(UserError, match=f"^{path}: not a complete Parquet file: "):
         preparation.make_records(settings)
 
 
@@ -111,9 +130,10 @@ def test_text_that_is_not_utf8_is_a_bad_row(settings, tmp_path):
         content = f.read()
     place = content.index(TEXTS[9].encode()) + 3
     with open(path, "wb") as f:
-        f.write(content[:place] + b"\xff" + content[place + 1:])
-    with pytest.raises(UserError, match="^%s: row 10: field 'content' is not UTF-8: byte 0xff at 3"
-                       % path):
+        f.write(content[:place] + b"\xff" + content[place + 1 :])
+    with pytest.raises(
+        UserError, match=f"^{path}: row 10: field 'content' is not UTF-8: byte 0xff at 3"
+    ):
         preparation.make_records(settings)
     skipped = preparation.make_records(dataclasses.replace(settings, on_error="skip")).manifest
     assert skipped.skipped == {"not UTF-8": 1} and skipped.documents == len(TEXTS) - 1

@@ -41,16 +41,26 @@ def small_pieces(monkeypatch):
 @pytest.fixture
 def settings(workspace, tmp_path):
     return CorpusSettings(
-        input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
-        save_dir=str(tmp_path / "out"), seq_len=64, reuse_len=24, num_streams=4, num_passes=2,
-        num_workers=1)
+        input_glob=workspace.path("text.txt"),
+        sp_path=workspace.path("sp.model"),
+        save_dir=str(tmp_path / "out"),
+        seq_len=64,
+        reuse_len=24,
+        num_streams=4,
+        num_passes=2,
+        num_workers=1,
+    )
 
 
 def content(directory):
     """All files below a directory: {name: bytes}."""
-    return {os.path.relpath(os.path.join(folder, name), directory):
-            open(os.path.join(folder, name), "rb").read()
-            for folder, _, names in os.walk(directory) for name in names}
+    return {
+        os.path.relpath(os.path.join(folder, name), directory): open(
+            os.path.join(folder, name), "rb"
+        ).read()
+        for folder, _, names in os.walk(directory)
+        for name in names
+    }
 
 
 def moved(settings, name, **values):
@@ -79,6 +89,7 @@ def make_one_stream(settings, monkeypatch):
             raise KeyboardInterrupt
         written.append(index)
         return write_stream(job, layout, index)
+
     with monkeypatch.context() as patched:
         patched.setattr(preparation, "write_stream", failing)
         with pytest.raises(KeyboardInterrupt):
@@ -94,6 +105,7 @@ def stopped_after(monkeypatch, count):
         if next(left, None) is None:
             raise KeyboardInterrupt
         replace(source, target)
+
     with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
         patched.setattr(os, "replace", failing)
         yield
@@ -109,7 +121,7 @@ def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch
     preparation.make_records(older)
     steps, is_complete = 0, False
     while not is_complete:
-        again = moved(settings, "stopped-%d" % steps, overwrite=replaces)
+        again = moved(settings, f"stopped-{steps}", overwrite=replaces)
         if replaces:
             shutil.copytree(older.save_dir, again.save_dir)
         with stopped_after(monkeypatch, steps):
@@ -118,10 +130,11 @@ def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch
         preparation.make_records(again)
         assert content(again.save_dir) == content(settings.save_dir), steps
         steps += 1
-    assert steps > 20                        # each of them a file that was to be finished
+    assert steps > 20  # each of them a file that was to be finished
 
 
 # What is finished is kept, whatever comes behind it.
+
 
 @pytest.fixture
 def tokenized(monkeypatch):
@@ -131,6 +144,7 @@ def tokenized(monkeypatch):
     def noted(chunk, *arguments):
         chunks.append((os.path.basename(chunk.path), chunk.begin))
         return tokenize(chunk, *arguments)
+
     monkeypatch.setattr(preparation.corpus, "tokenize", noted)
     return chunks
 
@@ -150,18 +164,24 @@ def spoil(path):
 
 def read_error(path, monkeypatch):
     def failing(name, *arguments):
-        if name == str(path) and arguments:       # a chunk is read, rather than looked at
+        if name == str(path) and arguments:  # a chunk is read, rather than looked at
             raise OSError(5, "Input/output error")
         return open_binary(name, *arguments)
+
     open_binary = files.open_binary
     monkeypatch.setattr(files, "open_binary", failing)
 
 
-@pytest.mark.parametrize("fail, message", [
-    (lambda path, monkeypatch: spoil(path), "b.txt, line .* not UTF-8: byte 0xff"),
-    (read_error, "cannot read .*b.txt: Input/output error")])
-def test_a_file_that_fails_costs_no_other_file(two_files, small_pieces, tokenized, tmp_path,
-                                               monkeypatch, fail, message):
+@pytest.mark.parametrize(
+    "fail, message",
+    [
+        (lambda path, monkeypatch: spoil(path), "b.txt, line .* not UTF-8: byte 0xff"),
+        (read_error, "cannot read .*b.txt: Input/output error"),
+    ],
+)
+def test_a_file_that_fails_costs_no_other_file(
+    two_files, small_pieces, tokenized, tmp_path, monkeypatch, fail, message
+):
     good = (tmp_path / "b.txt").read_bytes()
     with monkeypatch.context() as patched:
         fail(tmp_path / "b.txt", patched)
@@ -182,9 +202,10 @@ def test_tokens_are_used_again_for_other_records(settings, small_pieces, tokeniz
         preparation.make_records(dataclasses.replace(settings, num_streams=400))
     assert tokenized
     tokenized.clear()
-    for number, changes in enumerate((dict(seq_len=32, reuse_len=16),
-                                      dict(num_streams=2, num_passes=1, seed=4))):
-        other = moved(settings, "other-%d" % number, **changes)
+    for number, changes in enumerate(
+        (dict(seq_len=32, reuse_len=16), dict(num_streams=2, num_passes=1, seed=4))
+    ):
+        other = moved(settings, f"other-{number}", **changes)
         shutil.copytree(settings.save_dir, other.save_dir)
         preparation.make_records(other)
         assert tokenized == [] and "manifest.json" in os.listdir(other.save_dir)
@@ -211,13 +232,14 @@ def test_tokens_are_used_again_for_another_number_of_tasks(settings, small_piece
     make_tasks(dataclasses.replace(shared, num_task=3))
     assert tokenized == []
     for task in range(2):
-        shutil.rmtree(os.path.join(shared.save_dir, "task-0000%d-of-00002" % task))
+        shutil.rmtree(os.path.join(shared.save_dir, f"task-0000{task}-of-00002"))
     merging.merge(shared.save_dir)
     assert not os.path.exists(os.path.join(shared.save_dir, "unfinished"))
 
 
-def test_streams_begun_with_other_settings_are_written_again(settings, small_pieces, monkeypatch,
-                                                             tokenized):
+def test_streams_begun_with_other_settings_are_written_again(
+    settings, small_pieces, monkeypatch, tokenized
+):
     make_one_stream(settings, monkeypatch)
     tokenized.clear()
     other = dataclasses.replace(settings, seed=3)
@@ -234,14 +256,18 @@ def test_bad_text_leaves_no_directory(settings, tmp_path):
     assert not os.path.exists(settings.save_dir)
 
 
-def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, small_pieces,
-                                                                    monkeypatch):
+def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(
+    settings, small_pieces, monkeypatch
+):
     make_one_stream(settings, monkeypatch)
     before = content(settings.save_dir)
     path = os.path.join(preparation.unfinished_folder(settings.save_dir), preparation.LOCK)
-    with lock.held(path, "another run"), pytest.raises(
-            UserError, match="^save_dir: records are made in %s already, on host " % (
-                settings.save_dir)):
+    with (
+        lock.held(path, "another run"),
+        pytest.raises(
+            UserError, match=f"^save_dir: records are made in {settings.save_dir} already, on host "
+        ),
+    ):
         preparation.make_records(settings)
     assert content(settings.save_dir) == before
     preparation.make_records(settings)
@@ -249,6 +275,7 @@ def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, sm
 
 
 # The same records, or others.
+
 
 @pytest.fixture
 def editable(settings, tmp_path):
@@ -259,6 +286,7 @@ def editable(settings, tmp_path):
     def edit():
         path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
         os.utime(path, (1, 1))
+
     return dataclasses.replace(settings, input_glob=str(path)), edit
 
 
@@ -304,6 +332,7 @@ def test_what_a_run_killed_after_its_manifest_left_is_removed(settings, monkeypa
         if path == preparation.unfinished_folder(directory):
             raise KeyboardInterrupt
         remove(path, **how)
+
     with monkeypatch.context() as patched:
         patched.setattr(preparation.shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -314,7 +343,8 @@ def test_what_a_run_killed_after_its_manifest_left_is_removed(settings, monkeypa
     assert not os.path.exists(preparation.unfinished_folder(directory))
     Manifest.read(directory).verify(directory)
     assert {name: value for name, value in before.items() if "unfinished" not in name} == content(
-        directory)
+        directory
+    )
 
 
 @pytest.mark.parametrize("values", [{"seed": 5}, {"num_task": 2}])
@@ -331,6 +361,7 @@ def test_streams_lost_while_a_job_published_are_written_again(settings, monkeypa
             if len(published) == 3:
                 raise KeyboardInterrupt
         put(source, target)
+
     with monkeypatch.context() as patched:
         patched.setattr(files, "sync_and_rename", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -352,33 +383,39 @@ def test_records_with_a_lost_file_are_made_again(settings, small_pieces):
     os.truncate(first, 99)
     preparation.make_records(settings)
     assert content(settings.save_dir) == before
-    spoil(pathlib.Path(first))                # seen by `data verify` alone
+    spoil(pathlib.Path(first))  # seen by `data verify` alone
     assert preparation.make_records(settings).seconds is None
     preparation.make_records(dataclasses.replace(settings, overwrite=True))
     assert content(settings.save_dir) == before
 
 
 def test_overwrite_replaces_records_once_the_new_ones_are_complete(
-        settings, small_pieces, monkeypatch):
+    settings, small_pieces, monkeypatch
+):
     preparation.make_records(settings)
     before = content(settings.save_dir)
     other = dataclasses.replace(settings, overwrite=True, seed=5, num_streams=2)
     make_one_stream(other, monkeypatch)
-    assert {name: bytes for name, bytes in content(settings.save_dir).items()
-            if not name.startswith("unfinished")} == before
+    assert {
+        name: bytes
+        for name, bytes in content(settings.save_dir).items()
+        if not name.startswith("unfinished")
+    } == before
     preparation.make_records(other)
     assert content(settings.save_dir) != before
     assert_as_made_at_once(other)
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, small_pieces,
-                                                                     tokenized):
+def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
+    settings, small_pieces, tokenized
+):
     """Killed as by a machine that is short of memory: while the streams are begun."""
+
     def kill_one():
         while len(multiprocessing.active_children()) < 2:
             time.sleep(0.002)
-        time.sleep(0.1)      # a pool of which one dies while another is being started never ends
+        time.sleep(0.1)  # a pool of which one dies while another is being started never ends
         multiprocessing.active_children()[0].kill()
 
     @contextlib.contextmanager
@@ -386,10 +423,11 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, s
         if description == "writing":
             threading.Thread(target=kill_one).start()
         yield lambda n: None
+
     with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory"):
         preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
     preparation.make_records(settings)
-    assert tokenized == []                   # the workers' tokens are used
+    assert tokenized == []  # the workers' tokens are used
     assert_as_made_at_once(settings)
 
 
@@ -401,7 +439,7 @@ def test_a_merge_does_not_vouch_for_tasks_that_are_made_again(settings, small_pi
     shared = moved(settings, "shared", num_task=2)
     make_tasks(shared)
     merging.merge(shared.save_dir)
-    preparation.make_records(shared)                     # there already
+    preparation.make_records(shared)  # there already
     assert Manifest.read(shared.save_dir)
     put, folder = files.sync_and_rename, preparation.task_directory(shared)
 
@@ -409,12 +447,13 @@ def test_a_merge_does_not_vouch_for_tasks_that_are_made_again(settings, small_pi
         if os.path.dirname(target) == folder:
             raise KeyboardInterrupt
         put(source, target)
+
     other = dataclasses.replace(shared, seed=7, overwrite=True)
     with monkeypatch.context() as patched:
         patched.setattr(files, "sync_and_rename", failing)
         with pytest.raises(KeyboardInterrupt):
             preparation.make_records(other)
-    with pytest.raises(UserError, match="no manifest.json in %s" % shared.save_dir):
+    with pytest.raises(UserError, match=f"no manifest.json in {shared.save_dir}"):
         Manifest.read(shared.save_dir)
     make_tasks(other)
     merging.merge(shared.save_dir).verify(shared.save_dir)
@@ -433,10 +472,11 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     """The tasks have a .gz file each, one of a fifth of the other's text."""
     with open(workspace.path("text.txt"), "rb") as f:
         text = f.read()
-    for name, part in (("a", text), ("b", text[:len(text) // 5])):
+    for name, part in (("a", text), ("b", text[: len(text) // 5])):
         (tmp_path / (name + ".txt.gz")).write_bytes(gzip.compress(part, 0))
-    make_tasks(dataclasses.replace(settings, input_glob=str(tmp_path / "*.gz"), num_task=2,
-                                   num_streams=2))
+    make_tasks(
+        dataclasses.replace(settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
+    )
     merge_records.main(merge_records.MergeSettings(settings.save_dir))
     merged = Manifest.read(settings.save_dir)
     windows = [stream["windows"] for stream in merged.streams]
@@ -470,10 +510,12 @@ def test_shares_are_runs_of_about_equal_size(num_task):
 
 # Beam: in an environment that has it.
 
+
 @pytest.fixture
 def beam():
-    return pytest.importorskip("xlnet.text.beam",
-                               reason="Apache Beam is an extra: pip install '.[beam]'")
+    return pytest.importorskip(
+        "xlnet.text.beam", reason="Apache Beam is an extra: pip install '.[beam]'"
+    )
 
 
 @pytest.mark.slow
@@ -492,31 +534,37 @@ def test_beam_makes_the_same_files(beam, settings, small_pieces):
 
 
 @pytest.mark.slow
-def test_beam_removes_the_manifest_before_it_replaces_records(beam, settings, small_pieces,
-                                                              monkeypatch):
+def test_beam_removes_the_manifest_before_it_replaces_records(
+    beam, settings, small_pieces, monkeypatch
+):
     """A pipeline that fails at its last step; then one that does not."""
     preparation.make_records(settings)
     other = dataclasses.replace(settings, seed=5, num_streams=2, overwrite=True)
 
     def failing(*_):
         raise RuntimeError("lost")
+
     with monkeypatch.context() as patched:
         patched.setattr(beam, "_write_manifest", failing)
         with pytest.raises(Exception, match="lost"):
             beam.run(other)
     found = content(settings.save_dir)
     assert sorted(name for name in found if not name.startswith("unfinished/")) == [
-        "spiece.model", "spiece.model.json"] + [
-            preparation.stream_name(stream, 2) for stream in range(2)]
+        "spiece.model",
+        "spiece.model.json",
+    ] + [preparation.stream_name(stream, 2) for stream in range(2)]
     damaged = os.path.join(settings.save_dir, preparation.stream_name(0, 2))
-    with open(damaged, "r+b") as f:         # of the same size: its digest tells
+    with open(damaged, "r+b") as f:  # of the same size: its digest tells
         f.seek(100)
         f.write(b"other")
     made_again = []
     with monkeypatch.context() as patched:
         write_stream = preparation.record_writer.stream_records
-        patched.setattr(preparation.record_writer, "stream_records", lambda *arguments:
-                        made_again.append(arguments[3]) or write_stream(*arguments))
+        patched.setattr(
+            preparation.record_writer,
+            "stream_records",
+            lambda *arguments: made_again.append(arguments[3]) or write_stream(*arguments),
+        )
         assert beam.run(other)
     assert made_again == [0]
     assert_as_made_at_once(other)
@@ -532,8 +580,11 @@ def test_beam_finds_text_edited_to_the_same_size(beam, editable):
     assert beam.run(settings) and not beam.run(settings)
     before = content(settings.save_dir)
     edit()
-    with pytest.raises(UserError, match="^save_dir: it has records of other settings or input: "
-                       "input_content .* there, .* now; give another directory"):
+    with pytest.raises(
+        UserError,
+        match="^save_dir: it has records of other settings or input: "
+        "input_content .* there, .* now; give another directory",
+    ):
         beam.run(settings)
     assert content(settings.save_dir) == before
 
@@ -543,9 +594,12 @@ def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypa
     create = beam.beam.Create
     for is_finished in (False, True):
         with monkeypatch.context() as patched:
-            patched.setattr(beam.beam, "Create", lambda _: create([]))    # no step is called
-            with pytest.raises(UserError, match="^the pipeline ended before its last step, perhaps "
-                               "as its cluster ended; finished work is kept: run the same"):
+            patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called
+            with pytest.raises(
+                UserError,
+                match="^the pipeline ended before its last step, perhaps "
+                "as its cluster ended; finished work is kept: run the same",
+            ):
                 beam.run(settings)
         assert beam.run(settings) != is_finished
 
@@ -558,10 +612,11 @@ def test_beam_s_own_process_reads_no_text(beam, settings, small_pieces, tmp_path
 
         def pipeline(options):
             raise RuntimeError("made")
+
         patched.setattr(beam.beam, "Pipeline", pipeline)
         with pytest.raises(UserError, match="the pipeline failed: RuntimeError: made"):
             beam.run(settings)
-    log = tmp_path / "sizes"        # the steps run as copies of these functions
+    log = tmp_path / "sizes"  # the steps run as copies of these functions
     for step in ("_read", "_plan", "_write_streams"):
         made = getattr(beam, step)
 
@@ -569,8 +624,9 @@ def test_beam_s_own_process_reads_no_text(beam, settings, small_pieces, tmp_path
             found = made(*arguments)
             found = found if isinstance(found, tuple) else list(found)
             with open(log, "a") as f:
-                f.write("%d\n" % len(pickle.dumps(found)))
+                f.write(f"{len(pickle.dumps(found))}\n")
             return found
+
         monkeypatch.setattr(beam, step, measured)
     assert beam.run(settings)
     sizes = list(map(int, log.read_text().split()))
@@ -583,8 +639,9 @@ def test_beam_keeps_records_until_the_text_is_read(beam, settings, small_pieces,
     before = content(settings.save_dir)
     (tmp_path / "bad.txt").write_bytes(b"fine\n\xff\n")
     with pytest.raises(Exception, match="not UTF-8"):
-        beam.run(dataclasses.replace(settings, input_glob=str(tmp_path / "bad.txt"),
-                                     overwrite=True))
+        beam.run(
+            dataclasses.replace(settings, input_glob=str(tmp_path / "bad.txt"), overwrite=True)
+        )
     assert content(settings.save_dir) == before
 
 
@@ -592,6 +649,7 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
     """A file system that Beam alone knows, by its scheme."""
     from apache_beam.io.filesystem import FileMetadata, MatchResult
     from apache_beam.io.localfilesystem import LocalFileSystem
+
     local = LocalFileSystem
 
     def below(path):
@@ -603,12 +661,17 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
             return "box"
 
         def match(self, patterns, limits=None):
-            found = [result.metadata_list
-                     for result in local.match(self, list(map(below, patterns)))]
+            found = [
+                result.metadata_list for result in local.match(self, list(map(below, patterns)))
+            ]
             root = below("box://")
-            return [MatchResult(pattern, [FileMetadata(m.path.replace(root, "box://"),
-                                                       m.size_in_bytes) for m in part])
-                    for pattern, part in zip(patterns, found)]
+            return [
+                MatchResult(
+                    pattern,
+                    [FileMetadata(m.path.replace(root, "box://"), m.size_in_bytes) for m in part],
+                )
+                for pattern, part in zip(patterns, found)
+            ]
 
         def delete(self, paths):
             for path in map(below, paths):
@@ -619,15 +682,20 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
 
     def moved_below(method):
         return lambda self, path, *arguments, **how: method(self, below(path), *arguments, **how)
+
     for name in ("create", "open", "exists", "mkdirs"):
         setattr(Box, name, moved_below(getattr(local, name)))
-    with open(settings.input_glob, "rb") as f, open(below("box://a.txt"), "wb") as plain, \
-            gzip.open(below("box://b.txt.gz"), "wb") as packed:
+    with (
+        open(settings.input_glob, "rb") as f,
+        open(below("box://a.txt"), "wb") as plain,
+        gzip.open(below("box://b.txt.gz"), "wb") as packed,
+    ):
         text = f.read()
         plain.write(text)
         packed.write(text)
-    remote = dataclasses.replace(settings, input_glob="box://*.txt,box://*.gz",
-                                 save_dir="box://remote")
+    remote = dataclasses.replace(
+        settings, input_glob="box://*.txt,box://*.gz", save_dir="box://remote"
+    )
     assert beam.run(remote) and not beam.run(remote)
     here = below("box://a.txt") + "," + below("box://b.txt.gz")
     preparation.make_records(dataclasses.replace(settings, input_glob=here))

@@ -15,7 +15,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading, recognition, text_forms
 
-WHOLE = 1 << 30         # a size of chunks beyond that of all files
+WHOLE = 1 << 30  # a size of chunks beyond that of all files
 
 
 def settings(**values):
@@ -25,9 +25,11 @@ def settings(**values):
 def read(path, chunk_bytes=WHOLE, **values):
     """Returns the lines of all chunks and the count of what was skipped."""
     skipped = collections.Counter()
-    lines = [line for chunk in reading.cut([str(path)], chunk_bytes,
-                                           encoding=values.get("encoding"))
-             for line in reading.read_chunk(chunk, settings(**values), skipped)]
+    lines = [
+        line
+        for chunk in reading.cut([str(path)], chunk_bytes, encoding=values.get("encoding"))
+        for line in reading.read_chunk(chunk, settings(**values), skipped)
+    ]
     return lines, skipped
 
 
@@ -57,25 +59,38 @@ def split_at_ends(lines):
 
 # Files.
 
+
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    for name in ("a.txt", "b.md", "c.jsonl", "d.log.gz", "sub/e.TXT", "sub/deep/f.txt",
-                 ".hidden/g.txt", "sub/._h.txt", "empty/i.md"):
+    for name in (
+        "a.txt",
+        "b.md",
+        "c.jsonl",
+        "d.log.gz",
+        "sub/e.TXT",
+        "sub/deep/f.txt",
+        ".hidden/g.txt",
+        "sub/._h.txt",
+        "empty/i.md",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, "x")
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("patterns, expected", [
-    ("a.txt", "a.txt"),
-    ("b.md", "b.md"),
-    ("*", "a.txt b.md c.jsonl d.log.gz sub/deep/f.txt sub/e.TXT"),
-    (".", "./a.txt ./c.jsonl ./d.log.gz ./sub/deep/f.txt ./sub/e.TXT"),
-    ("sub", "sub/deep/f.txt sub/e.TXT"),
-    ("sub/**/*.txt", "sub/deep/f.txt"),
-    ("c.jsonl, a.txt,*.txt, ./a.txt", "a.txt c.jsonl"),
-    (".hidden", ".hidden/g.txt"),
-])
+@pytest.mark.parametrize(
+    "patterns, expected",
+    [
+        ("a.txt", "a.txt"),
+        ("b.md", "b.md"),
+        ("*", "a.txt b.md c.jsonl d.log.gz sub/deep/f.txt sub/e.TXT"),
+        (".", "./a.txt ./c.jsonl ./d.log.gz ./sub/deep/f.txt ./sub/e.TXT"),
+        ("sub", "sub/deep/f.txt sub/e.TXT"),
+        ("sub/**/*.txt", "sub/deep/f.txt"),
+        ("c.jsonl, a.txt,*.txt, ./a.txt", "a.txt c.jsonl"),
+        (".hidden", ".hidden/g.txt"),
+    ],
+)
 def test_files_are_found_sorted_and_once(tree, patterns, expected):
     assert reading.find_files(patterns) == expected.split()
 
@@ -90,8 +105,10 @@ def test_a_link_to_nowhere_is_an_error_that_names_it(tree):
     """It must not be left out in silence."""
     os.symlink("none", "z.txt")
     paths = reading.find_files("*.txt")
-    with pytest.raises(UserError, match="cannot read z.txt: No such file or directory"), \
-            reading.naming(reading.some_of(paths)):
+    with (
+        pytest.raises(UserError, match="cannot read z.txt: No such file or directory"),
+        reading.naming(reading.some_of(paths)),
+    ):
         files.sizes(paths)
 
 
@@ -100,13 +117,19 @@ def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):
     assert reading.find_files(str(path)) == [str(path)]
 
 
-@pytest.mark.parametrize("patterns, message", [
-    ("a.txt,z*.txt", "text: no file matches 'z*.txt'"),
-    ("z.txt", "text: no file matches 'z.txt'"),
-    ("a.txt,empty", "text: no .txt, .jsonl, .ndjson, .gz or .parquet file in directory 'empty'"),
-    ("/dev/null", "text: a file is expected, which can be read twice, not '/dev/null'"),
-    (" , ", "text: no file given"),
-])
+@pytest.mark.parametrize(
+    "patterns, message",
+    [
+        ("a.txt,z*.txt", "text: no file matches 'z*.txt'"),
+        ("z.txt", "text: no file matches 'z.txt'"),
+        (
+            "a.txt,empty",
+            "text: no .txt, .jsonl, .ndjson, .gz or .parquet file in directory 'empty'",
+        ),
+        ("/dev/null", "text: a file is expected, which can be read twice, not '/dev/null'"),
+        (" , ", "text: no file given"),
+    ],
+)
 def test_a_pattern_without_files_is_named(tree, patterns, message):
     with pytest.raises(UserError) as error:
         reading.find_files(patterns, "text")
@@ -118,15 +141,29 @@ def test_chunks_cover_each_file(tmp_path):
     packed = str(write(tmp_path / "b.gz", b"x" * 25))
     chunks = reading.cut([plain, packed, str(write(tmp_path / "c.txt", b""))], 10)
     assert [chunk[:3] for chunk in chunks] == [
-        (plain, 0, 10), (plain, 10, 20), (plain, 20, 25), (packed, 0, os.path.getsize(packed))]
+        (plain, 0, 10),
+        (plain, 10, 20),
+        (plain, 20, 25),
+        (packed, 0, os.path.getsize(packed)),
+    ]
 
 
-@pytest.mark.parametrize("sizes, chunk_bytes, count", [
-    ([], 256, 0), ([100], 256, 1), ([6000], 256, 24), ([2 << 20], 1 << 14, 128),
-    ([100 << 20], 1 << 18, 400), ([1 << 40], 1 << 22, 1 << 18),
-    ([5000] * 1000, 1 << 16, 1000), ([10 << 30, 3000], 1 << 20, 10241)])
-def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes, chunk_bytes,
-                                                              count):
+@pytest.mark.parametrize(
+    "sizes, chunk_bytes, count",
+    [
+        ([], 256, 0),
+        ([100], 256, 1),
+        ([6000], 256, 24),
+        ([2 << 20], 1 << 14, 128),
+        ([100 << 20], 1 << 18, 400),
+        ([1 << 40], 1 << 22, 1 << 18),
+        ([5000] * 1000, 1 << 16, 1000),
+        ([10 << 30, 3000], 1 << 20, 10241),
+    ],
+)
+def test_chunks_are_enough_for_many_machines_and_not_too_many(
+    monkeypatch, sizes, chunk_bytes, count
+):
     monkeypatch.setattr(files, "size", lambda path: sizes[int(path)])
     monkeypatch.setattr(recognition, "look", lambda *_: reading.Form())
     chunks = reading.cut([str(number) for number in range(len(sizes))])
@@ -137,17 +174,24 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes
 
 # Forms: what comes out.
 
-@pytest.mark.parametrize("text_format, content, expected", [
-    ("lines", "a\nb c\n\n\nd\n", [["a", "b c"], ["d"]]),
-    ("lines", "a\r\nb\r\n \t\r\nc", [["a", "b"], ["c"]]),
-    ("lines", "\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
-    ("lines", "\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
-    ("lines", "\n \n", []),
-    ("lines", "\ufeff", []),
-    ("lines", "Mr. A. So it is.", [["Mr. A. So it is."]]),         # whatever is in it
-    ("paragraphs", "Mr. A. So. It is.\n好。是\n\nB. C\n",
-     [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]]),
-])
+
+@pytest.mark.parametrize(
+    "text_format, content, expected",
+    [
+        ("lines", "a\nb c\n\n\nd\n", [["a", "b c"], ["d"]]),
+        ("lines", "a\r\nb\r\n \t\r\nc", [["a", "b"], ["c"]]),
+        ("lines", "\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
+        ("lines", "\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
+        ("lines", "\n \n", []),
+        ("lines", "\ufeff", []),
+        ("lines", "Mr. A. So it is.", [["Mr. A. So it is."]]),  # whatever is in it
+        (
+            "paragraphs",
+            "Mr. A. So. It is.\n好。是\n\nB. C\n",
+            [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]],
+        ),
+    ],
+)
 def test_layouts_of_text(tmp_path, text_format, content, expected):
     for name in ("a.txt", "a.txt.gz"):
         path = write(tmp_path / name, content)
@@ -160,17 +204,17 @@ def test_records(tmp_path):
     for name in ("a.jsonl", "a.JSONL.gz"):
         lines, _ = read(write(tmp_path / name, content))
         assert documents(lines) == [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
-    chunk, = reading.cut([str(tmp_path / "a.JSONL.gz")])
+    (chunk,) = reading.cut([str(tmp_path / "a.JSONL.gz")])
     assert reading.place(chunk, lines[-1].offset).endswith("line 5")
     path = write(tmp_path / "b.jsonl", '{"body": "b", "text": 1}')
     assert documents(read(path, json_field="body")[0]) == [["b"]]
 
 
-FORMS = [       # name, content, kind, documents
+FORMS = [  # name, content, kind, documents
     ("a.json", '{"text": "Is. Was."}\n{"text": "C"}\n', "records", [["Is.", "Was."], ["C"]]),
     ("a.ndjson", '{"text": "A"}\r\n{"text": "B"}\r\n', "records", [["A"], ["B"]]),
     ("a.txt", '\ufeff\n{"text": "A"}\n', "records", [["A"]]),
-    ("a.txt", '{"text": "%s"}' % ("x" * 70000), "records", [["x" * 70000]]),
+    ("a.txt", '{{"text": "{}"}}'.format("x" * 70000), "records", [["x" * 70000]]),
     ("a.json.gz", '{"text": "A"}\n', "records", [["A"]]),
 ]
 
@@ -187,13 +231,21 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
 
 
-@pytest.mark.parametrize("content", [
-    "text, more text, and\nsecond, with two, commas\n\nthird\n",
-    "a list of words: letter, word,text\nIt has a, b, c.\n\nthird\n",
-    "title|text\nsecond|x\n\nthird\n", "a\ttext\nb\tc\td\n\nthird\n",
-    "{}\nvoid main() {\n}\n\nthird\n", 'How to use it.\n{"a": 1}\nThen more.\n\nthird\n',
-    "[1] A reference.\n[2] Another.\n\nthird\n", "<doctor> To be.\n\nthird\n",
-    "{ braces }\n\nthird\n", "<doc>\n\nthird\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text, more text, and\nsecond, with two, commas\n\nthird\n",
+        "a list of words: letter, word,text\nIt has a, b, c.\n\nthird\n",
+        "title|text\nsecond|x\n\nthird\n",
+        "a\ttext\nb\tc\td\n\nthird\n",
+        "{}\nvoid main() {\n}\n\nthird\n",
+        'How to use it.\n{"a": 1}\nThen more.\n\nthird\n',
+        "[1] A reference.\n[2] Another.\n\nthird\n",
+        "<doctor> To be.\n\nthird\n",
+        "{ braces }\n\nthird\n",
+        "<doc>\n\nthird\n",
+    ],
+)
 def test_plain_text_that_begins_as_other_forms_do(tmp_path, content):
     path = write(tmp_path / "a.txt", content)
     assert recognition.look(str(path), "text").kind == reading.TEXT
@@ -208,39 +260,61 @@ def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path, enco
         assert [line.text for line in read(path, 2, encoding=encoding)[0]] == ["A", "b"]
 
 
-@pytest.mark.parametrize("name, content", [
-    ("a.txt", "Größe\nüber\n\nschön\n"), ("a.jsonl", '{"text": "Größe\\nüber"}\n{"text": "schön"}'),
-])
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.txt", "Größe\nüber\n\nschön\n"),
+        ("a.jsonl", '{"text": "Größe\\nüber"}\n{"text": "schön"}'),
+    ],
+)
 def test_text_of_another_encoding(tmp_path, name, content):
     path = write(tmp_path / name, content.encode("cp1252"))
     for chunk_bytes in (7, WHOLE):
         assert documents(read(path, chunk_bytes, encoding="cp1252")[0]) == [
-            ["Größe", "über"], ["schön"]]
+            ["Größe", "über"],
+            ["schön"],
+        ]
     with pytest.raises(UserError, match=r"not UTF-8: .*--encoding=cp1252"):
         read(path)
 
 
-@pytest.mark.parametrize("name, content, message", [
-    ("a.csv", b"id,body\n1,A\n", "a.csv: a table; .*pandas.read_csv.*orient='records'"),
-    ("a.csv.gz", b"text\nA\n", "a.csv.gz: a table"), ("a.tsv", b"text\nA, b\n", "a table"),
-    ("a.txt", b"id\ttext\n1\tA, b\n", "a table"), ("a.txt", b"id\ttext\n1\tA\n2\t\n\n", "a table"),
-    ("a.txt", b' [{"text": "Is. B", "n": 1.5}, \n {"text": "e"}]',
-     "a list of JSON objects; .*json.load"),
-    ("a.json.gz", b'\xef\xbb\xbf[\n{"text": "A"}\n]\n', "a list of JSON objects"),
-    ("a.json", b'{\n "text": "A",\n "n": [1]\n}\n{\n "text": "B"}',
-     "JSON objects over several lines; .*jq -c"),
-    ("wiki_00", b'<doc id="1" url="u" title="A">\nA\n\nOne.\n</doc>\n',
-     "WikiExtractor's <doc> tags; .*--json"),
-    ("a.txt", b" \n = A title = \n \n Some text . \n", "WikiText, .*prepare_data.md"),
-    ("a.txt", b"One\rtwo\r\rthree\r", "lines that end in a carriage return alone; .*: tr "),
-    ("a.xml", b"<mediawiki xmlns='x'>\n <page>\n", "a dump of MediaWiki"),
-    ("a.txt", b"<?xml version='1.0'?>\n<mediawiki>\n", "a dump of MediaWiki"),
-    ("a.html", b"\n<html lang='en'>\n", "an HTML page"), ("a.rtf", b"{\\rtf1\\ansi a}", "RTF"),
-    ("a.gz", b"<!DOCTYPE html>\n", "an HTML page"),
-    ("a.txt", b'<div class="post">\nSome text.\n</div>\n', "markup, such as HTML"),
-    ("a.txt", b"<!-- saved -->\ntext\n", "markup, such as HTML"),
-    ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
-    ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd")])
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.csv", b"id,body\n1,A\n", "a.csv: a table; .*pandas.read_csv.*orient='records'"),
+        ("a.csv.gz", b"text\nA\n", "a.csv.gz: a table"),
+        ("a.tsv", b"text\nA, b\n", "a table"),
+        ("a.txt", b"id\ttext\n1\tA, b\n", "a table"),
+        ("a.txt", b"id\ttext\n1\tA\n2\t\n\n", "a table"),
+        (
+            "a.txt",
+            b' [{"text": "Is. B", "n": 1.5}, \n {"text": "e"}]',
+            "a list of JSON objects; .*json.load",
+        ),
+        ("a.json.gz", b'\xef\xbb\xbf[\n{"text": "A"}\n]\n', "a list of JSON objects"),
+        (
+            "a.json",
+            b'{\n "text": "A",\n "n": [1]\n}\n{\n "text": "B"}',
+            "JSON objects over several lines; .*jq -c",
+        ),
+        (
+            "wiki_00",
+            b'<doc id="1" url="u" title="A">\nA\n\nOne.\n</doc>\n',
+            "WikiExtractor's <doc> tags; .*--json",
+        ),
+        ("a.txt", b" \n = A title = \n \n Some text . \n", "WikiText, .*prepare_data.md"),
+        ("a.txt", b"One\rtwo\r\rthree\r", "lines that end in a carriage return alone; .*: tr "),
+        ("a.xml", b"<mediawiki xmlns='x'>\n <page>\n", "a dump of MediaWiki"),
+        ("a.txt", b"<?xml version='1.0'?>\n<mediawiki>\n", "a dump of MediaWiki"),
+        ("a.html", b"\n<html lang='en'>\n", "an HTML page"),
+        ("a.rtf", b"{\\rtf1\\ansi a}", "RTF"),
+        ("a.gz", b"<!DOCTYPE html>\n", "an HTML page"),
+        ("a.txt", b'<div class="post">\nSome text.\n</div>\n', "markup, such as HTML"),
+        ("a.txt", b"<!-- saved -->\ntext\n", "markup, such as HTML"),
+        ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
+        ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd"),
+    ],
+)
 def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message):
         reading.cut([str(write(tmp_path / name, content))])
@@ -251,8 +325,17 @@ def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
 PIECES = {
     "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\xff", "\0", "x" * 12, "x" * 40],
     "paragraphs": ["\n", "\n", "a. B", " C! D\n", "\xff", "x" * 40],
-    "records": ["\n", "\n", '{"text": "a. B\\nc"}\n', '{"text": 1}\n', '{"text": ""}', "{", "\xff",
-                " ", "x" * 80],
+    "records": [
+        "\n",
+        "\n",
+        '{"text": "a. B\\nc"}\n',
+        '{"text": 1}\n',
+        '{"text": ""}',
+        "{",
+        "\xff",
+        " ",
+        "x" * 80,
+    ],
 }
 
 
@@ -279,10 +362,13 @@ def generated(tmp_path, short_lines, monkeypatch):
             for form in forms:
                 text = "".join(rng.choices(PIECES[form], k=rng.randrange(12)))
                 mark = b"\xef\xbb\xbf" if rng.random() < 0.2 else b""
-                path = "%d.%s" % (number, "jsonl" if form == "records" else "txt")
+                path = "{}.{}".format(number, "jsonl" if form == "records" else "txt")
                 stored[path] = mark + text.encode("latin-1")
-                yield path, dict(on_error="skip",
-                                 text_format="lines" if form == "records" else form)
+                yield (
+                    path,
+                    dict(on_error="skip", text_format="lines" if form == "records" else form),
+                )
+
     return generate
 
 
@@ -300,8 +386,13 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
         seen += skipped
         seen["lines"] += len(whole)
         seen["documents"] += len(documents(whole))
-    assert {"not UTF-8", "NUL byte", "line too long", "not JSON",
-            "field 'text' is not text"} <= set(seen)
+    assert {
+        "not UTF-8",
+        "NUL byte",
+        "line too long",
+        "not JSON",
+        "field 'text' is not text",
+    } <= set(seen)
     assert seen["lines"] > seen["documents"] > 300
 
 
@@ -316,8 +407,13 @@ def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split
     parsed, loads = [], json.loads
     monkeypatch.setattr(text_forms.json, "loads", lambda text: parsed.append(text) or loads(text))
     path = tmp_path / "novels.jsonl"
-    path.write_text("".join(json.dumps({"text": "Novel %d. %s" % (n, "It goes on. " * 4000)}) + "\n"
-                            for n in range(3)), encoding="utf-8")
+    path.write_text(
+        "".join(
+            json.dumps({"text": "Novel {}. {}".format(n, "It goes on. " * 4000)}) + "\n"
+            for n in range(3)
+        ),
+        encoding="utf-8",
+    )
     lines, _ = read(path, 4096, split=split, heldout_share=0.001)
     assert len(parsed) == 4, "three, and the first one to know the form"
     assert sum(line.begins_document for line in lines) == 3
@@ -328,11 +424,16 @@ def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
     parts_seen = collections.Counter()
     for path, values in generated(80, (form,), seed=1):
         whole, _ = read(path, **values)
-        numbers = {line: number for number, document in enumerate(split_at_ends(whole))
-                   for line in document}
+        numbers = {
+            line: number
+            for number, document in enumerate(split_at_ends(whole))
+            for line in document
+        }
         assert len(numbers) == len(set(whole))
-        parts = {split: read(path, split=split, heldout_share=0.5, **values)
-                 for split in ("train", "heldout")}
+        parts = {
+            split: read(path, split=split, heldout_share=0.5, **values)
+            for split in ("train", "heldout")
+        }
         lines = parts["train"][0] + parts["heldout"][0]
         assert sorted(lines) == sorted(whole)
         found = {split: {numbers[line] for line in part} for split, (part, _) in parts.items()}
@@ -342,40 +443,49 @@ def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
         for chunk_bytes in (1, 3, 8, 20, 41):
             for split, part in parts.items():
                 assert read(path, chunk_bytes, split=split, heldout_share=0.5, **values) == part, (
-                    path, chunk_bytes)
+                    path,
+                    chunk_bytes,
+                )
         parts_seen.update({split: len(documents) for split, documents in found.items()})
     assert min(parts_seen.values()) > 0
 
 
 def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
-    texts = ["text %d\nand more" % number for number in range(2000)]
+    texts = [f"text {number}\nand more" for number in range(2000)]
     held_out = documents(read(write(tmp_path / "a.txt", "\n\n".join(texts)), split="heldout")[0])
-    backward = documents(read(write(tmp_path / "b.txt.gz", "\n\n".join(reversed(texts))),
-                              split="heldout")[0])
+    backward = documents(
+        read(write(tmp_path / "b.txt.gz", "\n\n".join(reversed(texts))), split="heldout")[0]
+    )
     assert backward == held_out[::-1]
-    assert 60 < len(held_out) < 140                       # of 2000, 5 %: 100 ± 4 deviations
+    assert 60 < len(held_out) < 140  # of 2000, 5 %: 100 ± 4 deviations
     more = documents(read(tmp_path / "a.txt", split="heldout", heldout_share=0.1)[0])
     assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
 
 
 def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "HASHED_LENGTH", 6)
-    begins = ["abc %02d" % number for number in range(60)]
+    begins = [f"abc {number:02}" for number in range(60)]
     short = write(tmp_path / "a.txt", "\n\n".join(begins))
     long = write(tmp_path / "b.txt", "\n\n".join(begin + "\nmore\nand more" for begin in begins))
     for split in ("train", "heldout"):
         expected = documents(read(short, split=split, heldout_share=0.5)[0])
         for chunk_bytes in (WHOLE, 7):
             found = documents(read(long, chunk_bytes, split=split, heldout_share=0.5)[0])
-            assert found == [[begin, "more", "and more"] for begin, in expected]
+            assert found == [[begin, "more", "and more"] for (begin,) in expected]
 
 
 def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
     path = write(tmp_path / "a.txt", "好。是！ 不\n\n人。“Is it?” No?人\n\n")
     lines, _ = read(path, text_format="paragraphs")
     assert [(line.text, line.is_joined) for line in lines] == [
-        ("好。", False), ("是！", True), ("不", False), ("人。", False),
-        ("“Is it?”", True), ("No?", False), ("人", True)]
+        ("好。", False),
+        ("是！", True),
+        ("不", False),
+        ("人。", False),
+        ("“Is it?”", True),
+        ("No?", False),
+        ("人", True),
+    ]
 
 
 # Bad input.
@@ -384,19 +494,35 @@ BAD = [
     ("a.txt", b"fine\nbad \xff\n", "not UTF-8", "line 2: not UTF-8: byte 0xff at column 5"),
     ("a.txt", b"\xef\xbb\xbf\xff", "not UTF-8", "line 1: not UTF-8: byte 0xff at column 1"),
     ("a.txt", b"a\n\nb\0", "NUL byte", "line 3: a NUL byte at column 2; expected plain UTF-8 text"),
-    ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line too long",
-     "line 2: a line of more than 30 bytes; expected a sentence"),
+    (
+        "a.txt",
+        b"a\n" + b"x" * 99 + b"\nb",
+        "line too long",
+        "line 2: a line of more than 30 bytes; expected a sentence",
+    ),
     ("a.gz", b"a\n\xff", "not UTF-8", "line 2: not UTF-8"),
     ("a.jsonl", b'{"text": "a"}\n{"text": \n', "not JSON", "line 2: not JSON: Expecting value at"),
-    ("a.jsonl", b'\n[1]\n', "no field 'text'", "line 2: no field 'text'; expected a JSON object "
-                                               "with it (json_field), found list"),
+    (
+        "a.jsonl",
+        b"\n[1]\n",
+        "no field 'text'",
+        "line 2: no field 'text'; expected a JSON object with it (json_field), found list",
+    ),
     ("a.jsonl", b'{"body": 1, "id": 2}', "no field 'text'", "found body, id"),
-    ("a.jsonl", b'{"text": null}', "field 'text' is not text",
-     "line 1: field 'text' is NoneType, expected text"),
+    (
+        "a.jsonl",
+        b'{"text": null}',
+        "field 'text' is not text",
+        "line 1: field 'text' is NoneType, expected text",
+    ),
     ("a.jsonl", b'{"text": "a\\u0000"}', "NUL byte", "line 1: a NUL character in field 'text'"),
     ("a.jsonl", b'{"text": "\\ud800"}', "not UTF-8", "line 1: half of a surrogate pair"),
-    ("a.jsonl", b'{"text": "%s"}' % (b"x" * 31), "line too long",
-     "line 1: a line of more than 30 characters in field 'text'"),
+    (
+        "a.jsonl",
+        b'{"text": "%s"}' % (b"x" * 31),
+        "line too long",
+        "line 1: a line of more than 30 characters in field 'text'",
+    ),
     ("a.jsonl", b"x" * 61, "line too long", "line 1: a line of more than 60 bytes"),
 ]
 
@@ -406,7 +532,7 @@ def test_bad_text_is_refused_with_its_line(tmp_path, short_lines, name, content,
     path = write(tmp_path / name, content)
     with pytest.raises(UserError) as error:
         read(path)
-    assert str(error.value).startswith("%s, line " % path)
+    assert str(error.value).startswith(f"{path}, line ")
     assert message in str(error.value) and "\n" not in str(error.value)
     assert str(error.value).count(str(path)) == 1
     assert read(path, on_error="skip")[1] == {reason: 1}
@@ -416,7 +542,7 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
     path = tmp_path / "a.txt"
     with open(path, "wb") as f:
         f.write(b"a\nb\n")
-        f.truncate(100 << 20)                 # a line of 100 MiB
+        f.truncate(100 << 20)  # a line of 100 MiB
         f.seek(0, os.SEEK_END)
         f.write(b"\n\nc\n")
     tracemalloc.start()
@@ -446,7 +572,7 @@ def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines):
 
 def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
     rng = random.Random(0)
-    text = "".join("%d\n" % rng.randrange(10 ** 9) for _ in range(20000))
+    text = "".join(f"{rng.randrange(10**9)}\n" for _ in range(20000))
     whole = write(tmp_path / "a.txt.gz", text).read_bytes()
     spoilt = whole[:60000] + bytes(99) + whole[60099:]
     for damaged in (whole[:60000], whole[:-4], spoilt, whole + b"tail"):
@@ -457,16 +583,19 @@ def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
         with pytest.raises(UserError) as error:
             read(path)
         number = int(str(error.value).split("line ")[1].split(":")[0])
-        assert "%s, line %d: the .gz file is damaged or cut off here" % (path, number) in \
-            str(error.value)
-        if damaged is not spoilt:            # what is damaged inside may unpack to other text
-            assert [line.text for line in lines] == text.split()[:number - 1]
+        assert f"{path}, line {number}: the .gz file is damaged or cut off here" in str(error.value)
+        if damaged is not spoilt:  # what is damaged inside may unpack to other text
+            assert [line.text for line in lines] == text.split()[: number - 1]
         assert number > 10000
 
 
-@pytest.mark.parametrize("content, message", [
-    (b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
-    (b"", "a.gz: is empty, expected gzip data")])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
+        (b"", "a.gz: is empty, expected gzip data"),
+    ],
+)
 def test_a_file_that_is_not_gz_is_named(tmp_path, content, message):
     path = tmp_path / "a.gz"
     path.write_bytes(content)
@@ -482,12 +611,15 @@ def test_an_unreadable_file_is_named(tmp_path):
         list(reading.read_chunk(chunk, settings(on_error="skip"), collections.Counter()))
 
 
-@pytest.mark.parametrize("values, message", [
-    (dict(heldout_share=0.0), "heldout_share is 0.0"),
-    (dict(heldout_share=1.0), "heldout_share is 1.0"),
-    (dict(json_field=""), "json_field is empty"),
-    (dict(encoding="utf-16"), "encoding: utf-16 .* iconv"),
-])
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (dict(heldout_share=0.0), "heldout_share is 0.0"),
+        (dict(heldout_share=1.0), "heldout_share is 1.0"),
+        (dict(json_field=""), "json_field is empty"),
+        (dict(encoding="utf-16"), "encoding: utf-16 .* iconv"),
+    ],
+)
 def test_settings_that_do_not_fit_are_refused(values, message):
     with pytest.raises(UserError, match=message):
         settings(**values).check()

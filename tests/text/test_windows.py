@@ -27,8 +27,9 @@ from xlnet.text import windows
 def test_count_windows_is_the_most_that_fit(seq_len, reuse_len):
     for part_len in range(200):
         count = windows.count_windows(part_len, seq_len, reuse_len)
-        assert count == sum(begin + seq_len - 3 <= part_len
-                            for begin in range(0, part_len + 1, reuse_len))
+        assert count == sum(
+            begin + seq_len - 3 <= part_len for begin in range(0, part_len + 1, reuse_len)
+        )
 
 
 def test_streams_are_pairs_that_share_a_part():
@@ -40,9 +41,17 @@ def test_streams_are_pairs_that_share_a_part():
     assert [(one_way.part(s), one_way.direction(s)) for s in range(3)] == [(0, 0), (1, 0), (2, 0)]
 
 
-@pytest.mark.parametrize("tokens, bi_data, expected", [
-    (10 ** 6, True, 32), (10 ** 6, False, 32), (1000, False, 8), (1000, True, 16), (40, True, 2),
-    (40, False, 1)])
+@pytest.mark.parametrize(
+    "tokens, bi_data, expected",
+    [
+        (10**6, True, 32),
+        (10**6, False, 32),
+        (1000, False, 8),
+        (1000, True, 16),
+        (40, True, 2),
+        (40, False, 1),
+    ],
+)
 def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
     plan = windows.plan_streams(tokens, SEQ_LEN, REUSE_LEN, bi_data=bi_data)
     assert plan.num_streams == expected
@@ -55,7 +64,7 @@ def test_streams_without_a_window_are_refused():
 
 
 def test_words_backward_begin_at_their_last_piece():
-    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]                    # 12, 15, 18 continue a word
+    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]  # 12, 15, 18 continue a word
     forward, backward = readings(make_tokens(ids, np.array([5, 3])))
     assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
     assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
@@ -67,6 +76,7 @@ def test_words_backward_begin_at_their_last_piece():
 
 # Segments.
 
+
 @pytest.mark.parametrize("direction", [0, 1])
 def test_segments_respect_sentences_and_labels(direction):
     reading = readings(small_text(400))[direction]
@@ -75,7 +85,7 @@ def test_segments_respect_sentences_and_labels(direction):
     for begin, a_len, b, label in zip(begins, *drawn):
         a, end = begin + REUSE_LEN, begin + REUSE_LEN + BOTH
         b_end = b + BOTH - a_len
-        assert a + a_len in starts                       # sentences are short: always a boundary
+        assert a + a_len in starts  # sentences are short: always a boundary
         assert (b == a + a_len) == (label == 1)
         if not label:
             assert b in starts and 0 <= b and b_end <= len(reading.ids)
@@ -102,36 +112,48 @@ def test_text_too_small_for_elsewhere_still_gives_windows():
         begins, drawn = all_segments(readings(text)[0])  # no boundary anywhere
         assert 0 < drawn.label.mean() < 1
         b_end = drawn.b_begin + BOTH - drawn.a_len
-        assert np.all((drawn.label == 1) | (b_end <= begins)
-                      | (drawn.b_begin >= begins + REUSE_LEN + BOTH))
+        assert np.all(
+            (drawn.label == 1) | (b_end <= begins) | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
+        )
 
 
 # Cells.
 
+
 def all_cells(tokens, plan, stream, seed=0, pass_index=0):
     first = plan.part(stream) * plan.part_len
-    return list(windows.cells(
-        lambda low, high: tokens[first + low:first + high], plan, stream, seq_len=SEQ_LEN,
-        reuse_len=REUSE_LEN, vocabulary=VOCABULARY, seed=seed, pass_index=pass_index))
+    return list(
+        windows.cells(
+            lambda low, high: tokens[first + low : first + high],
+            plan,
+            stream,
+            seq_len=SEQ_LEN,
+            reuse_len=REUSE_LEN,
+            vocabulary=VOCABULARY,
+            seed=seed,
+            pass_index=pass_index,
+        )
+    )
 
 
 @pytest.mark.parametrize("stream", [0, 1, 2, 3])
-@pytest.mark.parametrize("cell_tokens", [10 ** 6, 100])
+@pytest.mark.parametrize("cell_tokens", [10**6, 100])
 def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_tokens):
     monkeypatch.setattr(windows, "CELL_TOKENS", cell_tokens)
     text = small_text()
     plan = windows.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=4)
-    part = text[plan.part(stream) * plan.part_len:][:plan.part_len] & windows.ID_BITS
+    part = text[plan.part(stream) * plan.part_len :][: plan.part_len] & windows.ID_BITS
     expected = part[::-1] if stream % 2 else part
     found = all_cells(text, plan, stream)
     assert len(found) == (1 if cell_tokens > 1000 else -(-plan.windows * REUSE_LEN // 100))
-    starts = [cell.reading.ids[begin:begin + SEQ_LEN - 3]
-              for cell in found for begin in cell.begins]
+    starts = [
+        cell.reading.ids[begin : begin + SEQ_LEN - 3] for cell in found for begin in cell.begins
+    ]
     assert len(starts) == plan.windows
     for i, ids in enumerate(starts):
-        assert np.array_equal(ids, expected[i * REUSE_LEN:i * REUSE_LEN + SEQ_LEN - 3])
+        assert np.array_equal(ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3])
     last = found[-1].reading.ids
-    assert np.array_equal(last, expected[len(expected) - len(last):])
+    assert np.array_equal(last, expected[len(expected) - len(last) :])
 
 
 def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
@@ -149,6 +171,7 @@ def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
 
 
 # ---- words ----
+
 
 def test_punctuation_and_special_tokens_are_words_of_their_own():
     #        the ▁ cat  s  .  (punctuation 30)  s again  <eod>  s

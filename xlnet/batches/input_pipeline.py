@@ -19,7 +19,7 @@ from xlnet.records import feature_spec, tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.records.manifest import Manifest
 
-POOL_BATCHES = 32         # batches that are sorted by length together
+POOL_BATCHES = 32  # batches that are sorted by length together
 SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
 
 # For functions of datasets, whose source TensorFlow would otherwise rewrite at each start.
@@ -30,18 +30,28 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     """Steps in which every window is seen once; a UserError if the batch size does not divide the
     number of streams."""
     if manifest.num_streams % batch_size:
-        even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
-        raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
-                        "use a divisor, or make records with --num_streams=%d"
-                        % (batch_size, manifest.num_streams, batch_size * even))
+        even = 1 + (manifest.bi_data and batch_size % 2)  # streams of both directions
+        raise UserError(
+            f"train_batch_size is {batch_size}, which does not divide the "
+            f"{manifest.num_streams} streams of the data; "
+            f"use a divisor, or make records with --num_streams={batch_size * even}"
+        )
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
-def pretraining_batches(directory: str, manifest: Manifest, *,
-                        batch_size: int, permutation: permutations.Permutation,
-                        special_ids: Sequence[int], seed: int, start_step: int = 0,
-                        epochs: Optional[int] = None, rows: slice = slice(None),
-                        legacy_word_start: Optional[np.ndarray] = None) -> tf.data.Dataset:
+def pretraining_batches(
+    directory: str,
+    manifest: Manifest,
+    *,
+    batch_size: int,
+    permutation: permutations.Permutation,
+    special_ids: Sequence[int],
+    seed: int,
+    start_step: int = 0,
+    epochs: Optional[int] = None,
+    rows: slice = slice(None),
+    legacy_word_start: Optional[np.ndarray] = None,
+) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
@@ -63,11 +73,12 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     """
     steps_per_epoch(manifest, batch_size)
     if permutation.mask_mode == "legacy" and legacy_word_start is None:
-        raise UserError("mask_mode is legacy, which needs legacy_word_start: "
-                        "Tokenizer.is_legacy_word_start")
+        raise UserError(
+            "mask_mode is legacy, which needs legacy_word_start: Tokenizer.is_legacy_word_start"
+        )
     # An epoch is some rounds of `windows_per_stream` steps.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
-    num_rounds, num_rows = streams.shape                                        # of an epoch, R
+    num_rounds, num_rows = streams.shape  # of an epoch, R
     # Step 7 of three windows a stream is window 1 of round 2: earlier records are not read.
     first_round, first_window = divmod(start_step, manifest.windows_per_stream)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
@@ -82,14 +93,22 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     def one_round(round_index):
         """Indices of the windows of R streams; `round_index` counts through the epochs."""
         skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
-        return tf.data.Dataset.range(skipped, manifest.windows_per_stream).batch(together).map(
-            lambda window: (round_index, window))
+        return (
+            tf.data.Dataset.range(skipped, manifest.windows_per_stream)
+            .batch(together)
+            .map(lambda window: (round_index, window))
+        )
 
     def read_records(round_index, window):
         """Serialized windows: all rows of one index, then of the next."""
-        return np.array([tfrecord.read_record(paths[stream], sizes[stream], number)
-                         for number in window.tolist()
-                         for stream in streams[int(round_index) % num_rounds]], object)
+        return np.array(
+            [
+                tfrecord.read_record(paths[stream], sizes[stream], number)
+                for number in window.tolist()
+                for stream in streams[int(round_index) % num_rounds]
+            ],
+            object,
+        )
 
     @_as_written
     def read(round_index, window):
@@ -100,33 +119,52 @@ def pretraining_batches(directory: str, manifest: Manifest, *,
     def sample_targets(round_index, window, *values):
         parsed = dict(zip(sampled_from, values))
         epoch, which = divmod(int(round_index), num_rounds)
-        random = permutations.Random(seed, epoch, np.tile(streams[which], len(window)),
-                                     np.repeat(window, num_rows))
+        random = permutations.Random(
+            seed, epoch, np.tile(streams[which], len(window)), np.repeat(window, num_rows)
+        )
         word_start = parsed["word_start"] > 0
         if permutation.mask_mode == "legacy" and legacy_word_start is not None:
             word_start = legacy_word_start[parsed["input"]]
-        return permutations.sample(random, np.isin(parsed["input"], special_ids), word_start,
-                                   parsed["direction"], permutation)
+        return permutations.sample(
+            random,
+            np.isin(parsed["input"], special_ids),
+            word_start,
+            parsed["direction"],
+            permutation,
+        )
 
     @_as_written
     def sample(round_index, window, parsed):
         sampled = tf.numpy_function(
-            sample_targets, [round_index, window] + [parsed[name] for name in sampled_from],
-            [tf.int32, tf.int32, tf.float32])
+            sample_targets,
+            [round_index, window] + [parsed[name] for name in sampled_from],
+            [tf.int32, tf.int32, tf.float32],
+        )
         widths = [manifest.seq_len] + 2 * [permutation.num_predict]
-        values = dict(parsed, **{
-            name: tf.ensure_shape(value, [None, width])
-            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)})
+        values = dict(
+            parsed,
+            **{
+                name: tf.ensure_shape(value, [None, width])
+                for name, value, width in zip(permutations.Sampled._fields, sampled, widths)
+            },
+        )
         # Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names.
         values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
         del values["word_start"]
-        return {name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-                for name, value in values.items()}
+        return {
+            name: tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+            for name, value in values.items()
+        }
 
     # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
-    return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
-                  .map(read, num_parallel_calls=_threads(1))
-                  .map(sample, num_parallel_calls=_threads(1)).unbatch(), 2)
+    return _ahead(
+        tf.data.Dataset.range(first_round, last_round)
+        .flat_map(one_round)
+        .map(read, num_parallel_calls=_threads(1))
+        .map(sample, num_parallel_calls=_threads(1))
+        .unbatch(),
+        2,
+    )
 
 
 def _threads(count):
@@ -143,7 +181,7 @@ def _ahead(dataset, count):
     # for it: a held-out evaluation after training hung that long.
     options.autotune.enabled = False
     if tf.executing_eagerly():
-        options.experimental_optimization.apply_default_optimizations = False   # they prefetch, too
+        options.experimental_optimization.apply_default_optimizations = False  # they prefetch, too
     else:
         dataset = dataset.prefetch(count)
     return dataset.with_options(options)
@@ -179,17 +217,31 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
 
     @_as_written
     def parts(features):
-        return {name: tf.reshape(value, [replicas, value.shape[0] // replicas] + [
-            -1 if size is None else size for size in value.shape.as_list()[1:]])
-            for name, value in features.items()}
+        return {
+            name: tf.reshape(
+                value,
+                [replicas, value.shape[0] // replicas]
+                + [-1 if size is None else size for size in value.shape.as_list()[1:]],
+            )
+            for name, value in features.items()
+        }
 
     return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
 
 
-def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
-                       num_examples: Optional[int] = None, shuffle_seed: Optional[int] = None,
-                       start_step: int = 0, multiple: int = 8, pads: str = "left",
-                       token_features: Sequence[str] = ()) -> tf.data.Dataset:
+def finetuning_batches(
+    path: str,
+    features: Sequence[Feature],
+    *,
+    batch_size: int,
+    row_length: int,
+    num_examples: Optional[int] = None,
+    shuffle_seed: Optional[int] = None,
+    start_step: int = 0,
+    multiple: int = 8,
+    pads: str = "left",
+    token_features: Sequence[str] = (),
+) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
     With `shuffle_seed`, the complete file is shuffled in each epoch, without end, in an order that
@@ -215,8 +267,11 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
         pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     first_pool, rest = divmod(start_step, pool_batches)
     pool_size = pool_batches * batch_size
-    pools = _shuffled_pools(path, pool_size, shuffle_seed, first_pool) if is_training else \
-        tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
+    pools = (
+        _shuffled_pools(path, pool_size, shuffle_seed, first_pool)
+        if is_training
+        else tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
+    )
 
     @_as_written
     def cut(pool_index, indexed):
@@ -227,18 +282,33 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
         if not is_training:
             return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(pool_batches), seed=[shuffle_seed, pool_index])
-        return tf.data.Dataset.from_tensor_slices({name: tf.gather(tf.reshape(
-            values, [pool_batches, batch_size, *values.shape[1:]]), order)
-            for name, values in pool.items()})
+            tf.range(pool_batches), seed=[shuffle_seed, pool_index]
+        )
+        return tf.data.Dataset.from_tensor_slices(
+            {
+                name: tf.gather(
+                    tf.reshape(values, [pool_batches, batch_size, *values.shape[1:]]), order
+                )
+                for name, values in pool.items()
+            }
+        )
 
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
     # Batches as long as their longest example.
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
-        dataset = dataset.map(_as_written(functools.partial(
-            _without_padding, row_length=row_length, multiple=multiple, pads=pads,
-            by_token=by_token)), num_parallel_calls=_threads(2))
+        dataset = dataset.map(
+            _as_written(
+                functools.partial(
+                    _without_padding,
+                    row_length=row_length,
+                    multiple=multiple,
+                    pads=pads,
+                    by_token=by_token,
+                )
+            ),
+            num_parallel_calls=_threads(2),
+        )
     return _ahead(dataset, 4)
 
 
@@ -249,14 +319,14 @@ def _shuffled_pools(path, size, seed, first_pool):
     records = tfrecord.EqualRecords(path)
 
     # The order of an epoch depends on the one before, and so on the first.
-    @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
+    @functools.lru_cache(maxsize=2)  # a pool may have records of two epochs
     def order(epoch):
         numbers = np.random.default_rng([seed, epoch]).permutation(len(records))
-        begun = epoch * len(records) % size     # records that the epoch before gave to this pool
+        begun = epoch * len(records) % size  # records that the epoch before gave to this pool
         if not begun or size > len(records):
             return numbers
         # These come after that pool: no pool has a record twice.
-        others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[:size - begun]
+        others = np.flatnonzero(~np.isin(numbers, order(epoch - 1)[-begun:]))[: size - begun]
         return np.concatenate([numbers[others], np.delete(numbers, others)])
 
     def read(pool_index):
@@ -264,8 +334,9 @@ def _shuffled_pools(path, size, seed, first_pool):
         if pool_index == first_pool:
             for epoch in range(epochs[0]):
                 order(epoch)
-        numbers = np.concatenate([order(int(epoch))[places[epochs == epoch]]
-                                  for epoch in np.unique(epochs)])
+        numbers = np.concatenate(
+            [order(int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+        )
         return numbers, np.array(records.read(numbers), object)
 
     @_as_written
@@ -279,13 +350,13 @@ def _shuffled_pools(path, size, seed, first_pool):
 def _lengths(input_mask, row_length):
     """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
     rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
-    return tf.reduce_max(tf.cast(tf.reduce_sum(1. - rows, axis=2), tf.int32), axis=1)
+    return tf.reduce_max(tf.cast(tf.reduce_sum(1.0 - rows, axis=2), tf.int32), axis=1)
 
 
 def _without_padding(batch, row_length, multiple, pads, by_token):
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
     # Of the longest choice in the batch, rounded up: few lengths, as each has a plan of its own.
-    is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)     # [T]
+    is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)  # [T]
     is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
     longest = row_length - tf.argmax(is_text, output_type=tf.int32)
     length = tf.minimum(-(-longest // multiple) * multiple, row_length)

@@ -26,30 +26,62 @@ CLASSES = {
     weights.SPANS: "XLNetForQuestionAnswering",
     weights.SIMPLE_SPANS: "XLNetForQuestionAnsweringSimple",
 }
-_SUMMED_UP = (weights.SEQUENCE, weights.CHOICE)     # with one vector for the text
+_SUMMED_UP = (weights.SEQUENCE, weights.CHOICE)  # with one vector for the text
 
 # The problems of SEQUENCE, in their words.
 ONE_LABEL, MANY_LABELS, SCORE = (
-    "single_label_classification", "multi_label_classification", "regression")
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
 
-_ACTIVATIONS = {    # theirs -> ours
-    "relu": "relu", "gelu": "gelu_erf", "gelu_python": "gelu_erf",
-    "gelu_new": "gelu", "gelu_fast": "gelu", "gelu_pytorch_tanh": "gelu"}
+_ACTIVATIONS = {  # theirs -> ours
+    "relu": "relu",
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+}
 _THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
 
-_SIZES = {"n_layer": "n_layer", "d_model": "d_model", "n_head": "n_head", "d_inner": "d_inner",
-          "n_token": "vocab_size"}      # ours -> theirs
-_DEFAULT_SIZES = {"n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
-                  "vocab_size": 32000}
+_SIZES = {
+    "n_layer": "n_layer",
+    "d_model": "d_model",
+    "n_head": "n_head",
+    "d_inner": "d_inner",
+    "n_token": "vocab_size",
+}  # ours -> theirs
+_DEFAULT_SIZES = {
+    "n_layer": 24,
+    "d_model": 1024,
+    "n_head": 16,
+    "d_inner": 4096,
+    "vocab_size": 32000,
+}
 
 # Entries without a counterpart here, with their values for models of ours. Those of a folder are
 # kept in a file next to its checkpoint, `CARRIED_NAME`, and return from there.
 CARRIED: Mapping[str, Any] = {
-    "attn_type": "bi", "bi_data": False, "bos_token_id": 1, "clamp_len": -1, "dropout": 0.1,
-    "end_n_top": 5, "eos_token_id": 2, "initializer_range": 0.02,
-    "layer_norm_eps": 1e-12, "mem_len": None, "pad_token_id": 5, "reuse_len": None,
-    "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
-    "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
+    "attn_type": "bi",
+    "bi_data": False,
+    "bos_token_id": 1,
+    "clamp_len": -1,
+    "dropout": 0.1,
+    "end_n_top": 5,
+    "eos_token_id": 2,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+    "mem_len": None,
+    "pad_token_id": 5,
+    "reuse_len": None,
+    "same_length": False,
+    "start_n_top": 5,
+    "summary_last_dropout": 0.1,
+    "tie_word_embeddings": True,
+    "use_mems_eval": True,
+    "use_mems_train": False,
+}
 
 # How questions and contexts are cut, which that library's config may have as entries of ours.
 SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
@@ -58,11 +90,12 @@ SPAN_LENGTHS = ("doc_stride", "max_query_length", "max_answer_length")
 @dataclasses.dataclass(frozen=True)
 class Model:
     """A model in common terms."""
+
     config: XLNetConfig
-    head: str                                       # a key of `CLASSES`
-    labels: Optional[tuple[str, ...]] = None        # names of the outputs, if they have any
-    problem: str = ONE_LABEL                        # of SEQUENCE
-    summary_type: str = "last"                      # as in `ClassifierSettings`
+    head: str  # a key of `CLASSES`
+    labels: Optional[tuple[str, ...]] = None  # names of the outputs, if they have any
+    problem: str = ONE_LABEL  # of SEQUENCE
+    summary_type: str = "last"  # as in `ClassifierSettings`
     use_summ_proj: bool = True
     # Known entries of `CARRIED` and `SPAN_LENGTHS`.
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -85,33 +118,39 @@ class Model:
 
 # ---- from theirs ----
 
+
 def read(path: str) -> Model:
     """Reads the file; refuses what is not an XLNet, or cannot be computed here."""
     values = files.read_json(path, "config")
     if not is_text(json.dumps(values, ensure_ascii=False)):
-        raise UserError("%s has half a character: an escape like \\ud800 by itself" % path)
+        raise UserError(f"{path} has half a character: an escape like \\ud800 by itself")
     if values.get("model_type") != "xlnet":
-        raise UserError("%s: model_type is %r, expected 'xlnet'" % (path, values.get("model_type")))
+        raise UserError(
+            "{}: model_type is {!r}, expected 'xlnet'".format(path, values.get("model_type"))
+        )
     classes = values.get("architectures")
     heads = {name: head for head, name in CLASSES.items()}
     if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in list(heads)):
-        raise UserError("%s: architectures is %r, expected one of %s"
-                        % (path, classes, ", ".join(heads)))
+        raise UserError(
+            "{}: architectures is {!r}, expected one of {}".format(path, classes, ", ".join(heads))
+        )
     head = heads[classes[0]]
 
     # Entries that are used here need their type, and the value that is computed here.
     carried = {name: values[name] for name in (*CARRIED, *SPAN_LENGTHS) if name in values}
     for name in ("clamp_len", "start_n_top", "end_n_top", *SPAN_LENGTHS):
         if type(carried.get(name, 0)) is not int:
-            raise UserError("%s: %s is %r, expected int" % (path, name, carried[name]))
+            raise UserError(f"{path}: {name} is {carried[name]!r}, expected int")
     must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
     if head not in (NETWORK, weights.LM):
         must_be.update(attn_type="bi", bi_data=False, same_length=False)
     for name, expected in must_be.items():
         value = carried.get(name, expected)
         if value != expected:
-            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
-                            % (path, name, value, expected))
+            raise UserError(
+                f"{path}: {name} is {value!r}, expected {expected!r}: nothing else can be "
+                "computed here"
+            )
 
     config, labels = _architecture(values, path), _labels(values, path)
     problem = ONE_LABEL
@@ -120,25 +159,35 @@ def read(path: str) -> Model:
         by_count = SCORE if labels is not None and len(labels) == 1 else ONE_LABEL
         problem = by_count if values.get("problem_type") is None else values["problem_type"]
         if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
-            raise UserError("%s: problem_type is %r, expected one of %s"
-                            % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
+            raise UserError(
+                "{}: problem_type is {!r}, expected one of {}".format(
+                    path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))
+                )
+            )
     summary = _summary(values, path) if head in _SUMMED_UP else {}
     return Model(config, head, labels, problem, carried=carried, **summary)
 
 
 def _architecture(values, path):
     activation = values.get("ff_activation", "gelu")
-    if activation not in list(_ACTIVATIONS):      # a list has no hash
-        raise UserError("%s: ff_activation is %r, expected one of %s"
-                        % (path, activation, ", ".join(_ACTIVATIONS)))
+    if activation not in list(_ACTIVATIONS):  # a list has no hash
+        raise UserError(
+            "{}: ff_activation is {!r}, expected one of {}".format(
+                path, activation, ", ".join(_ACTIVATIONS)
+            )
+        )
     # What a config leaves out has that library's default.
     sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
     try:
         d_head = values["d_head"] if "d_head" in values else sizes["d_model"] // sizes["n_head"]
-        return XLNetConfig(d_head=d_head, ff_activation=_ACTIVATIONS[activation],
-                           untie_r=values.get("untie_r", True), **sizes)
+        return XLNetConfig(
+            d_head=d_head,
+            ff_activation=_ACTIVATIONS[activation],
+            untie_r=values.get("untie_r", True),
+            **sizes,
+        )
     except (UserError, TypeError, ZeroDivisionError) as e:
-        raise UserError("%s: %s" % (path, e)) from None
+        raise UserError(f"{path}: {e}") from None
 
 
 def _labels(values, path):
@@ -149,9 +198,9 @@ def _labels(values, path):
     # Ids are the keys, as text.
     found = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
     if not found or not all(isinstance(name, str) and name for name in found):
-        raise UserError("%s: id2label is %r, expected a name for each of 0, 1, ..." % (path, names))
+        raise UserError(f"{path}: id2label is {names!r}, expected a name for each of 0, 1, ...")
     if len(set(found)) < len(found):
-        raise UserError("%s: id2label has two labels of the same name" % path)
+        raise UserError(f"{path}: id2label has two labels of the same name")
     return tuple(found)
 
 
@@ -159,19 +208,22 @@ def _summary(values, path):
     """How the vector of a text is made, as fields of `Model`."""
     summary_type = values.get("summary_type", "last")
     use_proj = values.get("summary_use_proj", True)
-    activation = values.get("summary_activation", "tanh") or None       # null or ""
+    activation = values.get("summary_activation", "tanh") or None  # null or ""
     if summary_type not in ("last", "first", "mean"):
-        raise UserError("%s: summary_type is %r, expected last, first or mean"
-                        % (path, summary_type))
+        raise UserError(f"{path}: summary_type is {summary_type!r}, expected last, first or mean")
     # With a projection the vector goes through tanh, without one it stays as it is.
     expected = "tanh" if use_proj else None
     if activation != expected or values.get("summary_proj_to_labels"):
-        raise UserError("%s: summary_activation is %r with summary_use_proj %r, expected %r, and "
-                        "no summary_proj_to_labels" % (path, activation, use_proj, expected))
+        raise UserError(
+            f"{path}: summary_activation is {activation!r} with summary_use_proj "
+            f"{use_proj!r}, expected {expected!r}, and "
+            "no summary_proj_to_labels"
+        )
     return {"summary_type": summary_type, "use_summ_proj": bool(use_proj)}
 
 
 # ---- to theirs ----
+
 
 def carried(model: Model) -> dict[str, Any]:
     """The file next to a checkpoint of ours, which `read` can read."""
@@ -184,8 +236,9 @@ def describe(model: Model, dtype: str) -> dict[str, Any]:
     # There the width of heads follows from the others.
     if config.d_head * config.n_head != config.d_model:
         raise UserError(
-            "%s: d_head is %d, but Hugging Face's library has none but d_model / n_head, %g"
-            % (CONFIG_NAME, config.d_head, config.d_model / config.n_head))
+            f"{CONFIG_NAME}: d_head is {config.d_head}, but Hugging Face's library has "
+            f"none but d_model / n_head, {config.d_model / config.n_head:g}"
+        )
     if model.head in _SUMMED_UP and model.summary_type == "attn":
         raise UserError("summary_type is attn, which Hugging Face's library does not have")
     return dict(sorted(dict(_entries(model), dtype=dtype).items()))
@@ -194,13 +247,19 @@ def describe(model: Model, dtype: str) -> dict[str, Any]:
 def _entries(model):
     config = model.config
     values = {
-        **CARRIED, **model.carried, "architectures": [model.class_name], "model_type": "xlnet",
+        **CARRIED,
+        **model.carried,
+        "architectures": [model.class_name],
+        "model_type": "xlnet",
         **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
-        "d_head": config.d_head, "ff_activation": _THEIR_ACTIVATION[config.ff_activation],
-        "untie_r": config.untie_r, "summary_type": model.summary_type,
+        "d_head": config.d_head,
+        "ff_activation": _THEIR_ACTIVATION[config.ff_activation],
+        "untie_r": config.untie_r,
+        "summary_type": model.summary_type,
         "summary_use_proj": model.use_summ_proj,
         # That library refuses null, and takes "" as no function.
-        "summary_activation": "tanh" if model.use_summ_proj else ""}
+        "summary_activation": "tanh" if model.use_summ_proj else "",
+    }
     if model.head == weights.SEQUENCE and model.problem != ONE_LABEL:
         values["problem_type"] = model.problem
     # That library counts outputs by labels, also of scores.

@@ -28,20 +28,28 @@ from xlnet.settings.pretraining import PRETRAINING_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, check_vocabulary
 
 _log = logging.getLogger(__name__)
-_LENGTH = 512           # of a text, by default [tokens]
+_LENGTH = 512  # of a text, by default [tokens]
 
 
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, not a checkpoint of ours."""
-    return any(os.path.exists(os.path.join(source, name))
-               for name in (config_json.NAME, *safetensors.NAMES))
+    return any(
+        os.path.exists(os.path.join(source, name))
+        for name in (config_json.NAME, *safetensors.NAMES)
+    )
 
 
 # ---- theirs to ours ----
 
-def from_huggingface(source: str, target: str, columns: huggingface_task.Columns,
-                     spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                     keep_accents: Optional[bool] = None) -> None:
+
+def from_huggingface(
+    source: str,
+    target: str,
+    columns: huggingface_task.Columns,
+    spiece_model_file: Optional[str] = None,
+    uncased: Optional[bool] = None,
+    keep_accents: Optional[bool] = None,
+) -> None:
     """Converts the folder `source` to the directory `target`, which must be new or empty.
 
     A model with a vocabulary and a task of ours becomes a model directory, ready to predict, for
@@ -52,10 +60,11 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
     with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
         tokenizer = tokenizer_files.read(source, scratch, spiece_model_file, uncased, keep_accents)
         if tokenizer is not None and tokenizer.vocab_size != model.config.n_token:
-            raise UserError("%s has %d pieces, but vocab_size is %d in %s; tokens that were added "
-                            "to the vocabulary have no place here" % (
-                                tokenizer.path, tokenizer.vocab_size, model.config.n_token,
-                                config_path))
+            raise UserError(
+                f"{tokenizer.path} has {tokenizer.vocab_size} pieces, but vocab_size is "
+                f"{model.config.n_token} in {config_path}; tokens that were added "
+                "to the vocabulary have no place here"
+            )
         # Weights, by our names.
         tensors = safetensors.read_folder(source, model.class_name)
         model = _as_its_weights_are(model, tensors)
@@ -64,13 +73,18 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
 
         # What no task of ours can use is converted without a task.
         why_not = huggingface_task.why_not(model) or (
-            "no %s and no %s in %s; give --spiece_model_file" % (
-                SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None else None)
+            f"no {SPIECE_NAME} and no {tokenizer_json.NAME} in {source}; give --spiece_model_file"
+            if tokenizer is None
+            else None
+        )
         description = None
         if tokenizer is not None and not why_not:
             description = huggingface_task.describe(
-                model, tokenizer, columns,
-                columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH)
+                model,
+                tokenizer,
+                columns,
+                columns.max_seq_length or tokenizer_files.max_length(source) or _LENGTH,
+            )
         with files.new_directory(target) as directory:
             model.config.to_json(os.path.join(directory, CONFIG_NAME))
             if tokenizer is not None:
@@ -82,15 +96,19 @@ def from_huggingface(source: str, target: str, columns: huggingface_task.Columns
                 checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), ours)
             else:
                 files.write_json(os.path.join(directory, TASK_NAME), description)
-                checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), dict(
-                    ours, global_step=np.array(0, np.int64)))
+                checkpoint.write_arrays(
+                    os.path.join(directory, "model.ckpt-0"),
+                    dict(ours, global_step=np.array(0, np.int64)),
+                )
                 checkpoint.note_newest(directory)
                 try:
                     model_files.read(directory)
                 except UserError as e:
-                    raise UserError("%s gives a model that cannot be used here: %s" % (
-                        source, str(e).replace(directory, target))) from None
-    _say("%s -> %s" % (model.class_name, target), model, ours)
+                    raise UserError(
+                        f"{source} gives a model that cannot be used here: "
+                        f"{str(e).replace(directory, target)}"
+                    ) from None
+    _say(f"{model.class_name} -> {target}", model, ours)
     _note_pooling(model)
     if why_not and model.head not in (config_json.NETWORK, weights.LM):
         _log.warning("note: weights to start from, without a task: %s", why_not)
@@ -110,8 +128,10 @@ def _as_its_weights_are(model, tensors):
     config = model.config
     # That library gives each layer its own biases, whatever its config says.
     if not config.untie_r and not weights.biases_are_tied(tensors, config, model.prefix):
-        _log.warning("note: untie_r is False, but the layers' attention biases differ, and that "
-                     "library uses each layer's own: untie_r is True here")
+        _log.warning(
+            "note: untie_r is False, but the layers' attention biases differ, and that "
+            "library uses each layer's own: untie_r is True here"
+        )
         config = XLNetConfig(**dict(config.to_dict(), untie_r=True))
     labels = model.labels
     if model.head in (weights.SEQUENCE, weights.TOKENS):
@@ -121,8 +141,9 @@ def _as_its_weights_are(model, tensors):
 
 def _note_pooling(model):
     if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
-        _log.warning("note: summary_type %s leaves padding out here; there it counts",
-                     model.summary_type)
+        _log.warning(
+            "note: summary_type %s leaves padding out here; there it counts", model.summary_type
+        )
 
 
 def _note_left_over(names, source):
@@ -131,16 +152,26 @@ def _note_left_over(names, source):
 
 
 def _say(what, model, arrays):
-    _log.info("%s: %d weights, %s parameters%s", what, len(arrays), "{:,}".format(
-        sum(array.size for array in arrays.values())),
-        "; labels " + ", ".join(model.labels) if model.labels else "")
+    _log.info(
+        "%s: %d weights, %s parameters%s",
+        what,
+        len(arrays),
+        f"{sum(array.size for array in arrays.values()):,}",
+        "; labels " + ", ".join(model.labels) if model.labels else "",
+    )
 
 
 # ---- ours to theirs ----
 
-def to_huggingface(source: str, target: str, dtype: str = "float32",
-                   spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                   keep_accents: Optional[bool] = None) -> None:
+
+def to_huggingface(
+    source: str,
+    target: str,
+    dtype: str = "float32",
+    spiece_model_file: Optional[str] = None,
+    uncased: Optional[bool] = None,
+    keep_accents: Optional[bool] = None,
+) -> None:
     """Converts a checkpoint of ours to the folder `target`, which must be new or empty.
 
     `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
@@ -166,17 +197,21 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     # The folder is complete or not there at all.
     with files.new_directory(target) as aside:
         if tokenizer is not None:
-            values.update(tokenizer_files.write(aside, tokenizer,
-                                                huggingface_task.max_seq_length(directory)))
+            values.update(
+                tokenizer_files.write(aside, tokenizer, huggingface_task.max_seq_length(directory))
+            )
         files.write_json(os.path.join(aside, config_json.NAME), values)
         safetensors.write(os.path.join(aside, safetensors.WEIGHTS_NAME), tensors, dtype)
-    _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
+    _say(f"{prefix} -> {target}, {model.class_name}", model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s next to %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
     if model.head == weights.SPANS:
-        _log.warning("note: load it with transformers.%s; AutoModelForQuestionAnswering builds %s, "
-                     "whose output layer begins with random numbers", model.class_name,
-                     config_json.CLASSES[weights.SIMPLE_SPANS])
+        _log.warning(
+            "note: load it with transformers.%s; AutoModelForQuestionAnswering builds %s, "
+            "whose output layer begins with random numbers",
+            model.class_name,
+            config_json.CLASSES[weights.SIMPLE_SPANS],
+        )
     _note_pooling(model)
     _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
 
@@ -196,14 +231,18 @@ def _describe_ours(directory, config, ours):
         model, scope = config_json.Model(config, head), ""
     # The settings of its run, by their names there; they are next to best/, not in it. What it came
     # with goes before them, and what its task says before both.
-    parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
+    parent = (
+        os.path.dirname(directory)
+        if os.path.basename(directory) == best_checkpoint.BEST
         else directory
+    )
     of_run: dict[str, Any] = {}
     for name in (PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", TASK_NAME):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}
-        of_run.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
-                       if key in stored})
+        of_run.update(
+            {key: stored[key] for key in ("clamp_len", "mem_len", "same_length") if key in stored}
+        )
         # One direction is an attention type there.
         if stored.get("objective") == "causal":
             of_run["attn_type"] = "uni"
@@ -218,6 +257,7 @@ def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
     tokenizer = Tokenizer(path, uncased, keep_accents)
     check_vocabulary(directory, tokenizer)
     if tokenizer.vocab_size != config.n_token:
-        raise UserError("%s has %d pieces, but n_token is %d"
-                        % (path, tokenizer.vocab_size, config.n_token))
+        raise UserError(
+            f"{path} has {tokenizer.vocab_size} pieces, but n_token is {config.n_token}"
+        )
     return tokenizer

@@ -42,8 +42,12 @@ _THEIRS = {
 _OF_SPANS = ("start_n_top", "end_n_top", *config_json.SPAN_LENGTHS)
 _TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
 # Settings of predictions that decide here alone, with the values that decide nothing.
-_HERE_ALONE = {"long_document": "truncate", "label_thresholds": None, "fills_gaps": False,
-               "predict_threshold": ClassifierSettings.predict_threshold}
+_HERE_ALONE = {
+    "long_document": "truncate",
+    "label_thresholds": None,
+    "fills_gaps": False,
+    "predict_threshold": ClassifierSettings.predict_threshold,
+}
 # The output layer of spans is an option of the task type here.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
 _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
@@ -52,10 +56,11 @@ _TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 @dataclasses.dataclass(frozen=True)
 class Columns:
     """Fields of `ClassifierSettings` for the files that a converted model predicts."""
+
     text_a_column: str = ClassifierSettings.text_a_column
     text_b_column: Optional[str] = None
     choice_columns: Optional[str] = None
-    max_seq_length: Optional[int] = None        # None: that of the folder, or 512
+    max_seq_length: Optional[int] = None  # None: that of the folder, or 512
 
 
 def find_type(model: config_json.Model) -> Optional[str]:
@@ -79,77 +84,117 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
     """The labels of their model with so many outputs; None for scores."""
     if model.problem == config_json.SCORE:
         if outputs != 1:
-            raise UserError("%s: problem_type is regression, but there are %d outputs; expected 1"
-                            % (config_json.NAME, outputs))
+            raise UserError(
+                f"{config_json.NAME}: problem_type is regression, but there are {outputs} "
+                "outputs; expected 1"
+            )
         return None
-    labels = model.labels or tuple("LABEL_%d" % id for id in range(outputs))
+    labels = model.labels or tuple(f"LABEL_{id}" for id in range(outputs))
     if model.head != weights.CHOICE and len(labels) != outputs:
-        raise UserError("%s: id2label has %d labels, but there are %d outputs"
-                        % (config_json.NAME, len(labels), outputs))
+        raise UserError(
+            f"{config_json.NAME}: id2label has {len(labels)} labels, but there are "
+            f"{outputs} outputs"
+        )
     return labels
 
 
 def why_not(model: config_json.Model) -> Optional[str]:
     """Why no program of ours can use their model with its task; None: one can."""
     if not find_type(model):
-        return "%s has no task of ours" % model.class_name
+        return f"{model.class_name} has no task of ours"
     if model.head == weights.TOKENS and not _scheme(model.labels or ()):
-        return "its labels are not the tags of a scheme that is learned here, B-X for each I-X " \
-            "and the like: %s" % ", ".join((model.labels or ())[:4])
+        return (
+            "its labels are not the tags of a scheme that is learned here, B-X for each I-X "
+            "and the like: {}".format(", ".join((model.labels or ())[:4]))
+        )
     return None
 
 
-def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
-             max_seq_length: int) -> dict[str, Any]:
+def describe(
+    model: config_json.Model, tokenizer: Tokenizer, columns: Columns, max_seq_length: int
+) -> dict[str, Any]:
     """The `task.json` of their model, which must have no reason `why_not`; max_seq_length: in place
     of that of `columns` [tokens]."""
     encoding.check_max_seq_length(max_seq_length)
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
-    settings = _settings(model, columns, dict(
-        task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
-        spiece_model_file=tokenizer.path, max_seq_length=max_seq_length))
+    settings = _settings(
+        model,
+        columns,
+        dict(
+            task_name=known.CUSTOM,
+            data_dir="",
+            output_dir="",
+            model_dir="",
+            model_config_path="",
+            spiece_model_file=tokenizer.path,
+            max_seq_length=max_seq_length,
+        ),
+    )
     # task.json as training here would have written it.
     stored: dict[str, Any] = {
-        "labels": model.labels, "columns": {"label": []},
-        "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
+        "labels": model.labels,
+        "columns": {"label": []},
+        "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True},
+    }
     if model.head == weights.CHOICE:
         # The labels of the model if there is one for each column; else numbers from 0 on.
         count = (columns.choice_columns or "").count(",") + 1
         if count == 1 and not model.labels:
-            raise UserError("choice_columns names one column, and %s does not say how many answers "
-                            "there are; name a column for each" % config_json.NAME)
+            raise UserError(
+                f"choice_columns names one column, and {config_json.NAME} does not say "
+                "how many answers "
+                "there are; name a column for each"
+            )
         if count > 1 and len(model.labels or ()) != count:
             stored["labels"] = tuple(map(str, range(count)))
-    return task_settings.describe(settings, custom.known_or_own(settings, stored), tokenizer,
-                                  model.carried.get("clamp_len", NetworkSettings.clamp_len))
+    return task_settings.describe(
+        settings,
+        custom.known_or_own(settings, stored),
+        tokenizer,
+        model.carried.get("clamp_len", NetworkSettings.clamp_len),
+    )
 
 
 def _settings(model, columns, common):
     """The settings with which our program would train the model."""
     # Columns must fit the class, which reads texts, words or questions.
     if (model.head == weights.CHOICE) != bool(columns.choice_columns):
-        raise UserError("choice_columns: %s" % (
-            "%s has none" % model.class_name if columns.choice_columns
-            else "a multiple-choice model needs the columns of its answers"))
+        raise UserError(
+            "choice_columns: %s"
+            % (
+                f"{model.class_name} has none"
+                if columns.choice_columns
+                else "a multiple-choice model needs the columns of its answers"
+            )
+        )
     if model.head in (weights.TOKENS, *_SPAN_HEADS) and columns != Columns(
-            max_seq_length=columns.max_seq_length):
-        raise UserError("text_a_column, text_b_column: %s reads %s" % (
-            model.class_name, "words" if model.head == weights.TOKENS else "questions"))
+        max_seq_length=columns.max_seq_length
+    ):
+        raise UserError(
+            "text_a_column, text_b_column: {} reads {}".format(
+                model.class_name, "words" if model.head == weights.TOKENS else "questions"
+            )
+        )
     if model.head == weights.TOKENS:
         return TaggerSettings(scheme=_scheme(model.labels), **common)
     if model.head in _SPAN_HEADS:
         # Our defaults are for 512 tokens; shorter models get what fits.
         room = common["max_seq_length"] - QUESTION_SPECIAL_TOKENS
         query = model.carried.get("max_query_length", min(SpanSettings.max_query_length, room // 2))
-        lengths = {"max_query_length": query,
-                   "doc_stride": min(SpanSettings.doc_stride, room - query)}
+        lengths = {
+            "max_query_length": query,
+            "doc_stride": min(SpanSettings.doc_stride, room - query),
+        }
         kept = {name: model.carried[name] for name in _OF_SPANS if name in model.carried}
         return SpanSettings(span_head=_SPAN_HEADS[model.head], **{**lengths, **kept}, **common)
     common.update(dataclasses.asdict(columns))
     return ClassifierSettings(
         is_regression=model.problem == config_json.SCORE,
-        multi_label=model.problem == config_json.MANY_LABELS, summary_type=model.summary_type,
-        use_summ_proj=model.use_summ_proj, **common)
+        multi_label=model.problem == config_json.MANY_LABELS,
+        summary_type=model.summary_type,
+        use_summ_proj=model.use_summ_proj,
+        **common,
+    )
 
 
 # The schemes that taggers learn here, with the prefix of entities of one word.
@@ -162,7 +207,8 @@ def _scheme(labels):
     for scheme, alone in _ALONE.items():
         entities = schemes.labels_of([labels])
         if not any(schemes.tag_error(label, scheme) for label in labels) and all(
-                schemes.join(alone, entity) in labels for entity in entities):
+            schemes.join(alone, entity) in labels for entity in entities
+        ):
             return scheme
     return None
 
@@ -175,29 +221,44 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     stored = files.read_json(path, "task")
     kind = stored.get("kind")
     if kind not in _THEIRS:
-        raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
-                        "of %s" % (path, kind, ", ".join(_THEIRS)))
+        raise UserError(
+            "{}: kind is {!r}, which Hugging Face's library does not have; expected one "
+            "of {}".format(path, kind, ", ".join(_THEIRS))
+        )
     # Questions have one of two output layers, an option of the type.
     head, problem = _THEIRS[kind]
     labels, options = stored.get("labels"), stored.get("kind_options", {})
     if kind == "spans":
         head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
-            options.get("span_head", "joint")]
+            options.get("span_head", "joint")
+        ]
     # The weights are the same there, but not the predictions. Questions have windows there, too.
     values = {**stored.get("settings", {}), **options}
     if kind == "spans" and values.get("long_document") == "sliding":
         del values["long_document"]
     if kind not in ("multi_label", "spans") and (
-            kind != "classification" or len(labels or ()) != 2):
+        kind != "classification" or len(labels or ()) != 2
+    ):
         values.pop("predict_threshold", None)
-    alone = ["%s=%s" % (name, values[name]) for name, plain in sorted(_HERE_ALONE.items())
-             if values.get(name, plain) != plain]
+    alone = [
+        f"{name}={values[name]}"
+        for name, plain in sorted(_HERE_ALONE.items())
+        if values.get(name, plain) != plain
+    ]
     if alone:
-        _log.warning("note: the model predicts with %s here, which Hugging Face's library does not "
-                     "have", ", ".join(alone))
+        _log.warning(
+            "note: the model predicts with %s here, which Hugging Face's library does not have",
+            ", ".join(alone),
+        )
     model = config_json.Model(
-        config, head, labels and tuple(labels), problem, stored["summary_type"],
-        stored["use_summ_proj"], {name: options[name] for name in _OF_SPANS if name in options})
+        config,
+        head,
+        labels and tuple(labels),
+        problem,
+        stored["summary_type"],
+        stored["use_summ_proj"],
+        {name: options[name] for name in _OF_SPANS if name in options},
+    )
     return model, stored["head"]
 
 

@@ -18,10 +18,13 @@ from xlnet.errors import UserError
 WEIGHTS_NAME = "model.safetensors"
 _INDEX_NAME = WEIGHTS_NAME + ".index.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-NAMES = (WEIGHTS_NAME, _INDEX_NAME, *_PICKLES)      # such a folder has one of them
+NAMES = (WEIGHTS_NAME, _INDEX_NAME, *_PICKLES)  # such a folder has one of them
 
-DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16,
-                          "bfloat16": ml_dtypes.bfloat16}
+DTYPES: dict[str, Any] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
 
 
 def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
@@ -33,29 +36,36 @@ def read_folder(folder: str, class_name: str) -> dict[str, np.ndarray]:
         # Shards, which the index lists; a name there must not lead out of the folder.
         weight_map = files.read_json(index, "index").get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
-            raise UserError("index %s: expected weight_map, an object of names and files" % index)
+            raise UserError(f"index {index}: expected weight_map, an object of names and files")
         for name in weight_map.values():
-            if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
-                    or not name.endswith(".safetensors"):
-                raise UserError("index %s: %r is not a file of this folder; expected a plain name "
-                                "that ends in .safetensors" % (index, name))
+            if (
+                not isinstance(name, str)
+                or os.path.basename(name) != name
+                or "\\" in name
+                or not name.endswith(".safetensors")
+            ):
+                raise UserError(
+                    f"index {index}: {name!r} is not a file of this folder; expected a plain name "
+                    "that ends in .safetensors"
+                )
         tensors: dict[str, np.ndarray] = {}
         for name in sorted(set(weight_map.values())):
             tensors.update(read(os.path.join(folder, name)))
         missing = sorted(set(weight_map) - set(tensors))
         if missing:
-            raise UserError("index %s: no tensor %s in %s" % (index, missing[0],
-                                                              weight_map[missing[0]]))
+            raise UserError(f"index {index}: no tensor {missing[0]} in {weight_map[missing[0]]}")
         return tensors
     # No safetensors: a pickle is never opened, the message says how to convert it.
     for name in _PICKLES:
         if os.path.exists(os.path.join(folder, name)):
             raise UserError(
-                "%s has its weights as %s, a pickle, which can run any code when it is read; where "
-                "you trust it, and have that library: python -c \"import transformers; "
-                "transformers.%s.from_pretrained('%s').save_pretrained('%s', "
-                "safe_serialization=True)\"" % (folder, name, class_name, folder, folder))
-    raise UserError("%s: no %s and no %s" % (folder, WEIGHTS_NAME, _INDEX_NAME))
+                f"{folder} has its weights as {name}, a pickle, which can run any code "
+                "when it is read; where you trust it, and have that library: "
+                'python -c "import transformers; '
+                f"transformers.{class_name}.from_pretrained('{folder}')"
+                f".save_pretrained('{folder}', safe_serialization=True)\""
+            )
+    raise UserError(f"{folder}: no {WEIGHTS_NAME} and no {_INDEX_NAME}")
 
 
 def read(path: str) -> dict[str, np.ndarray]:
@@ -68,12 +78,16 @@ def read(path: str) -> dict[str, np.ndarray]:
                 code = f.get_slice(name).get_dtype()
                 # float64 would be rounded, and integers are not weights.
                 if code not in ("F32", "F16", "BF16"):
-                    raise UserError("%s: tensor %s is of type %s, expected F32, F16 or BF16"
-                                    % (path, name, code))
+                    raise UserError(
+                        f"{path}: tensor {name} is of type {code}, expected F32, F16 or BF16"
+                    )
                 arrays[name] = f.get_tensor(name).astype(np.float32)
     except SafetensorError as e:
-        raise UserError("%s: not a safetensors file, cut short or damaged: %s" % (
-            path, " ".join(str(e).split())[:200])) from None
+        raise UserError(
+            "{}: not a safetensors file, cut short or damaged: {}".format(
+                path, " ".join(str(e).split())[:200]
+            )
+        ) from None
     return arrays
 
 
@@ -87,10 +101,11 @@ def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -
         with np.errstate(over="ignore"):
             narrow[name] = np.ascontiguousarray(array).reshape(array.shape).astype(DTYPES[dtype])
         if np.any(np.isfinite(array) & ~np.isfinite(narrow[name].astype(np.float32))):
-            raise UserError("%s has numbers up to %g, too large for %s"
-                            % (name, np.abs(array).max(), dtype))
+            raise UserError(
+                f"{name} has numbers up to {np.abs(array).max():g}, too large for {dtype}"
+            )
     with files.replacing(path) as temporary:
         try:
             save_file(narrow, temporary, {"format": "pt"})
-        except SafetensorError as e:        # of the system: "I/O error: No space left on device"
+        except SafetensorError as e:  # of the system: "I/O error: No space left on device"
             raise OSError(errno.EIO, " ".join(str(e).split()), path) from e

@@ -15,15 +15,26 @@ _log = logging.getLogger(__name__)
 
 CONFIG_NAME = "tokenizer_config.json"
 _SPECIAL_NAME = "special_tokens_map.json"
-_CLEANING = {"uncased": "do_lower_case", "keep_accents": "keep_accents"}    # ours -> theirs
-_PIECES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "<sep>",
-           "pad_token": "<pad>", "cls_token": "<cls>", "mask_token": "<mask>"}
+_CLEANING = {"uncased": "do_lower_case", "keep_accents": "keep_accents"}  # ours -> theirs
+_PIECES = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "sep_token": "<sep>",
+    "pad_token": "<pad>",
+    "cls_token": "<cls>",
+    "mask_token": "<mask>",
+}
 _MORE_PIECES = ("<eop>", "<eod>")
 
 
-def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
-         uncased: Optional[bool] = None, keep_accents: Optional[bool] = None
-         ) -> Optional[Tokenizer]:
+def read(
+    folder: str,
+    scratch: str,
+    spiece_model_file: Optional[str] = None,
+    uncased: Optional[bool] = None,
+    keep_accents: Optional[bool] = None,
+) -> Optional[Tokenizer]:
     """The `Tokenizer` of a folder, or of `spiece_model_file`; None: there is no vocabulary.
 
     `scratch` is a directory for a SentencePiece model that is made of `tokenizer.json`, if the
@@ -41,18 +52,26 @@ def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
     found = tokenizer_json.read(source)
     for name, value in _read_cleaning(config, given, None).items():
         if value not in (None, getattr(found, name)):
-            raise UserError("%s: %s is %s by %s or the setting, but the normalizer of %s says %s"
-                            % (source, name, value, CONFIG_NAME, tokenizer_json.NAME,
-                               getattr(found, name)))
+            raise UserError(
+                f"{source}: {name} is {value} by {CONFIG_NAME} or the setting, but the "
+                f"normalizer of {tokenizer_json.NAME} says {getattr(found, name)}"
+            )
     path = os.path.join(scratch, SPIECE_NAME)
     with open(path, "wb") as f:
         f.write(found.model)
     if found.cut_apart:
-        _log.warning("note: %s has %s as added tokens, behind each of which a word begins there, "
-                     "and here not: text with them gets other ids", source,
-                     " ".join(found.cut_apart))
-    _log.info("vocabulary: a SentencePiece model of the %d pieces of %s%s", found.size, source,
-              "" if found.cut_apart else ", which cuts text as it does")
+        _log.warning(
+            "note: %s has %s as added tokens, behind each of which a word begins there, "
+            "and here not: text with them gets other ids",
+            source,
+            " ".join(found.cut_apart),
+        )
+    _log.info(
+        "vocabulary: a SentencePiece model of the %d pieces of %s%s",
+        found.size,
+        source,
+        "" if found.cut_apart else ", which cuts text as it does",
+    )
     return Tokenizer(path, uncased=found.uncased, keep_accents=found.keep_accents)
 
 
@@ -62,8 +81,11 @@ def _read_cleaning(path, given, unsaid):
         return given
     stored = files.read_json(path, "tokenizer config")
     if stored.get("remove_space", True) is not True:
-        raise UserError("%s: remove_space is %r, but here runs of spaces are always joined"
-                        % (path, stored["remove_space"]))
+        raise UserError(
+            "{}: remove_space is {!r}, but here runs of spaces are always joined".format(
+                path, stored["remove_space"]
+            )
+        )
     cleaning = {}
     for ours, theirs in _CLEANING.items():
         value = stored.get(theirs, unsaid)
@@ -72,10 +94,9 @@ def _read_cleaning(path, given, unsaid):
             continue
         # The folder decides; a setting that says otherwise is an error.
         if type(value) is not bool:
-            raise UserError("%s: %s is %r, expected true or false" % (path, theirs, value))
+            raise UserError(f"{path}: {theirs} is {value!r}, expected true or false")
         if given[ours] not in (None, value):
-            raise UserError("%s: the setting says %s, %s says %s"
-                            % (ours, given[ours], path, value))
+            raise UserError(f"{ours}: the setting says {given[ours]}, {path} says {value}")
         cleaning[ours] = value
     return cleaning
 
@@ -83,10 +104,13 @@ def _read_cleaning(path, given, unsaid):
 def max_length(folder: str) -> Optional[int]:
     """`model_max_length` of a folder, the length of its longest text [tokens]; None: not known."""
     path = os.path.join(folder, CONFIG_NAME)
-    found = files.read_json(path, "tokenizer config").get("model_max_length") \
-        if os.path.exists(path) else None
+    found = (
+        files.read_json(path, "tokenizer config").get("model_max_length")
+        if os.path.exists(path)
+        else None
+    )
     # That library writes 10 ** 30 if it is not known.
-    return int(found) if isinstance(found, (int, float)) and 0 < found < 10 ** 6 else None
+    return int(found) if isinstance(found, (int, float)) and 0 < found < 10**6 else None
 
 
 def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
@@ -95,21 +119,33 @@ def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> d
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
     # A vocabulary without <pad> is padded with <unk>, as padding is masked. Other special tokens
     # that it lacks are left out: that library would give them ids beyond the embedding table.
-    special: dict[str, Any] = {name: piece if piece in known else None
-                               for name, piece in _PIECES.items()}
+    special: dict[str, Any] = {
+        name: piece if piece in known else None for name, piece in _PIECES.items()
+    }
     special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)
     special["pad_token"] = special["pad_token"] or special["unk_token"]
     special["additional_special_tokens"] = [piece for piece in _MORE_PIECES if piece in known]
     files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
-    files.write_json(os.path.join(folder, _SPECIAL_NAME),
-                     {name: value for name, value in special.items() if value})
+    files.write_json(
+        os.path.join(folder, _SPECIAL_NAME),
+        {name: value for name, value in special.items() if value},
+    )
     tokenizer_json.write(os.path.join(folder, tokenizer_json.NAME), tokenizer)
     # The general class, as XLNet's own one, from version 5 on, builds the tokenizer by other rules.
-    files.write_json(os.path.join(folder, CONFIG_NAME), {
-        **special, "tokenizer_class": "PreTrainedTokenizerFast", "remove_space": True,
-        "padding_side": "left",
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        **({"model_max_length": max_seq_length} if max_seq_length else {}),
-        **{theirs: getattr(tokenizer, ours) for ours, theirs in _CLEANING.items()}})
-    return {"%s_id" % name: known[special[name]] for name in
-            ("bos_token", "eos_token", "pad_token") if special[name]}
+    files.write_json(
+        os.path.join(folder, CONFIG_NAME),
+        {
+            **special,
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "remove_space": True,
+            "padding_side": "left",
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+            **({"model_max_length": max_seq_length} if max_seq_length else {}),
+            **{theirs: getattr(tokenizer, ours) for ours, theirs in _CLEANING.items()},
+        },
+    )
+    return {
+        f"{name}_id": known[special[name]]
+        for name in ("bos_token", "eos_token", "pad_token")
+        if special[name]
+    }

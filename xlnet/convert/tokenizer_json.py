@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 NAME = "tokenizer.json"
 _Piece = ModelProto.SentencePiece
 
-_CUT_BY_HAND = "<eop>"      # occurs in texts, and is found there
+_CUT_BY_HAND = "<eop>"  # occurs in texts, and is found there
 # That library subtracts this from the scores of pieces such as "2010,", so that they are not used:
 # here they are split again (`tokenization`).
-_DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.
+_DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.0
 
 _QUOTES = ("Replace ``", "Replace ''")
 _SPACES = "Replace  {2,}"
@@ -40,11 +40,12 @@ _WAY_OUT = "; give --spiece_model_file"
 
 class Rebuilt(NamedTuple):
     """A SentencePiece model as bytes, its cleaning as of `Tokenizer`, and its number of pieces."""
+
     model: bytes
     uncased: bool
     keep_accents: bool
     size: int
-    cut_apart: tuple[str, ...]      # added tokens at which that library splits a text
+    cut_apart: tuple[str, ...]  # added tokens at which that library splits a text
 
 
 def read(path: str) -> Rebuilt:
@@ -55,17 +56,27 @@ def read(path: str) -> Rebuilt:
         _check_words(values["pre_tokenizer"])
         pieces = _pieces(values["model"], values.get("added_tokens") or [])
     except _Unfit as e:
-        raise UserError("%s: %s%s" % (path, e, _WAY_OUT)) from None
+        raise UserError(f"{path}: {e}{_WAY_OUT}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
-        raise UserError("%s: not as that library writes it (%s: %s)%s" % (
-            path, type(e).__name__, e, _WAY_OUT)) from None
+        raise UserError(
+            f"{path}: not as that library writes it ({type(e).__name__}: {e}){_WAY_OUT}"
+        ) from None
     model = ModelProto(
-        pieces=pieces, normalizer_spec={"precompiled_charsmap": table},
-        trainer_spec={"model_type": TrainerSpec.UNIGRAM, "vocab_size": len(pieces)})
+        pieces=pieces,
+        normalizer_spec={"precompiled_charsmap": table},
+        trainer_spec={"model_type": TrainerSpec.UNIGRAM, "vocab_size": len(pieces)},
+    )
     return Rebuilt(
-        model.SerializeToString(), "Lowercase" in steps, "NFKD" not in steps, len(pieces), tuple(
-            token["content"] for token in values.get("added_tokens") or ()
-            if not token["special"] and token["content"] != _CUT_BY_HAND))
+        model.SerializeToString(),
+        "Lowercase" in steps,
+        "NFKD" not in steps,
+        len(pieces),
+        tuple(
+            token["content"]
+            for token in values.get("added_tokens") or ()
+            if not token["special"] and token["content"] != _CUT_BY_HAND
+        ),
+    )
 
 
 class _Unfit(Exception):
@@ -84,13 +95,19 @@ def _normalizer(values):
                 raise _Unfit("precompiled_charsmap is not base64") from None
     # Steps that may be left out, in the only order that is ours.
     accents, lower, map, spaces = (
-        [name for name in names if name in steps] for names in (
-            ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
+        [name for name in names if name in steps]
+        for names in (("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,))
+    )
     # Accents are stripped by both steps or by none.
     if steps != [*_QUOTES, *accents, *lower, *map, *spaces] or len(accents) == 1:
-        raise _Unfit("the normalizer is %s, expected that of XLNet's tokenizer: %s"
-                     % (", ".join(steps), ", ".join((*_QUOTES, "[NFKD, StripAccents]",
-                                                    "[Lowercase]", "[Precompiled]", _SPACES))))
+        raise _Unfit(
+            "the normalizer is {}, expected that of XLNet's tokenizer: {}".format(
+                ", ".join(steps),
+                ", ".join(
+                    (*_QUOTES, "[NFKD, StripAccents]", "[Lowercase]", "[Precompiled]", _SPACES)
+                ),
+            )
+        )
     return steps, table
 
 
@@ -99,9 +116,9 @@ def _step(part):
     if part["type"] != "Replace":
         return part["type"]
     pattern = part["pattern"].get("String") or part["pattern"].get("Regex")
-    name = "Replace %s" % pattern
+    name = f"Replace {pattern}"
     by = {_QUOTES[0]: '"', _QUOTES[1]: '"', _SPACES: " "}
-    return name if by.get(name) == part["content"] else "%s by %s" % (name, part["content"])
+    return name if by.get(name) == part["content"] else "{} by {}".format(name, part["content"])
 
 
 def _check_words(values):
@@ -110,30 +127,41 @@ def _check_words(values):
     parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
     names = [part["type"] for part in parts]
     last = parts[-1]
-    if names not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) \
-            or last["replacement"] != "\u2581" \
-            or last.get("prepend_scheme", "always") != "always" \
-            or last.get("add_prefix_space", True) is not True:
-        raise _Unfit("the pre_tokenizer is %s, expected Metaspace, as SentencePiece has it"
-                     % ", ".join(names))
+    if (
+        names not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+        or last["replacement"] != "\u2581"
+        or last.get("prepend_scheme", "always") != "always"
+        or last.get("add_prefix_space", True) is not True
+    ):
+        raise _Unfit(
+            "the pre_tokenizer is {}, expected Metaspace, as SentencePiece has it".format(
+                ", ".join(names)
+            )
+        )
 
 
 def _pieces(model, added):
     if model["type"] != "Unigram" or model.get("byte_fallback"):
-        raise _Unfit("the model is %s, expected Unigram%s" % (
-            model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
+        raise _Unfit(
+            "the model is {}, expected Unigram{}".format(
+                model["type"], " without byte_fallback" if model.get("byte_fallback") else ""
+            )
+        )
     # Added tokens must be pieces of the vocabulary.
     vocabulary = model["vocab"]
     is_special = {}
     for token in added:
         if token["id"] >= len(vocabulary) or vocabulary[token["id"]][0] != token["content"]:
-            raise _Unfit("token '%s' was added to the vocabulary as %d, which has no place here"
-                         % (token["content"], token["id"]))
+            raise _Unfit(
+                "token '{}' was added to the vocabulary as {}, which has no place here".format(
+                    token["content"], token["id"]
+                )
+            )
         is_special[token["id"]] = token["special"]
     pieces = []
     for id, (text, score) in enumerate(vocabulary):
         if not math.isfinite(score):
-            raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
+            raise _Unfit(f"piece '{text}' has the score {score}, expected a finite number")
         if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
             score += _PENALTY
         if id == model["unk_id"]:
@@ -159,51 +187,89 @@ def write(path: str, tokenizer: Tokenizer) -> None:
     model, pieces = ModelProto.FromString(tokenizer.model_bytes()), []
     # What the file cannot say. Any rule cuts a text into the same single characters.
     kind = TrainerSpec.ModelType.Name(model.trainer_spec.model_type)
-    unlike = [] if kind in ("UNIGRAM", "CHAR") else ["model_type %s" % kind]
+    unlike = [] if kind in ("UNIGRAM", "CHAR") else [f"model_type {kind}"]
     if not model.normalizer_spec.add_dummy_prefix:
         unlike.append("no space before a text")
     if unlike:
-        _log.warning("note: %s cuts text otherwise than the SentencePiece model, which has %s",
-                     NAME, " and ".join(unlike))
+        _log.warning(
+            "note: %s cuts text otherwise than the SentencePiece model, which has %s",
+            NAME,
+            " and ".join(unlike),
+        )
     for piece in model.pieces:
-        score = 0. if piece.type == _Piece.USER_DEFINED else piece.score
+        score = 0.0 if piece.type == _Piece.USER_DEFINED else piece.score
         penalty = _PENALTY * bool(_DIGIT_COMMA.fullmatch(piece.piece))
         pieces.append((piece.piece, score - penalty, piece.type))
     table = model.normalizer_spec.precompiled_charsmap
     # Cleaning, as `Tokenizer` does it, as steps of a normalizer.
     steps: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
-        ("``", "''")]
+        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'}
+        for quotes in ("``", "''")
+    ]
     steps += [] if tokenizer.keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
     steps += [{"type": "Lowercase"}] if tokenizer.uncased else []
     if table:
-        steps.append({"type": "Precompiled",
-                      "precompiled_charsmap": base64.b64encode(table).decode()})
+        steps.append(
+            {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()}
+        )
     steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    words = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
-             "split": True}
+    words = {
+        "type": "Metaspace",
+        "replacement": "\u2581",
+        "prepend_scheme": "always",
+        "split": True,
+    }
     # A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
     sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
     a, b = ({"Sequence": {"id": name, "type_id": id}} for id, name in enumerate("AB"))
     ends = [[{"SpecialToken": {"id": sep, "type_id": id}}] for id in (0, 1)]
     last = [{"SpecialToken": {"id": cls, "type_id": 2}}]
-    files.write_lines(path, [json.dumps({
-        "version": "1.0", "truncation": None, "padding": None,
-        "added_tokens": [
-            {"id": id, "content": text, "special": True, "single_word": False,
-             "lstrip": text == "<mask>", "rstrip": False, "normalized": False}
-            for id, (text, _, kind) in enumerate(pieces)
-            if kind in (_Piece.UNKNOWN, _Piece.CONTROL)],
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {"type": "Sequence",
-                          "pretokenizers": [{"type": "WhitespaceSplit"}, words]},
-        "post_processor": {
-            "type": "TemplateProcessing", "single": [a, *ends[0], *last],
-            "pair": [a, *ends[0], b, *ends[1], *last],
-            "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in (
-                (sep, tokenizer.sep_id), (cls, tokenizer.cls_id))}},
-        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, words]}
-        if tokenizer.byte_ids else words,
-        "model": {"type": "Unigram", "unk_id": tokenizer.unk_id,
-                  "byte_fallback": bool(tokenizer.byte_ids),
-                  "vocab": [[text, score] for text, score, _ in pieces]}}, ensure_ascii=False)])
+    files.write_lines(
+        path,
+        [
+            json.dumps(
+                {
+                    "version": "1.0",
+                    "truncation": None,
+                    "padding": None,
+                    "added_tokens": [
+                        {
+                            "id": id,
+                            "content": text,
+                            "special": True,
+                            "single_word": False,
+                            "lstrip": text == "<mask>",
+                            "rstrip": False,
+                            "normalized": False,
+                        }
+                        for id, (text, _, kind) in enumerate(pieces)
+                        if kind in (_Piece.UNKNOWN, _Piece.CONTROL)
+                    ],
+                    "normalizer": {"type": "Sequence", "normalizers": steps},
+                    "pre_tokenizer": {
+                        "type": "Sequence",
+                        "pretokenizers": [{"type": "WhitespaceSplit"}, words],
+                    },
+                    "post_processor": {
+                        "type": "TemplateProcessing",
+                        "single": [a, *ends[0], *last],
+                        "pair": [a, *ends[0], b, *ends[1], *last],
+                        "special_tokens": {
+                            text: {"id": text, "ids": [id], "tokens": [text]}
+                            for text, id in ((sep, tokenizer.sep_id), (cls, tokenizer.cls_id))
+                        },
+                    },
+                    "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, words]}
+                    if tokenizer.byte_ids
+                    else words,
+                    "model": {
+                        "type": "Unigram",
+                        "unk_id": tokenizer.unk_id,
+                        "byte_fallback": bool(tokenizer.byte_ids),
+                        "vocab": [[text, score] for text, score, _ in pieces],
+                    },
+                },
+                ensure_ascii=False,
+            )
+        ],
+    )

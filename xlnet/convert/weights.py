@@ -19,21 +19,29 @@ from xlnet.settings.network import XLNetConfig
 
 # Parts of a class of that library in addition to the network.
 LM, SUMMARY, SEQUENCE, CHOICE, TOKENS, SPANS, SIMPLE_SPANS = (
-    "lm", "summary", "sequence", "choice", "tokens", "spans", "simple_spans")
+    "lm",
+    "summary",
+    "sequence",
+    "choice",
+    "tokens",
+    "spans",
+    "simple_spans",
+)
 
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
-_TIED_OUTPUT = "lm_loss.weight"         # in old files there: a copy of the word embedding
+_TIED_OUTPUT = "lm_loss.weight"  # in old files there: a copy of the word embedding
 _BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 
 # How a variable of ours is stored there.
 _SAME, _TRANSPOSED = "same", "transposed"
-_STACKED = "stacked"    # [L,...] over the L tensors of the layers
-_TIED = "tied"          # each of the L tensors is equal to it
+_STACKED = "stacked"  # [L,...] over the L tensors of the layers
+_TIED = "tied"  # each of the L tensors is equal to it
 
 
 class Pair(NamedTuple):
     """A variable of ours, its tensor there, or one for each layer, and its shape here."""
+
     ours: str
     theirs: tuple[str, ...]
     shape: tuple[int, ...]
@@ -47,8 +55,13 @@ class Pair(NamedTuple):
         return self.shape[1:] if self.layout == _STACKED else self.shape
 
 
-def pairs(config: XLNetConfig, parts: Iterable[str], scope: str = "", outputs: int = 1,
-          prefix: str = "transformer.") -> list[Pair]:
+def pairs(
+    config: XLNetConfig,
+    parts: Iterable[str],
+    scope: str = "",
+    outputs: int = 1,
+    prefix: str = "transformer.",
+) -> list[Pair]:
     """The `Pair`s of the network and of its further parts (the constants above).
 
     SEQUENCE and TOKENS have the name of our output layer, `scope`, and its C `outputs`; `prefix`
@@ -56,35 +69,55 @@ def pairs(config: XLNetConfig, parts: Iterable[str], scope: str = "", outputs: i
     """
     ours = "model/transformer/"
     D, heads = config.d_model, (config.n_head, config.d_head)
-    layers = ["%slayer.%d." % (prefix, i) for i in range(config.n_layer)]
-    found = [Pair(ours + "word_embedding/lookup_table", (prefix + "word_embedding.weight",),
-                  (config.n_token, D)),
-             Pair(MASK_EMBEDDING, (prefix + "mask_emb",), (1, 1, D))]
+    layers = [f"{prefix}layer.{i}." for i in range(config.n_layer)]
+    found = [
+        Pair(
+            ours + "word_embedding/lookup_table",
+            (prefix + "word_embedding.weight",),
+            (config.n_token, D),
+        ),
+        Pair(MASK_EMBEDDING, (prefix + "mask_emb",), (1, 1, D)),
+    ]
     for name in _BIASES:
         theirs = tuple(layer + "rel_attn." + name for layer in layers)
-        found.append(Pair(ours + name, theirs, (config.n_layer, *heads), _STACKED)
-                     if config.untie_r else Pair(ours + name, theirs, heads, _TIED))
+        found.append(
+            Pair(ours + name, theirs, (config.n_layer, *heads), _STACKED)
+            if config.untie_r
+            else Pair(ours + name, theirs, heads, _TIED)
+        )
     # Segment vectors are never tied.
-    found.append(Pair(ours + "seg_embed", tuple(layer + "rel_attn.seg_embed" for layer in layers),
-                      (config.n_layer, 2, *heads), _STACKED))
+    found.append(
+        Pair(
+            ours + "seg_embed",
+            tuple(layer + "rel_attn.seg_embed" for layer in layers),
+            (config.n_layer, 2, *heads),
+            _STACKED,
+        )
+    )
     for i, layer in enumerate(layers):
-        found += _layer("%slayer_%d/" % (ours, i), layer, D, heads, config.d_inner)
+        found += _layer(f"{ours}layer_{i}/", layer, D, heads, config.d_inner)
     return found + [pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
 
 
 def _layer(ours, theirs, D, heads, F):
-    attention = [Pair("%srel_attn/%s/kernel" % (ours, name), ("%srel_attn.%s" % (theirs, name),),
-                      (D, *heads)) for name in "qkvro"]
-    return [*attention,
-            *_norm(ours + "rel_attn/LayerNorm", theirs + "rel_attn.layer_norm", D),
-            *_dense(ours + "ff/layer_1", theirs + "ff.layer_1", D, F),
-            *_dense(ours + "ff/layer_2", theirs + "ff.layer_2", F, D),
-            *_norm(ours + "ff/LayerNorm", theirs + "ff.layer_norm", D)]
+    attention = [
+        Pair(f"{ours}rel_attn/{name}/kernel", (f"{theirs}rel_attn.{name}",), (D, *heads))
+        for name in "qkvro"
+    ]
+    return [
+        *attention,
+        *_norm(ours + "rel_attn/LayerNorm", theirs + "rel_attn.layer_norm", D),
+        *_dense(ours + "ff/layer_1", theirs + "ff.layer_1", D, F),
+        *_dense(ours + "ff/layer_2", theirs + "ff.layer_2", F, D),
+        *_norm(ours + "ff/LayerNorm", theirs + "ff.layer_norm", D),
+    ]
 
 
 def _norm(ours, theirs, D):
-    return [Pair(ours + "/gamma", (theirs + ".weight",), (D,)),
-            Pair(ours + "/beta", (theirs + ".bias",), (D,))]
+    return [
+        Pair(ours + "/gamma", (theirs + ".weight",), (D,)),
+        Pair(ours + "/beta", (theirs + ".bias",), (D,)),
+    ]
 
 
 def _dense(ours, theirs, size_in, size_out, bias=True):
@@ -94,43 +127,53 @@ def _dense(ours, theirs, size_in, size_out, bias=True):
 
 def _spans(config, scope, outputs):
     D = config.d_model
-    return [*_dense("start_logits/dense", "start_logits.dense", D, 1),
-            *_dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
-            *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
-            *_dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
-            *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
-            *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1, bias=False)]
+    return [
+        *_dense("start_logits/dense", "start_logits.dense", D, 1),
+        *_dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
+        *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
+        *_dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
+        *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
+        *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1, bias=False),
+    ]
 
 
 _PARTS = {
     LM: lambda config, scope, outputs: [Pair(LM_BIAS, ("lm_loss.bias",), (config.n_token,))],
     SUMMARY: lambda config, scope, outputs: _dense(
-        "model/sequnece_summary/summary", "sequence_summary.summary", config.d_model,
-        config.d_model),
+        "model/sequnece_summary/summary", "sequence_summary.summary", config.d_model, config.d_model
+    ),
     SEQUENCE: lambda config, scope, outputs: _dense(
-        "model/%s/logit" % scope, "logits_proj", config.d_model, outputs),
-    CHOICE: lambda config, scope, outputs: _dense(
-        "logits/dense", "logits_proj", config.d_model, 1),
+        f"model/{scope}/logit", "logits_proj", config.d_model, outputs
+    ),
+    CHOICE: lambda config, scope, outputs: _dense("logits/dense", "logits_proj", config.d_model, 1),
     TOKENS: lambda config, scope, outputs: _dense(
-        "model/%s/logit" % scope, "classifier", config.d_model, outputs),
+        f"model/{scope}/logit", "classifier", config.d_model, outputs
+    ),
     SPANS: _spans,
     SIMPLE_SPANS: lambda config, scope, outputs: _dense(
-        "model/span_logits/dense", "qa_outputs", config.d_model, 2),
+        "model/span_logits/dense", "qa_outputs", config.d_model, 2
+    ),
 }
 
 
-def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
-                    prefix: str = "transformer.") -> bool:
+def biases_are_tied(
+    tensors: Mapping[str, np.ndarray], config: XLNetConfig, prefix: str = "transformer."
+) -> bool:
     """Whether the attention biases of all layers there are the same, as `untie_r` False asks."""
     # The pairs that are tied, with the names of all layers.
     tied = XLNetConfig(**dict(config.to_dict(), untie_r=False))
-    return all(np.array_equal(tensors[name], tensors[pair.theirs[0]])
-               for pair in pairs(tied, (), prefix=prefix) if pair.layout == _TIED
-               for name in pair.theirs if name in tensors and pair.theirs[0] in tensors)
+    return all(
+        np.array_equal(tensors[name], tensors[pair.theirs[0]])
+        for pair in pairs(tied, (), prefix=prefix)
+        if pair.layout == _TIED
+        for name in pair.theirs
+        if name in tensors and pair.theirs[0] in tensors
+    )
 
 
-def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair],
-            source: str) -> tuple[dict[str, np.ndarray], list[str]]:
+def to_ours(
+    tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
     """(our variables, their names without a counterpart) from the tensors of `source`."""
     wanted = list(wanted)
     _check_names([name for pair in wanted for name in pair.theirs], tensors, source)
@@ -143,21 +186,25 @@ def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair],
             weights[pair.ours] = np.stack(parts)
         elif pair.layout == _TRANSPOSED:
             weights[pair.ours] = np.ascontiguousarray(parts[0].T)
-        else:       # tied parts are equal
+        else:  # tied parts are equal
             weights[pair.ours] = parts[0]
     # What has no counterpart is reported; a copy of the embedding is not.
     left_over = sorted(set(tensors) - {name for pair in wanted for name in pair.theirs})
     if _TIED_OUTPUT in left_over:
         embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
-            raise UserError("%s: %s differs from %s; an output embedding of its own has no place "
-                            "here" % (source, _TIED_OUTPUT, embedding))
+            raise UserError(
+                f"{source}: {_TIED_OUTPUT} differs from {embedding}; an output embedding "
+                "of its own has no place "
+                "here"
+            )
         left_over.remove(_TIED_OUTPUT)
     return weights, left_over
 
 
-def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
-              source: str) -> dict[str, np.ndarray]:
+def to_theirs(
+    weights: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str
+) -> dict[str, np.ndarray]:
     """Their tensors from our variables, which `source` has, for errors."""
     wanted = list(wanted)
     _check_names([pair.ours for pair in wanted], weights, source)
@@ -168,20 +215,29 @@ def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
         # One tensor for each layer, or one in all.
         for i, name in enumerate(pair.theirs):
             tensors[name] = np.ascontiguousarray(
-                value[i] if pair.layout == _STACKED
-                else value.T if pair.layout == _TRANSPOSED else value)
+                value[i]
+                if pair.layout == _STACKED
+                else value.T
+                if pair.layout == _TRANSPOSED
+                else value
+            )
     return tensors
 
 
 def _check_names(wanted, found, source):
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise UserError("%s: %d of %d weights are missing: %s%s" % (
-            source, len(missing), len(wanted), ", ".join(missing[:3]),
-            ", ..." if len(missing) > 3 else ""))
+        raise UserError(
+            "{}: {} of {} weights are missing: {}{}".format(
+                source,
+                len(missing),
+                len(wanted),
+                ", ".join(missing[:3]),
+                ", ..." if len(missing) > 3 else "",
+            )
+        )
 
 
 def _check_shape(name, shape, expected, source):
     if tuple(shape) != tuple(expected):
-        raise UserError("%s: %s has shape %s, expected %s"
-                        % (source, name, list(shape), list(expected)))
+        raise UserError(f"{source}: {name} has shape {list(shape)}, expected {list(expected)}")

@@ -20,7 +20,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
 
-_PREVIOUS = "previous-"            # weights that were renamed, as new ones have their name
+_PREVIOUS = "previous-"  # weights that were renamed, as new ones have their name
 
 
 class BestCheckpoint:
@@ -32,34 +32,49 @@ class BestCheckpoint:
       table: name of an additional file with the comma-separated columns step and metric.
     """
 
-    def __init__(self, model_dir: str, metric: str, patience: int = 0, *,
-                 lower_is_better: bool = False, table: Optional[str] = None):
+    def __init__(
+        self,
+        model_dir: str,
+        metric: str,
+        patience: int = 0,
+        *,
+        lower_is_better: bool = False,
+        table: Optional[str] = None,
+    ):
         self._path = os.path.join(model_dir, EVALUATIONS_NAME)
         self._table = table and os.path.join(model_dir, table)
         self._model_dir = model_dir
         self._lower_is_better = lower_is_better
         self.metric = metric
         self.patience = patience
-        self.evaluations: list[dict[str, Any]] = []   # see `add`
+        self.evaluations: list[dict[str, Any]] = []  # see `add`
         if os.path.exists(self._path):
             kept = files.read_json(self._path, "evaluations").get("evaluations")
             if not isinstance(kept, list):
-                raise UserError("%s: found no list of evaluations; remove it: checkpoints that are "
-                                "still there are evaluated again" % self._path)
-            self.evaluations = [        # null: a number that is not finite
+                raise UserError(
+                    f"{self._path}: found no list of evaluations; remove it: checkpoints that are "
+                    "still there are evaluated again"
+                )
+            self.evaluations = [  # null: a number that is not finite
                 {name: math.nan if value is None else value for name, value in one.items()}
-                for one in kept if metric in one]
+                for one in kept
+                if metric in one
+            ]
             if len(self.evaluations) < len(kept):
-                _log.warning("note: %s: %d of %d evaluations have no %s and are dropped",
-                             self._path, len(kept) - len(self.evaluations), len(kept), metric)
+                _log.warning(
+                    "note: %s: %d of %d evaluations have no %s and are dropped",
+                    self._path,
+                    len(kept) - len(self.evaluations),
+                    len(kept),
+                    metric,
+                )
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far;
         returns whether it was. prefix: of the checkpoint; None: it was not saved."""
         # An evaluation that is repeated, as after a kill, replaces the earlier one.
         others = [one for one in self.evaluations if one["step"] != step]
-        self.evaluations = sorted(others + [dict(step=step, **result)],
-                                  key=lambda one: one["step"])
+        self.evaluations = sorted(others + [dict(step=step, **result)], key=lambda one: one["step"])
         is_exported = False
         best = self.best()
         if prefix is not None and best and best["step"] == step:
@@ -67,8 +82,13 @@ class BestCheckpoint:
             is_exported = True
         # The table first: where `evaluations.json` lacks a step, it is evaluated again.
         if self._table:
-            files.write_text(self._table, "step,%s\n" % self.metric + "".join(
-                "%d,%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
+            files.write_text(
+                self._table,
+                f"step,{self.metric}\n"
+                + "".join(
+                    "{},{:.6f}\n".format(one["step"], one[self.metric]) for one in self.evaluations
+                ),
+            )
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
         return is_exported
 
@@ -93,8 +113,9 @@ class BestCheckpoint:
         return sum(one["step"] > best["step"] for one in self.evaluations) >= self.patience
 
 
-def best_evaluation(evaluations: Sequence[dict[str, Any]], metric: str,
-                    lower_is_better: bool = False) -> Optional[dict[str, Any]]:
+def best_evaluation(
+    evaluations: Sequence[dict[str, Any]], metric: str, lower_is_better: bool = False
+) -> Optional[dict[str, Any]]:
     """The evaluation that chooses a checkpoint; None if no metric is a finite number.
 
     Args:
@@ -105,8 +126,11 @@ def best_evaluation(evaluations: Sequence[dict[str, Any]], metric: str,
     # The loss too: it may be NaN where the metric is defined all the same.
     sign = -1 if lower_is_better else 1
     finite = [one for one in evaluations if math.isfinite(one[metric] + one.get("loss", 0))]
-    return max(finite, default=None, key=lambda one: (
-        sign * one[metric], -one.get("loss", 0), -one["step"]))
+    return max(
+        finite,
+        default=None,
+        key=lambda one: (sign * one[metric], -one.get("loss", 0), -one["step"]),
+    )
 
 
 def is_due(step: int, every: int, last: int) -> bool:
@@ -115,6 +139,7 @@ def is_due(step: int, every: int, last: int) -> bool:
 
 
 # ---- the directory of the best checkpoint ----
+
 
 def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use; None if there is none. "best" is that in
@@ -139,7 +164,7 @@ def export(prefix: str, directory: str) -> None:
 
     # The current weights make room if they have the name of the new ones.
     current = None
-    with contextlib.suppress(errors.Unreadable):      # damaged: nothing to keep
+    with contextlib.suppress(errors.Unreadable):  # damaged: nothing to keep
         current = checkpoint.noted(directory)
     if current and os.path.basename(current[1]) == name:
         for path in glob.glob(glob.escape(current[1]) + ".*"):
@@ -148,8 +173,10 @@ def export(prefix: str, directory: str) -> None:
 
     # The new weights, on the disk before anything points to them.
     steps = [name for name in checkpoint.names(prefix) if name == "global_step"]
-    checkpoint.write_arrays(os.path.join(directory, name), {
-        **checkpoint.read_weights(prefix), **dict(zip(steps, checkpoint.arrays(prefix, steps)))})
+    checkpoint.write_arrays(
+        os.path.join(directory, name),
+        {**checkpoint.read_weights(prefix), **dict(zip(steps, checkpoint.arrays(prefix, steps)))},
+    )
     for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
         files.sync(path)
     _point_to(directory, name)
@@ -162,17 +189,24 @@ def export(prefix: str, directory: str) -> None:
 
 
 def _point_to(directory, name):
-    files.write_text(os.path.join(directory, "checkpoint"),
-                     'model_checkpoint_path: "%s"\nall_model_checkpoint_paths: "%s"\n'
-                     % (name, name))
+    files.write_text(
+        os.path.join(directory, "checkpoint"),
+        f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n',
+    )
 
 
 def copy_sidecar_files(prefix: str, directory: str) -> None:
     """Copies the files next to a checkpoint that are needed to use the weights: architecture,
     vocabulary, text cleaning; the objective of pretrained weights, the task of fine-tuned ones; the
     output layer and other settings of converted ones."""
-    for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME),
-                 PRETRAINING_NAME + ".json", TASK_NAME, CARRIED_NAME):
+    for name in (
+        CONFIG_NAME,
+        SPIECE_NAME,
+        description_path(SPIECE_NAME),
+        PRETRAINING_NAME + ".json",
+        TASK_NAME,
+        CARRIED_NAME,
+    ):
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):
             files.copy(path, os.path.join(directory, name))

@@ -31,14 +31,16 @@ from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 # Sorted lists of names: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
-RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
-UPDATES = "loss_scale/updates"   # the number of updates, where steps may be skipped (fp16)
+RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
+UPDATES = "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
 
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
-                   r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+_SLOT = re.compile(
+    r"/(Adam(_1)?|adam_[mv]|average)$"
+    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$"
+)
 _log = logging.getLogger(__name__)
 
-_UNFINISHED = "unfinished"   # where a checkpoint is written before it is moved into place
+_UNFINISHED = "unfinished"  # where a checkpoint is written before it is moved into place
 _REMEDY = "it is not complete: copy it again, or use another one"
 
 
@@ -54,10 +56,10 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
         if prefix is None:
-            raise UserError("%s: no checkpoint in directory %s" % (flag, directory))
+            raise UserError(f"{flag}: no checkpoint in directory {directory}")
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError("%s: no checkpoint %s (expected %s.index)" % (flag, path, path))
+        raise UserError(f"{flag}: no checkpoint {path} (expected {path}.index)")
     return path
 
 
@@ -74,8 +76,11 @@ def newest(directory: str, remedy: str = "remove it: a run makes it again") -> O
             raise ValueError("it is not a list of checkpoints")
     prefix = state.model_checkpoint_path
     if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
-        raise UserError("%s points to %s, expected a checkpoint in its own directory"
-                        % (os.path.join(directory, "checkpoint"), prefix))
+        raise UserError(
+            "{} points to {}, expected a checkpoint in its own directory".format(
+                os.path.join(directory, "checkpoint"), prefix
+            )
+        )
     return prefix if os.path.exists(prefix + ".index") else None
 
 
@@ -85,7 +90,7 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
         match = re.fullmatch(r"model\.ckpt-(\d+)\.index", name)
         if match:
-            found.append((int(match.group(1)), os.path.join(directory, name[:-len(".index")])))
+            found.append((int(match.group(1)), os.path.join(directory, name[: -len(".index")])))
     return sorted(found)
 
 
@@ -126,14 +131,17 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
     # From the newest one back: each is read completely, as a damaged byte would otherwise be found
     # in the middle of training, or never.
     prefixes = all_prefixes(directory)
-    if is_chief:        # what a killed run was writing
+    if is_chief:  # what a killed run was writing
         shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
             if prefix == prefixes[0][1]:
-                raise UserError("%s; no checkpoint in %s is complete: give another model_dir, or "
-                                "remove this one" % (fault, directory))
+                raise UserError(
+                    f"{fault}; no checkpoint in {directory} is complete: give another "
+                    "model_dir, or "
+                    "remove this one"
+                )
             _log.info("note: %s; the one before it is used", fault)
             if is_chief:
                 for path in glob.glob(glob.escape(prefix) + ".*"):
@@ -149,7 +157,7 @@ def fault_of(prefix: str) -> Optional[str]:
     """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete. A
     UserError if it could not be read for another reason than damage (`errors.Unreadable`)."""
     try:
-        for _ in arrays(prefix, names(prefix)):     # one at a time: none is kept
+        for _ in arrays(prefix, names(prefix)):  # one at a time: none is kept
             pass
     except errors.Unreadable as e:
         return e.fault
@@ -159,8 +167,9 @@ def fault_of(prefix: str) -> Optional[str]:
 def note_newest(directory: str) -> None:
     """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
-    tf.train.update_checkpoint_state(    # else names are relative to the working directory
-        os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names)
+    tf.train.update_checkpoint_state(  # else names are relative to the working directory
+        os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names
+    )
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
@@ -169,26 +178,33 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
     try:
-        saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
-                   write_meta_graph=False, write_state=False)
+        saver.save(
+            session,
+            os.path.join(aside, "model.ckpt"),
+            global_step=step,
+            write_meta_graph=False,
+            write_state=False,
+        )
         # The index last: a checkpoint without one does not exist.
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.sync_and_rename(os.path.join(aside, name), os.path.join(directory, name))
     finally:
-        shutil.rmtree(aside, ignore_errors=True)     # it would waste a full disk
+        shutil.rmtree(aside, ignore_errors=True)  # it would waste a full disk
     note_newest(directory)
 
 
-def keep_some(directory: str, max_save: int,
-              is_needed: Callable[[int], bool] = lambda step: False) -> None:
+def keep_some(
+    directory: str, max_save: int, is_needed: Callable[[int], bool] = lambda step: False
+) -> None:
     """Removes all checkpoints but the last `max_save` (0: none are removed) and those whose step
     `is_needed`."""
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
             # The index first: without one a checkpoint does not exist.
-            for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
-                               key=lambda path: not path.endswith(".index")):
+            for path in sorted(
+                glob.glob(glob.escape(prefix) + ".*"), key=lambda path: not path.endswith(".index")
+            ):
                 os.remove(path)
     note_newest(directory)
 
@@ -227,8 +243,11 @@ def weights(prefix: str) -> dict[str, str]:
     counts = [name for name in (UPDATES, "global_step") if name in stored]
     if averaged and counts and not next(arrays(prefix, counts)):
         averaged = set()
-    return {name: name + "/average" if name + "/average" in averaged else name
-            for name in stored if is_weight(name)}
+    return {
+        name: name + "/average" if name + "/average" in averaged else name
+        for name in stored
+        if is_weight(name)
+    }
 
 
 def is_weight(name: str) -> bool:
@@ -247,8 +266,10 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """The `weights` of a checkpoint by name, as float32 arrays."""
     stored = weights(prefix)
-    return {name: array.astype(np.float32)
-            for name, array in zip(stored, arrays(prefix, stored.values()))}
+    return {
+        name: array.astype(np.float32)
+        for name, array in zip(stored, arrays(prefix, stored.values()))
+    }
 
 
 def check_type(prefix: str) -> None:
@@ -256,8 +277,9 @@ def check_type(prefix: str) -> None:
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
     for name in sorted(weights(prefix).values()):
         if types[name] != tf.float32:
-            raise UserError("checkpoint %s: %s is of type %s, expected float32"
-                            % (prefix, name, types[name].name))
+            raise UserError(
+                f"checkpoint {prefix}: {name} is of type {types[name].name}, expected float32"
+            )
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
@@ -266,9 +288,15 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
         tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
-        session.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names,
-                                      shape_and_slices=[""] * len(names), tensors=tensors),
-                    {tensor: values[name] for tensor, name in zip(tensors, names)})
+        session.run(
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=tensors,
+            ),
+            {tensor: values[name] for tensor, name in zip(tensors, names)},
+        )
 
 
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
@@ -281,12 +309,16 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
-        raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
-                        "model %s, ...)" % (prefix, min(stored, default="none"), min(wanted)))
+        raise UserError(
+            "checkpoint {} has none of the model's variables (it has {}, ...; the "
+            "model {}, ...)".format(prefix, min(stored, default="none"), min(wanted))
+        )
     for name in matched:
         if stored[name] != wanted[name]:
-            raise UserError("checkpoint %s: %s has shape %s, the model's is %s" % (
-                prefix, name, stored[name], wanted[name]))
+            raise UserError(
+                f"checkpoint {prefix}: {name} has shape {stored[name]}, the model's is "
+                f"{wanted[name]}"
+            )
     return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
 
 
@@ -297,14 +329,18 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
     if not os.path.exists(path):
         return
     stored = XLNetConfig(json_path=path).to_dict()
-    different = ["%s %s, not %s" % (key, stored[key], now)
-                 for key, now in config.to_dict().items() if stored[key] != now]
+    different = [
+        f"{key} {stored[key]}, not {now}"
+        for key, now in config.to_dict().items()
+        if stored[key] != now
+    ]
     if different:
-        raise UserError("%s has %s" % (path, "; ".join(different)))
+        raise UserError("{} has {}".format(path, "; ".join(different)))
 
 
-def warm_start(prefix: str, config: XLNetConfig,
-               log: Callable[[str], None] = _log.info) -> Comparison:
+def warm_start(
+    prefix: str, config: XLNetConfig, log: Callable[[str], None] = _log.info
+) -> Comparison:
     """Makes the network's variables start from a checkpoint's `weights`; call it in a `model_fn`.
     Logs the counts and names of matched, missing and unexpected variables."""
     check_config(prefix, config)
@@ -313,16 +349,25 @@ def warm_start(prefix: str, config: XLNetConfig,
     comparison = compare(prefix, variables)
     # By their names in the checkpoint, averages too: this replaces the variables' initializers.
     stored = weights(prefix)
-    tf.train.init_from_checkpoint(prefix, {
-        stored[name]: by_name[name] for name in comparison.matched})
-    log("started from %s: %d of %d variables%s" % (
-        prefix, len(comparison.matched), len(variables),
-        ", the EMA of the weights" if any(stored[name].endswith("/average")
-                                          for name in comparison.matched) else ""))
-    for kind, found in (("not in the checkpoint, started fresh", comparison.missing),
-                        ("only in the checkpoint, not used", comparison.unexpected)):
+    tf.train.init_from_checkpoint(
+        prefix, {stored[name]: by_name[name] for name in comparison.matched}
+    )
+    log(
+        "started from {}: {} of {} variables{}".format(
+            prefix,
+            len(comparison.matched),
+            len(variables),
+            ", the EMA of the weights"
+            if any(stored[name].endswith("/average") for name in comparison.matched)
+            else "",
+        )
+    )
+    for kind, found in (
+        ("not in the checkpoint, started fresh", comparison.missing),
+        ("only in the checkpoint, not used", comparison.unexpected),
+    ):
         if found:
-            log("  %d %s: %s" % (len(found), kind, ", ".join(found)))
+            log("  {} {}: {}".format(len(found), kind, ", ".join(found)))
     return comparison
 
 
@@ -338,20 +383,33 @@ class Restoring:
             self._prefix = tf.placeholder(tf.string, [])
             self._stored = tf.placeholder(tf.string, [len(self._variables)])
             values = tf.raw_ops.RestoreV2(
-                prefix=self._prefix, tensor_names=self._stored,
+                prefix=self._prefix,
+                tensor_names=self._stored,
                 shape_and_slices=[""] * len(self._variables),
-                dtypes=[tf.float32 if variable.dtype.is_floating else variable.dtype
-                        for variable in self._variables])
-        self._restore = tf.group(*[
-            part.assign(tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False)
-            for variable, value in zip(self._variables, values)
-            for part in devices.local_parts(variable)])
+                dtypes=[
+                    tf.float32 if variable.dtype.is_floating else variable.dtype
+                    for variable in self._variables
+                ],
+            )
+        self._restore = tf.group(
+            *[
+                part.assign(
+                    tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False
+                )
+                for variable, value in zip(self._variables, values)
+                for part in devices.local_parts(variable)
+            ]
+        )
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
         """Reads a checkpoint; a UserError if it is not complete, or not float32."""
         with reading(prefix):
             check_type(prefix)
             stored = weights(prefix)
-            session.run(self._restore, {
-                self._prefix: prefix,
-                self._stored: [stored.get(name, name) for name in self._names]})
+            session.run(
+                self._restore,
+                {
+                    self._prefix: prefix,
+                    self._stored: [stored.get(name, name) for name in self._names],
+                },
+            )

@@ -32,24 +32,25 @@ from xlnet.settings.network import NetworkSettings
 
 _log = logging.getLogger(__name__)
 
-_GROUP_BYTES = 2 ** 25      # of the gradients that are summed over replicas together
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")     # of NVIDIA's driver; of WSL 2
-_BFLOAT16 = (8, 0)      # lowest compute capability with bfloat16 and TF32 arithmetic
-_M_ARENA_MAX = -8       # of malloc.h
+_GROUP_BYTES = 2**25  # of the gradients that are summed over replicas together
+_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # of NVIDIA's driver; of WSL 2
+_BFLOAT16 = (8, 0)  # lowest compute capability with bfloat16 and TF32 arithmetic
+_M_ARENA_MAX = -8  # of malloc.h
 _CORES_OF_A_HEAP = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
     """The devices of a run, as this host sees them."""
-    strategy: Any            # `tf.distribute.Strategy`, or None for one device
-    per_host: int = 1        # replicas of one host
+
+    strategy: Any  # `tf.distribute.Strategy`, or None for one device
+    per_host: int = 1  # replicas of one host
     hosts: int = 1
-    host: int = 0            # the number of this one; 0 writes checkpoints and reports
-    words: str = ""          # for the banner
-    gpus: tuple = ()         # TensorFlow's, that train; none: the CPU
-    xla: bool = False        # whether the step is compiled
-    tf32: bool = False       # whether GPUs multiply float32 as TF32
+    host: int = 0  # the number of this one; 0 writes checkpoints and reports
+    words: str = ""  # for the banner
+    gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
+    xla: bool = False  # whether the step is compiled
+    tf32: bool = False  # whether GPUs multiply float32 as TF32
 
     @property
     def replicas(self) -> int:
@@ -75,8 +76,10 @@ class Devices:
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
         """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
         if batch_size % (self.replicas * micro_batches):
-            raise UserError("train_batch_size is %d, expected a multiple of replicas x "
-                            "micro-batches (%d x %d)" % (batch_size, self.replicas, micro_batches))
+            raise UserError(
+                f"train_batch_size is {batch_size}, expected a multiple of replicas x "
+                f"micro-batches ({self.replicas} x {micro_batches})"
+            )
 
     def here(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
@@ -86,8 +89,13 @@ class Devices:
             count = 1
         used = self.gpus[:count]
         return dataclasses.replace(
-            self, strategy=_one_host(used, count) if count > 1 else None, per_host=count, hosts=1,
-            host=0, gpus=used)
+            self,
+            strategy=_one_host(used, count) if count > 1 else None,
+            per_host=count,
+            hosts=1,
+            host=0,
+            gpus=used,
+        )
 
     def session_config(self, is_training: bool = False) -> tf.ConfigProto:
         """Session settings: without GPUs, a CPU device for each replica.
@@ -118,7 +126,7 @@ class Devices:
         if network.recompute:
             words += ", recomputing"
         if precision == "bf16" and lacking:
-            words += "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+            words += f"; {lacking} has no bfloat16 arithmetic, --precision=fp16 is for it"
         return words
 
     def rows(self, batch_size: int) -> slice:
@@ -150,19 +158,28 @@ def connect(settings: DeviceSettings) -> Devices:
 
     # What joins them: hosts wait for each other here.
     if hosts > 1:
-        words = "%d hosts of %s, named by %s, this is number %d" % (hosts, words, source, host)
+        words = f"{hosts} hosts of {words}, named by {source}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", words)
         if not used and count > 1:
-            raise UserError("num_core_per_host is %d: without GPUs a host of several is one "
-                            "replica" % count)
+            raise UserError(
+                f"num_core_per_host is {count}: without GPUs a host of several is one replica"
+            )
         multi_host.wait_for_all([address for _, address in multi_host.all_hosts()], host)
         strategy = tf2.distribute.MultiWorkerMirroredStrategy()
         # TensorFlow has put a handler there that waits.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     else:
         strategy = _one_host(used, count) if count > 1 else None
-    return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
-                   tf32=bool(used) and settings.uses_tf32)
+    return Devices(
+        strategy,
+        count,
+        hosts,
+        host,
+        words,
+        gpus=tuple(used),
+        xla=settings.xla,
+        tf32=bool(used) and settings.uses_tf32,
+    )
 
 
 def _gpus(settings):
@@ -173,12 +190,14 @@ def _gpus(settings):
         return []
     found, count = tf2.config.list_physical_devices("GPU"), settings.num_core_per_host
     if found and count > len(found):
-        raise UserError("num_core_per_host is %d, but this machine has %s"
-                        % (count, gpu_names(found)))
+        raise UserError(f"num_core_per_host is {count}, but this machine has {gpu_names(found)}")
     if not found and (count > 1 or settings.device == "gpu"):
-        raise UserError("%s, but no GPU was found: %s; --device=cpu trains on the CPU all the same"
-                        % ("device is gpu" if settings.device == "gpu" else
-                           "num_core_per_host is %d" % count, why_no_gpu()))
+        raise UserError(
+            "{}, but no GPU was found: {}; --device=cpu trains on the CPU all the same".format(
+                "device is gpu" if settings.device == "gpu" else f"num_core_per_host is {count}",
+                why_no_gpu(),
+            )
+        )
     return found
 
 
@@ -187,23 +206,23 @@ def _words(settings, used):
     if used:
         return gpu_names(used)
     count = settings.num_core_per_host
-    words = "CPU, %d cores" % cores.available() + (
-        " as %d replicas" % count if count > 1 else "")
+    words = f"CPU, {cores.available()} cores" + (f" as {count} replicas" if count > 1 else "")
     if settings.device == "cpu":
         return words
     why = why_no_gpu()
     if device_files():
         _log.warning("note: training on the CPU: %s", why)
-    return "%s; no GPU: %s" % (words, why)
+    return f"{words}; no GPU: {why}"
 
 
 def _one_host(used, count):
     if used:
-        return tf2.distribute.MirroredStrategy(["/gpu:%d" % i for i in range(count)])
-    with tf.Graph().as_default():   # the CPU devices are those of the session, not yet there
+        return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
+    with tf.Graph().as_default():  # the CPU devices are those of the session, not yet there
         return tf2.distribute.MirroredStrategy(
-            ["/cpu:%d" % i for i in range(count)],
-            cross_device_ops=tf2.distribute.ReductionToOneDevice())
+            [f"/cpu:{i}" for i in range(count)],
+            cross_device_ops=tf2.distribute.ReductionToOneDevice(),
+        )
 
 
 def _tpu(settings):
@@ -214,21 +233,28 @@ def _tpu(settings):
     _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
     try:
         address = re.fullmatch(r"grpc://(.+):(\d+)", settings.tpu_name)
-        if address:     # TensorFlow would wait forever if no TPU listens there
+        if address:  # TensorFlow would wait forever if no TPU listens there
             socket.create_connection((address[1], int(address[2])), timeout=20).close()
         resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu_name)
         tf2.config.experimental_connect_to_cluster(resolver)
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
-        raise UserError("use_tpu is True, but no TPU is found as tpu_name '%s': %s; without "
-                        "--use_tpu this runs on %s" % (
-                            settings.tpu_name, errors.reason(e).partition(". ")[0], here)) from e
+        raise UserError(
+            "use_tpu is True, but no TPU is found as tpu_name '{}': {}; without "
+            "--use_tpu this runs on {}".format(
+                settings.tpu_name, errors.reason(e).partition(". ")[0], here
+            )
+        ) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
-    return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; not used: "
-                   "%s" % (strategy.num_replicas_in_sync, here))
+    return Devices(
+        strategy,
+        strategy.num_replicas_in_sync,
+        words=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
+    )
 
 
 # ---- the GPUs of this machine
+
 
 def _claim(used: Sequence[Any]) -> None:
     """Hides all other GPUs, and lets memory use of these grow as needed. Call it before TensorFlow
@@ -237,7 +263,7 @@ def _claim(used: Sequence[Any]) -> None:
         tf2.config.set_visible_devices(list(used), "GPU")
         for gpu in used:
             tf2.config.experimental.set_memory_growth(gpu, True)
-    except RuntimeError:        # within another program; the session's memory grows all the same
+    except RuntimeError:  # within another program; the session's memory grows all the same
         _log.info("note: TensorFlow already uses GPUs; its settings stay")
 
 
@@ -250,10 +276,10 @@ def set_xla_flags() -> None:
     largest tensors of a layer, the scores, to do so.
     """
     wanted = os.environ.get("XLA_FLAGS", "").strip()
-    if wanted and not wanted.startswith("-"):       # the name of a file of flags, which is alone
+    if wanted and not wanted.startswith("-"):  # the name of a file of flags, which is alone
         return
     flags = ["--xla_gpu_enable_triton_gemm=false"]
-    if tf2.__version__.startswith("2.21."):         # an unknown flag ends the program
+    if tf2.__version__.startswith("2.21."):  # an unknown flag ends the program
         flags.append("--xla_gpu_dot_merger_threshold_mb=0")
     os.environ["XLA_FLAGS"] = " ".join([*flags, wanted]).strip()
 
@@ -266,23 +292,25 @@ def device_files() -> list[str]:
 def why_no_gpu() -> str:
     """Why TensorFlow finds no GPU, and the remedy."""
     there, hidden = ", ".join(device_files()), os.environ.get("CUDA_VISIBLE_DEVICES")
-    but = "this machine has %s, but " % there if there else ""
+    but = f"this machine has {there}, but " if there else ""
     if hidden is not None and (not hidden or hidden.startswith("-")):
-        return but + "CUDA_VISIBLE_DEVICES is '%s'" % hidden
+        return but + f"CUDA_VISIBLE_DEVICES is '{hidden}'"
     if not tf2.test.is_built_with_cuda():
         return but + "this TensorFlow was built without CUDA"
     if not there:
         return "there is no /dev/nvidia0; NVIDIA's driver makes it, in a container with --gpus=all"
-    return but + ("TensorFlow cannot use it; pip install 'tensorflow[and-cuda]==%s' has CUDA's "
-                  "libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
-                  "or later), TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow says"
-                  % tf2.__version__)
+    return but + (
+        f"TensorFlow cannot use it; pip install 'tensorflow[and-cuda]=={tf2.__version__}' "
+        "has CUDA's "
+        "libraries, nvidia-smi shows whether the driver works and is for CUDA 12 (525.60 "
+        "or later), TF_CPP_MIN_LOG_LEVEL=0 shows what TensorFlow says"
+    )
 
 
 def gpu_names(gpus: Sequence[Any]) -> str:
     """Number and names: "2 GPU (NVIDIA L4)"."""
     names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
-    return "%d GPU (%s)" % (len(gpus), ", ".join(names))
+    return "{} GPU ({})".format(len(gpus), ", ".join(names))
 
 
 def without_bfloat16(gpus: Sequence[Any]) -> Optional[str]:
@@ -290,8 +318,9 @@ def without_bfloat16(gpus: Sequence[Any]) -> Optional[str]:
     for gpu in gpus:
         capability = _details(gpu).get("compute_capability")
         if capability and tuple(capability) < _BFLOAT16:
-            return "%s (compute capability %d.%d)" % (_details(gpu).get("device_name", "the GPU"),
-                                                      *capability)
+            return "{} (compute capability {}.{})".format(
+                _details(gpu).get("device_name", "the GPU"), *capability
+            )
     return None
 
 
@@ -300,6 +329,7 @@ def _details(gpu) -> dict[str, Any]:
 
 
 # ---- the process and its sessions
+
 
 def set_up_process() -> None:
     """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
@@ -351,6 +381,7 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
 
 # ---- in a step
 
+
 def replica_index() -> Union[int, tf.Tensor]:
     """The index of the replica whose graph is being built, among those of all hosts; a tensor on a
     TPU, whose replicas share a graph."""
@@ -372,10 +403,14 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     groups = _groups([tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors])
 
     def reduce(strategy, *tensors):
-        means = [strategy.extended.batch_reduce_to(
-            tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]])
-            for group in groups]
+        means = [
+            strategy.extended.batch_reduce_to(
+                tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]]
+            )
+            for group in groups
+        ]
         return [mean for part in reversed(means) for mean in part]
+
     return context.merge_call(reduce, args=tuple(tensors))
 
 

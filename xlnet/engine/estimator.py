@@ -19,6 +19,7 @@ from xlnet.engine.devices import Devices, gradients_forgotten
 
 class EstimatorSpec(NamedTuple):
     """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
+
     loss: tf.Tensor
     train_op: tf.Operation
 
@@ -32,15 +33,25 @@ class Estimator:
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
     """
 
-    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str, devices: Devices,
-                 seed: int = 0):
+    def __init__(
+        self,
+        model_fn: Callable[..., EstimatorSpec],
+        model_dir: str,
+        devices: Devices,
+        seed: int = 0,
+    ):
         self._model_fn = model_fn
         self._model_dir = model_dir
         self._devices = devices
         self._seed = seed
 
-    def train(self, input_fn: Callable[[], tf.data.Dataset], *, max_steps: int,
-              hooks: Sequence[tf.train.SessionRunHook] = ()) -> None:
+    def train(
+        self,
+        input_fn: Callable[[], tf.data.Dataset],
+        *,
+        max_steps: int,
+        hooks: Sequence[tf.train.SessionRunHook] = (),
+    ) -> None:
         """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
 
         On several hosts each of them calls this; an error of the session ends the training.
@@ -71,9 +82,13 @@ class Estimator:
             with tf.control_dependencies([spec.train_op]):
                 return tf.identity(spec.loss)
 
-        with errors.explained(model_dir=self._model_dir), gradients_forgotten(), \
-                multi_host.monitored(self._devices.hosts) as monitors, \
-                tf.Graph().as_default(), strategy.scope():
+        with (
+            errors.explained(model_dir=self._model_dir),
+            gradients_forgotten(),
+            multi_host.monitored(self._devices.hosts) as monitors,
+            tf.Graph().as_default(),
+            strategy.scope(),
+        ):
             # The graph: on each replica a step on its part of the host's next batch.
             tf.set_random_seed(self._seed)
             iterator = strategy.make_input_fn_iterator(on_cpu)
@@ -86,10 +101,11 @@ class Estimator:
             # The steps. Unlike `MonitoredSession`, this session is not created again after a host
             # is lost: interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
-                    hooks=[*monitors, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
-                    master=master, checkpoint_dir=self._model_dir,
-                    config=strategy.update_config_proto(
-                        self._devices.session_config(is_training=True))) as session:
+                hooks=[*monitors, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
+                master=master,
+                checkpoint_dir=self._model_dir,
+                config=strategy.update_config_proto(self._devices.session_config(is_training=True)),
+            ) as session:
                 while not session.should_stop():
                     try:
                         session.run(strategy.experimental_local_results(loss))

@@ -28,21 +28,21 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
-_TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
-              '"index": N}}')
-_PORT = 2222            # where the launcher says nothing
+_TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
+_TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
+_PORT = 2222  # where the launcher says nothing
 _HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
 _SECONDS_BETWEEN_LOOKS = 5
-_MISSES = 3             # in a row, after which a host counts as lost
+_MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
-_SECONDS_TO_END = 10    # for a step, when its session is closed
+_SECONDS_TO_END = 10  # for a step, when its session is closed
 
 
 # ---- which hosts there are
+
 
 def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     """(number of hosts, index of this one, what named them), as the environment says.
@@ -58,8 +58,8 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     """
     # TensorFlow reads TF_CONFIG on its own, so it is removed where there is one host.
     source = "TF_CONFIG"
-    if num_hosts == 1:      # also where a task is fine-tuned, or a model loaded
-        if os.environ.pop(source, None):        # MirroredStrategy would read it, too
+    if num_hosts == 1:  # also where a task is fine-tuned, or a model loaded
+        if os.environ.pop(source, None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
 
@@ -69,31 +69,43 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
             try:
                 found = find(num_hosts)
             except (KeyError, ValueError, OSError) as e:
-                raise UserError("num_hosts: the environment of %s names no hosts: %s: %s; set "
-                                "TF_CONFIG on each host to %s" % (
-                                    name, type(e).__name__, e, _TF_CONFIG)) from None
+                raise UserError(
+                    f"num_hosts: the environment of {name} names no hosts: "
+                    f"{type(e).__name__}: {e}; set "
+                    f"TF_CONFIG on each host to {_TF_CONFIG}"
+                ) from None
             if found:
                 source, (names, index, processes, port) = name, found
                 if len(names) != processes:
-                    raise UserError("num_hosts: %s started %d processes on %d machines, expected "
-                                    "one on each, which uses num_core_per_host GPUs"
-                                    % (source, processes, len(names)))
-                os.environ["TF_CONFIG"] = json.dumps({
-                    "cluster": {"worker": ["%s:%d" % (name, port) for name in names]},
-                    "task": {"type": "worker", "index": index}})
+                    raise UserError(
+                        f"num_hosts: {source} started {processes} processes on "
+                        f"{len(names)} machines, expected "
+                        "one on each, which uses num_core_per_host GPUs"
+                    )
+                os.environ["TF_CONFIG"] = json.dumps(
+                    {
+                        "cluster": {"worker": [f"{name}:{port}" for name in names]},
+                        "task": {"type": "worker", "index": index},
+                    }
+                )
                 break
 
     # Are they as many as expected, and is this one of them?
     hosts = [name for name, _ in all_hosts()]
     if num_hosts and max(len(hosts), 1) != num_hosts:
-        raise UserError("num_hosts is %d, but %s names %d host%s; leave it out, or set TF_CONFIG "
-                        "on each host to %s" % (num_hosts, source, len(hosts),
-                                                "" if len(hosts) == 1 else "s", _TF_CONFIG))
+        raise UserError(
+            "num_hosts is {}, but {} names {} host{}; leave it out, or set TF_CONFIG "
+            "on each host to {}".format(
+                num_hosts, source, len(hosts), "" if len(hosts) == 1 else "s", _TF_CONFIG
+            )
+        )
     _, task = _tf_config()
     this = _TASK % (task.get("type"), task.get("index"))
     if hosts and this not in hosts:
-        raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
-                        % (json.dumps(task), _TF_CONFIG))
+        raise UserError(
+            f"TF_CONFIG: the task is {json.dumps(task)}, which is not in the cluster; "
+            f"expected {_TF_CONFIG}"
+        )
     if len(hosts) < 2:
         os.environ.pop("TF_CONFIG", None)
     return max(len(hosts), 1), hosts.index(this) if hosts else 0, source
@@ -101,6 +113,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 
 # The launchers: (names of the machines, index of this process, number of processes, port); None if
 # it did not start this process, or started it alone.
+
 
 def _from_open_mpi(_):
     """mpirun tells its processes their number, but not the machines: those are in SLURM's
@@ -114,8 +127,11 @@ def _from_open_mpi(_):
     else:
         path = next((environment[name] for name in _HOSTFILES if name in environment), None)
         if path is None:
-            raise ValueError("give the hostfile to mpirun as %s, not as an option"
-                             % " or ".join(_HOSTFILES))
+            raise ValueError(
+                "give the hostfile to mpirun as {}, not as an option".format(
+                    " or ".join(_HOSTFILES)
+                )
+            )
         with open(path, encoding="utf-8") as f:
             lines = [line.partition("#")[0].split() for line in f]
         names = list(dict.fromkeys(words[0] for words in lines if words))
@@ -144,8 +160,8 @@ def _from_kubernetes(num_hosts):
     name, dot, domain = socket.getfqdn().partition(".")
     stem, dash, last = name.rpartition("-")
     if not dash or last != index:
-        raise ValueError("the pod is called %s, expected NAME-%s" % (name, index))
-    names = ["%s-%d%s%s" % (stem, host, dot, domain) for host in range(num_hosts)]
+        raise ValueError(f"the pod is called {name}, expected NAME-{index}")
+    names = [f"{stem}-{host}{dot}{domain}" for host in range(num_hosts)]
     return names, int(index), num_hosts, _PORT
 
 
@@ -155,8 +171,11 @@ _LAUNCHERS = {"Open MPI": _from_open_mpi, "SLURM": _from_slurm, "Kubernetes": _f
 def all_hosts() -> list[tuple[str, str]]:
     """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
     jobs, _ = _tf_config()
-    return [(_TASK % (job, index), address) for job in ("chief", "worker")
-            for index, address in enumerate(jobs.get(job, []))]
+    return [
+        (_TASK % (job, index), address)
+        for job in ("chief", "worker")
+        for index, address in enumerate(jobs.get(job, []))
+    ]
 
 
 def _tf_config():
@@ -164,15 +183,16 @@ def _tf_config():
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         found = json.loads(text)
-        jobs = tf.train.ClusterSpec(found.get("cluster", {})).as_dict()     # checks its form
+        jobs = tf.train.ClusterSpec(found.get("cluster", {})).as_dict()  # checks its form
         return jobs, dict(found.get("task", {}))
     except json.JSONDecodeError as e:
-        raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
+        raise UserError(f"TF_CONFIG is not valid JSON: {e}; expected {_TF_CONFIG}") from None
     except (AttributeError, TypeError, ValueError):
-        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG)) from None
+        raise UserError(f"TF_CONFIG is {text!s:.200}, expected {_TF_CONFIG}") from None
 
 
 # ---- the start
+
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
     """Waits, without a limit, until all other hosts listen at their addresses, "name:port". This
@@ -194,16 +214,19 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
                 return
             if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
-                _log.info("note: waiting for %s", ", ".join(
-                    "host %d (%s: %s)" % (index, addresses[index], why)
-                    for index, why in silent.items()))
+                _log.info(
+                    "note: waiting for %s",
+                    ", ".join(
+                        f"host {index} ({addresses[index]}: {why})" for index, why in silent.items()
+                    ),
+                )
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _place(address):
     name, _, port = address.rpartition(":")
     if not name or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UserError("TF_CONFIG: the address of a host is '%s', expected name:port" % address)
+        raise UserError(f"TF_CONFIG: the address of a host is '{address}', expected name:port")
     return name.strip("[]"), int(port)
 
 
@@ -213,11 +236,15 @@ def _listening(address: str, port: int) -> Iterator[None]:
     both = socket.has_dualstack_ipv6()
     try:
         server = socket.create_server(
-            ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
+            ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both
+        )
     except OSError as e:
         why = "is taken by another program" if e.errno == errno.EADDRINUSE else str(e)
-        raise UserError("TF_CONFIG: this host is %s, but port %d %s; stop what listens there, or "
-                        "give all hosts another" % (address, port, why)) from e
+        raise UserError(
+            f"TF_CONFIG: this host is {address}, but port {port} {why}; stop what listens "
+            "there, or "
+            "give all hosts another"
+        ) from e
     with server:
         yield
 
@@ -229,19 +256,21 @@ def _why_silent(place):
         socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
     except OSError as e:
         return e.strerror or str(e)
-    except UnicodeError:        # of a name with an empty part
+    except UnicodeError:  # of a name with an empty part
         return "not the name of a host"
     return None
 
 
 # ---- lost hosts
 
+
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
-    ends_at_once = True     # the thread that closes the session may still be in TensorFlow
+
+    ends_at_once = True  # the thread that closes the session may still be in TensorFlow
 
     def __init__(self, host: str):
-        super().__init__("lost %s; start the same command again on all hosts" % host)
+        super().__init__(f"lost {host}; start the same command again on all hosts")
 
 
 def missing() -> Optional[str]:
@@ -253,14 +282,16 @@ def missing() -> Optional[str]:
     for index, (name, address) in enumerate(all_hosts()):
         try:
             context.context().check_collective_ops_peer_health(
-                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER)
+                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER
+            )
         except tf.errors.OpError:
-            return "host %d (%s)" % (index, address)
+            return f"host {index} ({address})"
     return None
 
 
-def lost(is_watched: Callable[[], bool],
-         wait: Callable[[float], Optional[bool]] = time.sleep) -> Optional[str]:
+def lost(
+    is_watched: Callable[[], bool], wait: Callable[[float], Optional[bool]] = time.sleep
+) -> Optional[str]:
     """The name of a host that does not answer several times in a row; None if all answer.
     is_watched: whether the hosts have to answer just now. wait: returns True to end the checks."""
     # A host may miss one look: its machine is busy, or just then it ended a step.
@@ -300,8 +331,9 @@ def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
         yield [monitor]
     except tf.errors.OpError as e:
         # This host's connection may break before the monitor misses the other one.
-        if not monitor.lost and not isinstance(e, (tf.errors.UnavailableError,
-                                                   tf.errors.AbortedError)):
+        if not monitor.lost and not isinstance(
+            e, (tf.errors.UnavailableError, tf.errors.AbortedError)
+        ):
             raise
         raise Lost(monitor.lost or missing() or "the connection to another host") from None
     finally:
@@ -314,11 +346,11 @@ class HostMonitor(tf.train.SessionRunHook):
     saves."""
 
     def __init__(self):
-        self._session: Optional[tf.Session] = None      # once it is made, of all hosts
+        self._session: Optional[tf.Session] = None  # once it is made, of all hosts
         self._in_step = True
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look, daemon=True)
-        self.lost: Optional[str] = None    # the name of the lost host
+        self.lost: Optional[str] = None  # the name of the lost host
 
     def begin(self) -> None:
         self._looking.start()
@@ -329,8 +361,9 @@ class HostMonitor(tf.train.SessionRunHook):
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         self._in_step = True
 
-    def after_run(self, run_context: tf.train.SessionRunContext,
-                  run_values: tf.train.SessionRunValues) -> None:
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         self._in_step = False
 
     def end(self, session: tf.Session) -> None:
@@ -342,7 +375,7 @@ class HostMonitor(tf.train.SessionRunHook):
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
                 return
             self.lost = lost(lambda: self._in_step, self._ended.wait)
-        if self._session:       # the step ends with an error; a first one may wait all the same
+        if self._session:  # the step ends with an error; a first one may wait all the same
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
             _end_program(Lost(self.lost))

@@ -15,8 +15,8 @@ from xlnet.network import ops
 from xlnet.settings.training import OptimizationSettings
 
 BETA1, BETA2 = 0.9, 0.999
-AVERAGE = "average"            # the slot with the EMA of a weight: <variable>/average
-FIRST_SCALE = 2. ** 15         # of the loss in float16; halved until the gradients are finite
+AVERAGE = "average"  # the slot with the EMA of a weight: <variable>/average
+FIRST_SCALE = 2.0**15  # of the loss in float16; halved until the gradients are finite
 STEPS_BETWEEN_DOUBLINGS = 2000
 
 
@@ -60,11 +60,19 @@ class AdamW(tf.train.Optimizer):
         decay: those of frozen layers, whose gradients are 0.
     """
 
-    def __init__(self, rate: tf.Tensor, step: tf.Tensor, *, epsilon: float,
-                 weight_decay: float = 0., bias_correction: bool = True,
-                 share: Callable[[str], float] = lambda name: 1., average_decay: float = 0.,
-                 is_valid: Optional[tf.Tensor] = None,
-                 frozen_rows: Callable[[str], int] = lambda name: 0):
+    def __init__(
+        self,
+        rate: tf.Tensor,
+        step: tf.Tensor,
+        *,
+        epsilon: float,
+        weight_decay: float = 0.0,
+        bias_correction: bool = True,
+        share: Callable[[str], float] = lambda name: 1.0,
+        average_decay: float = 0.0,
+        is_valid: Optional[tf.Tensor] = None,
+        frozen_rows: Callable[[str], int] = lambda name: 0,
+    ):
         super().__init__(use_locking=False, name="Adam")
         self._weight_decay = weight_decay
         self._share = share
@@ -73,16 +81,21 @@ class AdamW(tf.train.Optimizer):
         self._frozen_rows = frozen_rows
         self._updates = tf.cast(step + 1, tf.float32)
         # A power of 0 makes the fused kernel's correction factor 1.
-        powers = (BETA1 ** self._updates, BETA2 ** self._updates) if bias_correction else (0., 0.)
+        powers = (BETA1**self._updates, BETA2**self._updates) if bias_correction else (0.0, 0.0)
         betas = [BETA1, BETA2]
-        if is_valid is not None:    # betas of 1 and a rate of 0 change nothing
+        if is_valid is not None:  # betas of 1 and a rate of 0 change nothing
             rate = tf.where(is_valid, rate, tf.zeros_like(rate))
-            betas = [tf.where(is_valid, beta, 1.) for beta in betas]
-        self._scalars = {name: tf.convert_to_tensor(value) for name, value in zip(
-            ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
-            [*powers, *betas, epsilon])}
-        self._rates = functools.lru_cache(maxsize=None)(     # (of Adam, of the decay) by factor
-            lambda share: (rate * share, rate * share * weight_decay))
+            betas = [tf.where(is_valid, beta, 1.0) for beta in betas]
+        self._scalars = {
+            name: tf.convert_to_tensor(value)
+            for name, value in zip(
+                ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
+                [*powers, *betas, epsilon],
+            )
+        }
+        self._rates = functools.lru_cache(maxsize=None)(  # (of Adam, of the decay) by factor
+            lambda share: (rate * share, rate * share * weight_decay)
+        )
 
     def _create_slots(self, var_list):
         # The two moments under Adam's names, as TensorFlow's Adam would have them.
@@ -92,7 +105,8 @@ class AdamW(tf.train.Optimizer):
         for variable in var_list:
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
-                    variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name)
+                    variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name
+                )
 
     def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
         """As in the base class, but without a sum over replicas: the gradients are reduced."""
@@ -103,8 +117,11 @@ class AdamW(tf.train.Optimizer):
         # Each replica updates its own copy of a variable, all of them alike.
         def update(variable, gradient):
             return self._resource_apply_dense(gradient, variable)
-        updates = [extended.update(variable, update, args=(gradient,))
-                   for gradient, variable in grads_and_vars]
+
+        updates = [
+            extended.update(variable, update, args=(gradient,))
+            for gradient, variable in grads_and_vars
+        ]
         with tf.control_dependencies(updates):
             return extended.update(global_step, lambda step: step.assign_add(1, read_value=False))
 
@@ -128,8 +145,13 @@ class AdamW(tf.train.Optimizer):
         #     w = w - rate √(1 - b2^t) / (1 - b1^t) · m / (√v + epsilon)
         with tf.control_dependencies(decayed):
             update = tf.raw_ops.ResourceApplyAdam(
-                var=var.handle, m=self.get_slot(var, "m").handle,
-                v=self.get_slot(var, "v").handle, lr=rate, grad=grad, **self._scalars)
+                var=var.handle,
+                m=self.get_slot(var, "m").handle,
+                v=self.get_slot(var, "v").handle,
+                lr=rate,
+                grad=grad,
+                **self._scalars,
+            )
         return self._average(var, update) if self._average_decay else update
 
     def _average(self, var, update):
@@ -140,12 +162,13 @@ class AdamW(tf.train.Optimizer):
         # average += (1 - decay) / (1 - decay^n) · (w_n - average). Its first value is w_1.
         # 1 - decay^n, which cancels in float32: it would be 0 for the first n of 0.99999999.
         total = -tf.math.expm1(self._updates * math.log(decay))
-        newest = tf.where(self._updates > 1., (1. - decay) / total, 1.)
+        newest = tf.where(self._updates > 1.0, (1.0 - decay) / total, 1.0)
         if self._is_valid is not None:
-            newest = tf.where(self._is_valid, newest, 0.)
+            newest = tf.where(self._is_valid, newest, 0.0)
         with tf.control_dependencies([update]):
-            return average.assign_add(newest * (var.read_value() - average.read_value()),
-                                      read_value=False)
+            return average.assign_add(
+                newest * (var.read_value() - average.read_value()), read_value=False
+            )
 
 
 def decays(name: str) -> bool:
@@ -173,12 +196,14 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
 
     The stacked biases (`r_w_bias`, ..., `seg_embed`) belong to all layers: factor 1.
     """
+
     # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
     def share(name):
         layer = layer_of(name)
         if layer is not None:
             return decay_rate ** (n_layer - 1 - layer)
-        return decay_rate ** n_layer if "word_embedding" in name or "mask_emb" in name else 1.
+        return decay_rate**n_layer if "word_embedding" in name or "mask_emb" in name else 1.0
+
     return share
 
 
@@ -194,11 +219,18 @@ class LossScale:
         # The gradients are those of the global batch on each replica, so all copies stay alike.
         def state(name, value):
             return tf.get_variable(
-                name, [], tf.float32, tf.initializers.constant(value), trainable=False,
-                use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+                name,
+                [],
+                tf.float32,
+                tf.initializers.constant(value),
+                trainable=False,
+                use_resource=True,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
-            self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
-            self._updates = state("updates", 0.)
+            self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.0)
+            self._updates = state("updates", 0.0)
         self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
@@ -206,14 +238,16 @@ class LossScale:
         """The operation that adjusts the scale after a step; is_valid: the gradients were
         finite."""
         # Twice as large after so many good steps, half as large after a bad one.
-        good = tf.where(is_valid, self._good_steps.read_value() + 1., 0.)
+        good = tf.where(is_valid, self._good_steps.read_value() + 1.0, 0.0)
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
-        grown = tf.where(is_due, self.value * 2., self.value)
-        scale = tf.where(is_valid, grown, tf.maximum(self.value / 2., 1.))
+        grown = tf.where(is_due, self.value * 2.0, self.value)
+        scale = tf.where(is_valid, grown, tf.maximum(self.value / 2.0, 1.0))
         updates = self.updates + tf.cast(is_valid, tf.float32)
-        return tf.group(self._scale.assign(scale, read_value=False),
-                        self._good_steps.assign(tf.where(is_due, 0., good), read_value=False),
-                        self._updates.assign(updates, read_value=False))
+        return tf.group(
+            self._scale.assign(scale, read_value=False),
+            self._good_steps.assign(tf.where(is_due, 0.0, good), read_value=False),
+            self._updates.assign(updates, read_value=False),
+        )
 
 
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
@@ -221,18 +255,22 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     gradient reaches."""
     variables = tf.trainable_variables()
     gradients = ops.gradients(loss, variables)
-    lost = [base_name(variable) for gradient, variable in zip(gradients, variables)
-            if gradient is None]
+    lost = [
+        base_name(variable) for gradient, variable in zip(gradients, variables) if gradient is None
+    ]
     if lost:
-        raise ValueError("no gradient reaches %s" % ", ".join(lost))
+        raise ValueError("no gradient reaches {}".format(", ".join(lost)))
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
-             gradients_and_variables: Optional[Sequence[tuple[tf.Tensor, tf.Variable]]] = None,
-             loss_scale: Optional[LossScale] = None,
-             frozen_rows: Callable[[str], int] = lambda name: 0
-             ) -> tuple[tf.Operation, dict[str, Any]]:
+def minimize(
+    loss: tf.Tensor,
+    settings: OptimizationSettings,
+    step: tf.Variable,
+    gradients_and_variables: Optional[Sequence[tuple[tf.Tensor, tf.Variable]]] = None,
+    loss_scale: Optional[LossScale] = None,
+    frozen_rows: Callable[[str], int] = lambda name: 0,
+) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 
     Args:
@@ -259,22 +297,33 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     # Layer-wise decay, of learning rates; the original's, of gradients, leaves out the embedding.
     names = [base_name(variable) for variable in variables]
     layers = [layer for layer in map(layer_of, names) if layer is not None]
-    n_layer = 1 + max(layers, default=-1)       # lower layers may be frozen, and so not in the list
+    n_layer = 1 + max(layers, default=-1)  # lower layers may be frozen, and so not in the list
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
     if legacy:
-        gradients = [g if layer_of(name) is None else g * share(name)
-                     for g, name in zip(gradients, names)]
-        share = lambda name: 1.
+        gradients = [
+            g if layer_of(name) is None else g * share(name) for g, name in zip(gradients, names)
+        ]
+        share = lambda name: 1.0
 
     # The update.
     rate = learning_rate(settings, step)
-    adam = AdamW(rate, loss_scale.updates if loss_scale else step, epsilon=settings.adam_epsilon,
-                 weight_decay=settings.weight_decay, share=share,
-                 bias_correction=not (legacy and settings.weight_decay),
-                 average_decay=settings.ema_decay, is_valid=is_valid, frozen_rows=frozen_rows)
+    adam = AdamW(
+        rate,
+        loss_scale.updates if loss_scale else step,
+        epsilon=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
+        share=share,
+        bias_correction=not (legacy and settings.weight_decay),
+        average_decay=settings.ema_decay,
+        is_valid=is_valid,
+        frozen_rows=frozen_rows,
+    )
     train_op = adam.apply_gradients(zip(gradients, variables), global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
-    return train_op, {"learning_rate": rate, "gradient_norm": norm,
-                      "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.)}
+    return train_op, {
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.0),
+    }

@@ -38,15 +38,20 @@ class Predictor:
         `Devices.parallel_batches`; 1 where local variables are carried or the process also trains.
     """
 
-    def __init__(self, outputs: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
-                 sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
-                 devices: Devices, seed: int = 0, at_once: int = 1):
+    def __init__(
+        self,
+        outputs: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
+        sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
+        devices: Devices,
+        seed: int = 0,
+        at_once: int = 1,
+    ):
         self._seed = seed
         self._outputs = outputs
         self._sources = sources
         self._devices = devices
         self._at_once = at_once
-        self._session: Any = None       # a `tf.Session`, once `build` has made it
+        self._session: Any = None  # a `tf.Session`, once `build` has made it
 
     def all_records(self, made: Any, prefix: Optional[str], name: str) -> dict[str, np.ndarray]:
         """What `outputs` returns for all records of `made`, an `encoding.Records`: dict of arrays
@@ -54,11 +59,11 @@ class Predictor:
         parts, remaining = [], progress.Remaining(name, made.count, "rows")
         with errors.explained(records=made.path):
             for _, batch in self(made.path, prefix):
-                is_real = batch["is_real_example"] > 0      # the others fill up the last batch
+                is_real = batch["is_real_example"] > 0  # the others fill up the last batch
                 parts.append({name: values[is_real] for name, values in batch.items()})
                 remaining.add(len(parts[-1]["loss"]))
         if remaining.done != made.count:
-            raise RuntimeError("%s: %d answers to %d rows" % (name, remaining.done, made.count))
+            raise RuntimeError(f"{name}: {remaining.done} answers to {made.count} rows")
         return in_order(parts)
 
     def __call__(self, path: str, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -80,24 +85,28 @@ class Predictor:
             return
         devices.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        with devices.gradients_forgotten(), tf.Graph().as_default() as graph, \
-                strategy.scope():
+        with devices.gradients_forgotten(), tf.Graph().as_default() as graph, strategy.scope():
             tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])
-                sources = [tf.data.make_initializable_iterator(make_batches(self._path))
-                           for make_batches in self._sources]
+                sources = [
+                    tf.data.make_initializable_iterator(make_batches(self._path))
+                    for make_batches in self._sources
+                ]
 
             def copy():
                 # The one source of `TaskData.batches`, or that of this device's text streams.
                 source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
-                return self._outputs(batch)     # the network
+                return self._outputs(batch)  # the network
+
             self._copies = strategy.experimental_local_results(
-                strategy.extended.call_for_each_replica(copy))
-            self._begin = tf.group(tf.local_variables_initializer(),
-                                   *[source.initializer for source in sources])
+                strategy.extended.call_for_each_replica(copy)
+            )
+            self._begin = tf.group(
+                tf.local_variables_initializer(), *[source.initializer for source in sources]
+            )
             self._initialize = tf.global_variables_initializer()
             self._restore = Restoring()
         config = self._devices.session_config()
@@ -109,12 +118,15 @@ class Predictor:
         # A device takes the next batch when it is done with one, until there are no more.
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
+
             def start(number):
                 return pool.submit(self._session.run, self._copies[number])
+
             running = {start(number): number for number in numbers}
             while running:
                 done, _ = concurrent.futures.wait(
-                    running, return_when=concurrent.futures.FIRST_COMPLETED)
+                    running, return_when=concurrent.futures.FIRST_COMPLETED
+                )
                 for future in done:
                     number = running.pop(future)
                     try:

@@ -23,8 +23,15 @@ from xlnet.settings.training import JOURNAL_NAME, UNREPORTED_NAME
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 15
-_COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
-            "memory_gib")
+_COLUMNS = (
+    "step",
+    "loss",
+    "learning_rate",
+    "gradient_norm",
+    "gradient_scale",
+    "per_second",
+    "memory_gib",
+)
 
 
 def _unreported(model_dir):
@@ -32,8 +39,10 @@ def _unreported(model_dir):
     step, a text. They are but for a mean: a file that cannot be read is none."""
     path = os.path.join(model_dir, UNREPORTED_NAME)
     try:
-        return {step: list(map(float, losses))
-                for step, losses in files.read_json(path, "model_dir")["losses"].items()}
+        return {
+            step: list(map(float, losses))
+            for step, losses in files.read_json(path, "model_dir")["losses"].items()
+        }
     except (OSError, UserError, KeyError, TypeError, ValueError, AttributeError):
         return {}
 
@@ -41,13 +50,17 @@ def _unreported(model_dir):
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
     """Adds a step's numbers, by name of the curve, to TensorBoard's files in `model_dir`."""
     writer = _board(model_dir)
-    writer.add_summary(tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value)
-                                         for tag, value in scalars.items()]), step)
+    writer.add_summary(
+        tf.Summary(
+            value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
+        ),
+        step,
+    )
     writer.flush()
 
 
 def _board(model_dir):
-    with tf.Graph().as_default():   # the writer requires a graph, but adds nothing to it
+    with tf.Graph().as_default():  # the writer requires a graph, but adds nothing to it
         return tf.summary.FileWriterCache.get(model_dir)
 
 
@@ -61,17 +74,17 @@ class Progress(tf.train.SessionRunHook):
     """
 
     def __init__(self, job: Any, banner: dict[str, Any]):
-        self._job, self._banner = job, banner       # without the number of parameters
+        self._job, self._banner = job, banner  # without the number of parameters
         self._model_dir, self._log_steps = job.settings.model_dir, job.settings.log_steps
         self._last = job.optimization.train_steps
-        self._is_chief = job.devices.is_chief       # other hosts only check the numbers
+        self._is_chief = job.devices.is_chief  # other hosts only check the numbers
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
 
     def begin(self) -> None:
         self._fetches = train_step.step_of_graph().scalars
         if self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
-            show_banner(dict(self._banner, parameters="{:,}".format(count)))
+            show_banner(dict(self._banner, parameters=f"{count:,}"))
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._step = int(session.run(tf.train.get_global_step()))
@@ -84,22 +97,28 @@ class Progress(tf.train.SessionRunHook):
         rows = []
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8", errors="replace") as f:
-                rows = [row for row in f.read().splitlines() if row.partition(",")[0].isdecimal()
-                        and int(row.partition(",")[0]) <= self._step]
+                rows = [
+                    row
+                    for row in f.read().splitlines()
+                    if row.partition(",")[0].isdecimal()
+                    and int(row.partition(",")[0]) <= self._step
+                ]
         files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
         _board(self._model_dir).add_session_log(
-            tf.SessionLog(status=tf.SessionLog.START), self._step + 1)
+            tf.SessionLog(status=tf.SessionLog.START), self._step + 1
+        )
 
     def _start_timing(self):
         self._since, self._since_step = time.time(), self._step
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        if self._is_first_step:     # an evaluation may have come before it
+        if self._is_first_step:  # an evaluation may have come before it
             self._since = time.time()
         return tf.train.SessionRunArgs(self._fetches)
 
-    def after_run(self, run_context: tf.train.SessionRunContext,
-                  run_values: tf.train.SessionRunValues) -> None:
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         values = run_values.results
         # The graph may read the step before or after the update, so steps are counted here.
         self._step += 1
@@ -135,29 +154,41 @@ class Progress(tf.train.SessionRunHook):
     def _check(self, step, values):
         loss, norm = values["loss"], values["gradient_norm"]
         if not np.isfinite(loss):
-            wrong = "the loss is %s" % loss
+            wrong = f"the loss is {loss}"
         elif not np.isfinite(norm) and values["gradient_scale"] <= 1:
-            wrong = "the gradient norm is %s" % norm
+            wrong = f"the gradient norm is {norm}"
         else:
             return
-        raise UserError("%s at step %d; last checkpoint before it: %s; try a lower learning_rate, "
-                        "more warmup_steps or a lower clip"
-                        % (wrong, step, checkpoint.newest(self._model_dir) or "none"))
+        raise UserError(
+            "{} at step {}; last checkpoint before it: {}; try a lower learning_rate, "
+            "more warmup_steps or a lower clip".format(
+                wrong, step, checkpoint.newest(self._model_dir) or "none"
+            )
+        )
 
     def _report(self, step, values):
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / (step - self._since_step)
         per_second = self._job.per_step / pace
-        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._job.with_perplexity else ""
+        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._job.with_perplexity else ""
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
-            len(str(self._last)), step, self._last, loss, perplexity,
-            values["learning_rate"], values["gradient_norm"], per_second, self._job.unit,
-            clock(pace * (self._last - step)))
+            len(str(self._last)),
+            step,
+            self._last,
+            loss,
+            perplexity,
+            values["learning_rate"],
+            values["gradient_norm"],
+            per_second,
+            self._job.unit,
+            clock(pace * (self._last - step)),
+        )
         values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
-                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
+                [step] + [f"{values[name]:.9g}" for name in _COLUMNS[1:]]
+            )
         add_to_board(self._model_dir, step, values)
 
 
@@ -175,15 +206,21 @@ class Remaining:
         self.done += count
         if time.time() - self._said > _SECONDS_BETWEEN_LINES:
             self._said = time.time()
-            _log.info("%s  %d/%d %s  left %s", self._name, self.done, self._total, self._unit,
-                      clock((self._said - self._began) / self.done * (self._total - self.done)))
+            _log.info(
+                "%s  %d/%d %s  left %s",
+                self._name,
+                self.done,
+                self._total,
+                self._unit,
+                clock((self._said - self._began) / self.done * (self._total - self.done)),
+            )
 
 
 def memory_gib() -> float:
     """Peak memory so far [GiB]: of the first GPU, or of this process if there is no GPU."""
     if tf2.config.list_physical_devices("GPU"):
-        return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
+        return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def show_banner(items: dict[str, Any]) -> None:
@@ -198,4 +235,4 @@ def show_banner(items: dict[str, Any]) -> None:
 def clock(seconds: float) -> str:
     """Seconds as h:mm:ss."""
     seconds = int(round(seconds))
-    return "%d:%02d:%02d" % (seconds // 3600, seconds // 60 % 60, seconds % 60)
+    return f"{seconds // 3600:.0f}:{seconds // 60 % 60:02.0f}:{seconds % 60:02.0f}"

@@ -22,7 +22,7 @@ from xlnet.settings.network import XLNetConfig
 
 _log = logging.getLogger(__name__)
 
-_MEMORIES = "memories"     # the graph's collection of memory variables, one from each replica
+_MEMORIES = "memories"  # the graph's collection of memory variables, one from each replica
 _SECONDS_FOR_OTHER_HOSTS = 600
 
 
@@ -36,14 +36,19 @@ class Memory:
 
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
         self._variable = tf.get_variable(
-            "memory", [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
-            devices.zeros, trainable=False, use_resource=True,
+            "memory",
+            [starts_stream.shape[0], config.n_layer, mem_len, config.d_model],
+            tf.float32,
+            devices.zeros,
+            trainable=False,
+            use_resource=True,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             synchronization=tf.VariableSynchronization.ON_READ,
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
         tf.add_to_collection(_MEMORIES, self._variable)
         starts = tf.cast(starts_stream, tf.bool)[:, None, None, None]
-        self.value = tf.where_v2(starts, 0., self._variable.read_value())
+        self.value = tf.where_v2(starts, 0.0, self._variable.read_value())
 
     def update(self, new: tf.Tensor) -> tf.Operation:
         """The operation that remembers `new` [b,L,M,D]."""
@@ -63,17 +68,21 @@ class MemoryFiles:
     """
 
     def __init__(self, model_dir: str, devices: Devices, batch_size: int):
-        self._model_dir = model_dir         # shared by all hosts
+        self._model_dir = model_dir  # shared by all hosts
         self._devices = devices
-        self._batch_size = batch_size       # of all of them
+        self._batch_size = batch_size  # of all of them
 
     def begin(self) -> None:
         """Call it when the graph is complete."""
-        found = tf.get_collection(_MEMORIES)     # the same variable from each replica
+        found = tf.get_collection(_MEMORIES)  # the same variable from each replica
         self._parts = list(devices.local_parts(found[0])) if found else []
         self._values = [tf.placeholder(tf.float32, part.shape) for part in self._parts]
-        self._load = tf.group(*[part.assign(value, read_value=False)
-                                for part, value in zip(self._parts, self._values)])
+        self._load = tf.group(
+            *[
+                part.assign(value, read_value=False)
+                for part, value in zip(self._parts, self._values)
+            ]
+        )
 
     def load(self, session: tf.Session, step: int) -> None:
         """Loads the memory saved at `step`. If it is missing, damaged or of another shape, the
@@ -96,10 +105,10 @@ class MemoryFiles:
         found = [sum(len(part) for part in stored), *stored[0].shape[1:]]
         shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
         if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
-            raise ValueError("has shape %s, this run's is %s" % (found, shape))
+            raise ValueError(f"has shape {found}, this run's is {shape}")
         types = {part.dtype for part in stored}
-        if types != {np.dtype("<f4")}:      # the checksums cover bytes, not their meaning
-            raise ValueError("has numbers of type %s, expected float32" % types.pop())
+        if types != {np.dtype("<f4")}:  # the checksums cover bytes, not their meaning
+            raise ValueError(f"has numbers of type {types.pop()}, expected float32")
         return _rows(paths, stored, self._devices.rows(self._batch_size))
 
     def save(self, session: tf.Session, step: int) -> None:
@@ -111,11 +120,15 @@ class MemoryFiles:
             write(temporary, np.concatenate(session.run(self._parts)))
         # The chief's checkpoint follows: by then the memories of all hosts are there.
         if self._devices.is_chief and not multi_host.wait_until(
-                lambda: [of for of, *_ in _found(self._model_dir)].count(step)
-                >= self._devices.hosts, _SECONDS_FOR_OTHER_HOSTS):
-            raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
-                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS,
-                                                     _path(self._model_dir, step, "*")))
+            lambda: [of for of, *_ in _found(self._model_dir)].count(step) >= self._devices.hosts,
+            _SECONDS_FOR_OTHER_HOSTS,
+        ):
+            raise UserError(
+                "model_dir: after {} s {} is not there from all hosts, which must "
+                "share the directory".format(
+                    _SECONDS_FOR_OTHER_HOSTS, _path(self._model_dir, step, "*")
+                )
+            )
 
     def forget(self) -> None:
         """Removes the memories without a checkpoint."""
@@ -144,27 +157,27 @@ def _rows(paths, stored, rows):
     parts, first = [], 0
     for path, part in zip(paths, stored):
         here = slice(max(rows.start - first, 0), max(min(rows.stop - first, len(part)), 0))
-        wanted = np.array(part[here])       # of a file that is mapped: no other rows are read
+        wanted = np.array(part[here])  # of a file that is mapped: no other rows are read
         if len(wanted):
-            with open(path, "rb") as f:     # the checksums follow the array
+            with open(path, "rb") as f:  # the checksums follow the array
                 np.lib.format.read_magic(f)
                 shape, _, dtype = np.lib.format.read_array_header_1_0(f)
                 f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
                 damaged = np.flatnonzero(_checksums(wanted) != files.read_array(f)[here])
             if len(damaged):
-                raise ValueError("is damaged: row %d of %s" % (here.start + damaged[0], path))
+                raise ValueError(f"is damaged: row {here.start + damaged[0]} of {path}")
             parts.append(wanted)
         first += len(part)
     return np.concatenate(parts)
 
 
 def _path(model_dir, step, first_row):
-    return os.path.join(model_dir, "memory-%s-%s.npy" % (step, first_row))
+    return os.path.join(model_dir, f"memory-{step}-{first_row}.npy")
 
 
 def _found(model_dir: str) -> list[tuple[int, int, str]]:
     """(step, first row, path) of the files that are there, in order."""
-    names = filter(None, (re.fullmatch(r"memory-(\d+)-(\d+)\.npy", name)
-                          for name in os.listdir(model_dir)))
-    return sorted((int(name[1]), int(name[2]), os.path.join(model_dir, name[0]))
-                  for name in names)
+    names = filter(
+        None, (re.fullmatch(r"memory-(\d+)-(\d+)\.npy", name) for name in os.listdir(model_dir))
+    )
+    return sorted((int(name[1]), int(name[2]), os.path.join(model_dir, name[0])) for name in names)

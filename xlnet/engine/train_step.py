@@ -21,20 +21,22 @@ from xlnet.settings.training import OptimizationSettings, RunSettings
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
 
-_STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
+_STEP = "training_step"  # the graph's collection of `Step`s, one of each replica
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, uint64 [1]: a function of the run's seed and the step."""
-    of_step = stateless_random.seed_of(seed, step)     # of the low 32 bits of the seed
+    of_step = stateless_random.seed_of(seed, step)  # of the low 32 bits of the seed
     return stateless_random.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Casts int32 features to int64: TensorFlow computes int32 on the host, where it is used for
     shapes, and would copy the results to the GPU in every step."""
-    return {name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
-            for name, value in features.items()}
+    return {
+        name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
+        for name, value in features.items()
+    }
 
 
 def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
@@ -46,17 +48,19 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
         matmuls, which would round them in each step. Biases, norms and the output layer's matrix
         stay float32. None: float32.
     """
+
     # Reused: replicas, micro-batches and a compiled step ask for the same variables again.
     def named(getter, name, *args, initializer=None, **kwargs):
         # A seed of its own for each weight, by its name.
-        if isinstance(initializer, (tf.initializers.random_normal,
-                                    tf.initializers.random_uniform)):
+        if isinstance(initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
-                dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
+                dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1)
+            )
         if kept_in not in (None, "fp32") and _MATRIX.search(name):
             kwargs["dtype"] = parameters.DTYPES[kept_in]
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
+
     return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
 
 
@@ -72,10 +76,13 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
 
 
-def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-                       inputs: dict[str, tf.Tensor], micro_batches: int,
-                       scale: Optional[optimizer.LossScale] = None, xla: bool = False
-                       ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+def loss_and_gradients(
+    compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+    inputs: dict[str, tf.Tensor],
+    micro_batches: int,
+    scale: Optional[optimizer.LossScale] = None,
+    xla: bool = False,
+) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
 
     This is everything that a replica computes on its own, and what XLA compiles.
@@ -94,12 +101,14 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
 
     def over_micro_batches(inputs):
         # Eight batch elements in two micro-batches: elements 0 to 3, then 4 to 7.
-        parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
-                 for name, value in inputs.items()}
+        parts = {
+            name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
+            for name, value in inputs.items()
+        }
 
         def micro_batch(index):
             part = {name: values[index] for name, values in parts.items()}
-            loss, kept = compute(part, index * rows)    # the caller's: the network and its loss
+            loss, kept = compute(part, index * rows)  # the caller's: the network and its loss
             return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
 
         # The first one is outside of the loop: it makes the variables, which a loop cannot.
@@ -109,29 +118,45 @@ def loss_and_gradients(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tens
 
         # The others, one after the other, so that the activations of one are kept at a time: losses
         # and gradients are summed, the tensors to keep are collected.
-        arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
-                  .write(0, value) for name, value in kept.items()}
+        arrays = {
+            name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape).write(
+                0, value
+            )
+            for name, value in kept.items()
+        }
 
         def body(index, loss, gradients, arrays):
             more_loss, more, kept = micro_batch(index)
-            return (index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
-                    {name: arrays[name].write(index, value) for name, value in kept.items()})
+            return (
+                index + 1,
+                loss + more_loss,
+                [a + b for a, b in zip(gradients, more)],
+                {name: arrays[name].write(index, value) for name, value in kept.items()},
+            )
+
         _, loss, gradients, arrays = tf.while_loop(
-            lambda index, *_: index < micro_batches, body, [1, loss, gradients, arrays],
-            parallel_iterations=1, maximum_iterations=micro_batches - 1)
-        kept = {name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
-                for name, value in kept.items()}
+            lambda index, *_: index < micro_batches,
+            body,
+            [1, loss, gradients, arrays],
+            parallel_iterations=1,
+            maximum_iterations=micro_batches - 1,
+        )
+        kept = {
+            name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
+            for name, value in kept.items()
+        }
         # Means here, as over replicas: in `compute` a loss is such that its mean is the batch's.
         return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
     if not xla:
         return over_micro_batches(inputs)
-    compute(inputs, 0)      # makes the variables, which a compiled function cannot; is never run
+    compute(inputs, 0)  # makes the variables, which a compiled function cannot; is never run
     return tf2.function(over_micro_batches, jit_compile=True, autograph=False)(inputs)
 
 
 class Step(NamedTuple):
     """The tensors of a training step that hooks read, and the variable that requests a stop."""
+
     # loss, learning_rate, gradient_norm and gradient_scale, float32 [], of the global batch
     scalars: dict[str, tf.Tensor]
     # float32 []: above 0 as soon as `stop_asked`, a local variable of each replica, is in one
@@ -144,12 +169,17 @@ def step_of_graph() -> Step:
     return tf.get_collection(_STEP)[0]
 
 
-def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-                  features: dict[str, tf.Tensor], *, config: XLNetConfig,
-                  network: NetworkSettings, optimization: OptimizationSettings,
-                  settings: RunSettings, xla: bool,
-                  frozen_rows: Callable[[str], int] = lambda name: 0
-                  ) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
+def training_step(
+    compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+    features: dict[str, tf.Tensor],
+    *,
+    config: XLNetConfig,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    settings: RunSettings,
+    xla: bool,
+    frozen_rows: Callable[[str], int] = lambda name: 0,
+) -> tuple[tf.Tensor, tf.Operation, dict[str, tf.Tensor]]:
     """A training step on the replica whose graph is being built: loss, then gradients, then update.
     `step_of_graph` returns its `Step`: what hooks read.
 
@@ -166,23 +196,36 @@ def training_step(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]]
     # gradients would be 0.
     scale = optimizer.LossScale() if network.precision == "fp16" else None
     loss, gradients, kept = loss_and_gradients(
-        compute, features, settings.grad_accum_steps, scale, xla)
+        compute, features, settings.grad_accum_steps, scale, xla
+    )
 
     # The variables are there now: where they start.
     start_from(settings.init_checkpoint, config, settings.model_dir)
 
     # Means over the replicas of all hosts; with them travels whether one of them is to stop.
     stop_asked = tf.get_variable(
-        "stop_asked_here", [], tf.float32, tf.initializers.zeros(), trainable=False,
-        use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        "stop_asked_here",
+        [],
+        tf.float32,
+        tf.initializers.zeros(),
+        trainable=False,
+        use_resource=True,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
         synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
     *gradients, loss, stop = mean_over_replicas(gradients + [loss, stop_asked.read_value()])
 
     # The update: clipping, learning rate, AdamW.
     update, scalars = optimizer.minimize(
-        loss, optimization, tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())), scale, frozen_rows)
-    tf.add_to_collection(_STEP, Step(
-        {"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked))
+        loss,
+        optimization,
+        tf.train.get_global_step(),
+        list(zip(gradients, tf.trainable_variables())),
+        scale,
+        frozen_rows,
+    )
+    tf.add_to_collection(
+        _STEP, Step({"loss": tf.identity(loss), **scalars}, tf.identity(stop), stop_asked)
+    )
     return loss, update, kept

@@ -43,25 +43,32 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOCK = "training.lock"      # in a model directory: which process trains there
+LOCK = "training.lock"  # in a model directory: which process trains there
 
 
 class Job:
     """What the trainer runs: pretraining and fine-tuning are classes of this kind."""
-    model: Any                  # its `model_fn` is the Estimator's, the training step of a replica
+
+    model: Any  # its `model_fn` is the Estimator's, the training step of a replica
     # In progress lines and the banner: what throughput counts, what a batch and an epoch are.
     unit = examples = "examples"
-    per_step: int               # units in a step
-    epoch_steps: float          # steps of an epoch
+    per_step: int  # units in a step
+    epoch_steps: float  # steps of an epoch
     # Whether checkpoints are evaluated during training, and the initial weights; whether these are
     # saved, as step 0; whether the loss is in nats per token, so that there is a perplexity.
     evaluates = evaluates_start = saves_start = with_perplexity = False
-    answering: Optional[Predictor] = None       # of `evaluate_checkpoint`, built before training
-    memories: Optional[MemoryFiles] = None      # saved with each checkpoint
+    answering: Optional[Predictor] = None  # of `evaluate_checkpoint`, built before training
+    memories: Optional[MemoryFiles] = None  # saved with each checkpoint
 
-    def __init__(self, settings: Any, config: XLNetConfig, network: NetworkSettings,
-                 optimization: OptimizationSettings, device_settings: DeviceSettings,
-                 devices: Devices):
+    def __init__(
+        self,
+        settings: Any,
+        config: XLNetConfig,
+        network: NetworkSettings,
+        optimization: OptimizationSettings,
+        device_settings: DeviceSettings,
+        devices: Devices,
+    ):
         self.settings = settings
         self.config = config
         self.network = network
@@ -102,15 +109,16 @@ class Trainer(tf.train.SessionRunHook):
         self._place = lock.Place(self._model_dir, "model_dir")
         self._last = job.optimization.train_steps
         self._stop = StopSignal()
-        self._has_stopped = False       # by a signal on any host
+        self._has_stopped = False  # by a signal on any host
 
     def train(self) -> bool:
         """Trains from the newest checkpoint to the last step, or until early stopping; returns
         False if a signal stopped it. A UserError if another run trains in the directory, its
         checkpoints are damaged, it was removed or moved meanwhile, or training failed."""
         set_up_process()
-        alone = lock.held(os.path.join(self._model_dir, LOCK),
-                          "model_dir: a run trains in %s" % self._model_dir)
+        alone = lock.held(
+            os.path.join(self._model_dir, LOCK), f"model_dir: a run trains in {self._model_dir}"
+        )
         # Of several hosts the first one alone writes, so it alone locks the directory.
         with alone if self._devices.is_chief else contextlib.nullcontext():
             # What earlier runs left: unfinished files, the step, evaluations that are missing.
@@ -118,14 +126,15 @@ class Trainer(tf.train.SessionRunHook):
                 for directory in ("", BEST):
                     files.sweep(os.path.join(self._model_dir, directory, ""))
                 if self._job.memories:
-                    self._job.memories.forget()     # newer than the last checkpoint
+                    self._job.memories.forget()  # newer than the last checkpoint
             self._step = self._resume()
             if self._step >= self._last:
                 _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
                 return True
             if self._selection.is_over():
-                _log.info("the run in %s was stopped early, at step %d", self._model_dir,
-                          self._step)
+                _log.info(
+                    "the run in %s was stopped early, at step %d", self._model_dir, self._step
+                )
                 return True
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
@@ -135,25 +144,38 @@ class Trainer(tf.train.SessionRunHook):
                 job.answering.build()
             estimator = Estimator(job.model.model_fn, self._model_dir, self._devices, settings.seed)
             try:
-                estimator.train(lambda: job.batches(self._first), max_steps=self._last,
-                                hooks=[self._progress, self])
+                estimator.train(
+                    lambda: job.batches(self._first),
+                    max_steps=self._last,
+                    hooks=[self._progress, self],
+                )
             except Interrupted:
-                _log.info("stopped by %s in the evaluation before the first step; run the same "
-                          "command again", self._stop.name)
+                _log.info(
+                    "stopped by %s in the evaluation before the first step; run the same "
+                    "command again",
+                    self._stop.name,
+                )
                 return False
             finally:
                 self._stop.end()
-                tf.summary.FileWriterCache.clear()      # TensorBoard's files would stay open
+                tf.summary.FileWriterCache.clear()  # TensorBoard's files would stay open
             self._place.check()
 
             # Why there are no more steps, if it is not the last one.
-            if self._has_stopped or self._stop.is_asked:    # perhaps in the last step
-                _log.info("stopped by %s at step %d, saved; run the same command again to resume",
-                          self._stop.name, self._step)
+            if self._has_stopped or self._stop.is_asked:  # perhaps in the last step
+                _log.info(
+                    "stopped by %s at step %d, saved; run the same command again to resume",
+                    self._stop.name,
+                    self._step,
+                )
                 return False
             if self._selection.is_over():
-                _log.info("stopped at step %d: no better %s in %d evaluations", self._step,
-                          self._selection.metric, self._selection.patience)
+                _log.info(
+                    "stopped at step %d: no better %s in %d evaluations",
+                    self._step,
+                    self._selection.metric,
+                    self._selection.patience,
+                )
             return True
 
     def _resume(self):
@@ -184,9 +206,11 @@ class Trainer(tf.train.SessionRunHook):
         self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
         self._saved = int(session.run(tf.train.get_global_step()))
         if self._saved != self._step:
-            raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
-                            "host's of step %d; all hosts must share the directory"
-                            % (self._model_dir, self._step, self._saved))
+            raise UserError(
+                f"model_dir: the newest checkpoint in {self._model_dir} is of step "
+                f"{self._step}, the first "
+                f"host's of step {self._saved}; all hosts must share the directory"
+            )
         # It is: the run resumes, or begins, and describes itself in the directory.
         if self._devices.is_chief:
             self._job.begin()
@@ -203,15 +227,19 @@ class Trainer(tf.train.SessionRunHook):
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))
 
-    def after_run(self, run_context: tf.train.SessionRunContext,
-                  run_values: tf.train.SessionRunValues) -> None:
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
         self._step += 1
         if self._step == self._first + 1 and not self._devices.is_chief:
             self._job.check_host()
         # A step in which a stop is signalled is saved, on all hosts: they see the same number.
         self._has_stopped = bool(run_values.results > 0)
-        if (self._has_stopped or self._is_evaluated(self._step)
-                or self._step % self._settings.save_steps == 0):
+        if (
+            self._has_stopped
+            or self._is_evaluated(self._step)
+            or self._step % self._settings.save_steps == 0
+        ):
             self._save(run_context.session)
         if self._has_stopped or self._selection.is_over():
             run_context.request_stop()
@@ -234,13 +262,14 @@ class Trainer(tf.train.SessionRunHook):
         if not self._devices.is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
-        self._keep_some()       # a kill during the evaluation leaves nothing beyond max_save
+        self._keep_some()  # a kill during the evaluation leaves nothing beyond max_save
         if self._is_evaluated(self._step) and not self._has_stopped:
             began = time.time()
             try:
                 with self._stop.interrupts():
-                    self._evaluate(self._step,
-                                   dict(checkpoint.all_prefixes(self._model_dir))[self._step])
+                    self._evaluate(
+                        self._step, dict(checkpoint.all_prefixes(self._model_dir))[self._step]
+                    )
             except Interrupted:
                 _log.info("note: the evaluation is interrupted; it will run on resume")
             self._progress.leave_out(time.time() - began)
@@ -254,11 +283,13 @@ class Trainer(tf.train.SessionRunHook):
 
     def _is_evaluated(self, step):
         return self._job.evaluates and best_checkpoint.is_due(
-            step, self._settings.eval_steps, self._last)
+            step, self._settings.eval_steps, self._last
+        )
 
     def _lacks_evaluation(self, step):
         return self._job.evaluates and self._selection.lacks(
-            step, self._settings.eval_steps, self._last)
+            step, self._settings.eval_steps, self._last
+        )
 
     def _evaluate(self, step, prefix):
         """Evaluates a checkpoint and keeps it if it is the best so far."""
@@ -276,23 +307,28 @@ class Trainer(tf.train.SessionRunHook):
         each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
         start = "random weights"
         if self._step:
-            start = "%s, step %d" % (self._model_dir, self._step)
+            start = f"{self._model_dir}, step {self._step}"
         elif settings.init_checkpoint:
             start = checkpoint.resolve(settings.init_checkpoint)
         return {
             "devices": self._devices.words,
             **job.banner(),
-            "batch": "%d %s = %d x %d replicas x %d micro-batches; an epoch is %s steps" % (
-                settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
-                "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
-            "steps": "%d to %d, %d of warm-up" % (
-                self._step, self._last, job.optimization.warmup),
+            "batch": "{} {} = {} x {} replicas x {} micro-batches; an epoch is {} steps".format(
+                settings.train_batch_size,
+                job.examples,
+                each,
+                replicas,
+                settings.grad_accum_steps,
+                f"{job.epoch_steps:,.1f}".replace(".0", ""),
+            ),
+            "steps": f"{self._step} to {self._last}, {job.optimization.warmup} of warm-up",
             "start": start,
-            "model": "%r in %s" % (job.config, self._model_dir),
+            "model": f"{job.config!r} in {self._model_dir}",
         }
 
 
 # ---- signals
+
 
 class Interrupted(BaseException):
     """A signal came during work that need not finish."""
@@ -317,12 +353,16 @@ class StopSignal:
         # On several hosts: they stop in the same step only if they see the same number, so a signal
         # raises a variable of this host, which the next step sums over all of them.
         self._seen = step.stop
-        self._raise = tf.group(*[part.assign(1., read_value=False)
-                                 for part in local_parts(step.stop_asked)])
+        self._raise = tf.group(
+            *[part.assign(1.0, read_value=False) for part in local_parts(step.stop_asked)]
+        )
         # Python lets the main thread alone set handlers.
         if threading.current_thread() is threading.main_thread():
-            self._before = {signum: signal.signal(signum, self._ask) for signum in self._SIGNALS
-                            if signal.getsignal(signum) != signal.SIG_IGN}
+            self._before = {
+                signum: signal.signal(signum, self._ask)
+                for signum in self._SIGNALS
+                if signal.getsignal(signum) != signal.SIG_IGN
+            }
 
     @property
     def is_asked(self) -> bool:

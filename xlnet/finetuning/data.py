@@ -27,7 +27,7 @@ class TaskData:
         self._settings, self._task = tuned.settings, tuned.task
         self._tokenizer = tokenizer
         self._layout, self._padding = tuned.layout, tuned.padding
-        self._warned: set[str] = set()      # paths of records, and what was said of them
+        self._warned: set[str] = set()  # paths of records, and what was said of them
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
         self._to_predict: Optional[dict[str, Sequence[Row]]] = None
 
@@ -36,19 +36,27 @@ class TaskData:
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
         if split in ("train", "dev") and split not in splits_of(self._task):
-            return False        # not an unknown name: the task has no such file
+            return False  # not an unknown name: the task has no such file
         return all(map(os.path.exists, self.paths(split)))
 
     def paths(self, split: str) -> list[str]:
         """The files of a split, or directories of files; of a held-out one the train file."""
         named = self._task.files
-        return [path for part in expand_split(self._task, split) for path in readers.each_path(
-            readers.find_file(self._settings.data_dir, named.get(part) or named["train"]))]
+        return [
+            path
+            for part in expand_split(self._task, split)
+            for path in readers.each_path(
+                readers.find_file(self._settings.data_dir, named.get(part) or named["train"])
+            )
+        ]
 
     def digests(self, split: str) -> list[str]:
         """The content of the files of a split."""
-        return [files.digest_of(each) for path in self.paths(split)
-                for each in self._task.reader.files_of(path)]
+        return [
+            files.digest_of(each)
+            for path in self.paths(split)
+            for each in self._task.reader.files_of(path)
+        ]
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
@@ -85,11 +93,12 @@ class TaskData:
             name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
             try:
                 self._to_predict[name] = parsing.read_to_predict(
-                    self._task, path, settings.predict_form)
+                    self._task, path, settings.predict_form
+                )
             except UserError as e:
                 if len(paths) == 1:
                     raise
-                _log.warning("%s", e if path in str(e) else "%s: %s" % (path, e))
+                _log.warning("%s", e if path in str(e) else f"{path}: {e}")
         return self._to_predict
 
     # -- rows to records, records to batches
@@ -100,31 +109,46 @@ class TaskData:
         # C differs by use: a ranking trains on pairs of documents, and scores them one by one.
         settings, task = self._settings, self._task
         made = encoding.write_records(
-            settings.output_dir, "%s.%s" % (task.name, split), task.reader.examples(rows),
-            self._tokenizer, self._layout, label_features=self._label_features(),
-            label_names=task.labels, encode=task.reader.encode, options=task.reader.record_options,
+            settings.output_dir,
+            f"{task.name}.{split}",
+            task.reader.examples(rows),
+            self._tokenizer,
+            self._layout,
+            label_features=self._label_features(),
+            label_names=task.labels,
+            encode=task.reader.encode,
+            options=task.reader.record_options,
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
-            overwrite=settings.overwrite_data)
+            overwrite=settings.overwrite_data,
+        )
         if made.path not in self._warned:
             self._warned.add(made.path)
             for warning in made.seen.warnings():
                 what = warning.partition(" % ")[2]
-                if what not in self._warned:    # of the first file; the vocabulary is the same
+                if what not in self._warned:  # of the first file; the vocabulary is the same
                     self._warned.add(what)
                     _log.warning("note: %s: %s", split, warning)
         return made
 
-    def batches(self, path: str, is_training: bool = False, is_fixed: bool = False,
-                **how: Any) -> Any:
+    def batches(
+        self, path: str, is_training: bool = False, is_fixed: bool = False, **how: Any
+    ) -> Any:
         """A `tf.data.Dataset` of the batches of a record file. is_fixed: whether all are as long as
         `max_seq_length`; how: other arguments of `input_pipeline.finetuning_batches`."""
         task, length, padding = self._task, self._layout.max_seq_length, self._padding
         features = feature_spec.finetuning_features(
-            length, self._label_features(), task.head.num_choices(is_training))
+            length, self._label_features(), task.head.num_choices(is_training)
+        )
         return input_pipeline.finetuning_batches(
-            path, features, row_length=length, multiple=length if is_fixed else padding.multiple,
-            pads=padding.side, token_features=padding.token_features, **how)
+            path,
+            features,
+            row_length=length,
+            multiple=length if is_fixed else padding.multiple,
+            pads=padding.side,
+            token_features=padding.token_features,
+            **how,
+        )
 
     def _label_features(self):
         return self._task.head.features(self._layout.max_seq_length)

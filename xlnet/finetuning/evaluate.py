@@ -31,7 +31,7 @@ class Evaluator:
     def __init__(self, model: TaskModel, data: TaskData, devices: Devices):
         self._settings, self._task = settings, task = model.tuned.settings, model.tuned.task
         self._data = data
-        self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
+        self._best: Optional[tuple[int, str]] = None  # (step, prefix) of those evaluated
         # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
         # step needs all cores.
         in_turn = settings.do_train or settings.long_document == "memory"
@@ -39,16 +39,20 @@ class Evaluator:
         rows = -(-settings.eval_batch_size // at_once)
         self.predictor = Predictor(
             model.outputs_of_records,
-            [lambda path: data.batches(path, is_fixed=devices.xla, batch_size=rows)], devices,
-            at_once=at_once)
+            [lambda path: data.batches(path, is_fixed=devices.xla, batch_size=rows)],
+            devices,
+            at_once=at_once,
+        )
         # Where results are written: in a directory that may only be read, nowhere.
         directory: Optional[str] = settings.model_dir
         if not files.is_writable(settings.model_dir):
             directory = settings.predict_dir
             if settings.do_eval and not directory:
-                _log.warning("note: model_dir: %s cannot be written to: the evaluation is shown "
-                             "alone; give --predict_dir=DIRECTORY for its files",
-                             settings.model_dir)
+                _log.warning(
+                    "note: model_dir: %s cannot be written to: the evaluation is shown "
+                    "alone; give --predict_dir=DIRECTORY for its files",
+                    settings.model_dir,
+                )
         self._evaluation = Evaluation(task, directory, settings.predict_threshold)
 
     def read(self, in_training: bool = False) -> None:
@@ -70,16 +74,19 @@ class Evaluator:
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
-        return self._evaluation.mean([
-            self._score(split, rows, step, prefix)[0]
-            for split, rows in self._data.of_split(self._settings.eval_split, True).items()])
+        return self._evaluation.mean(
+            [
+                self._score(split, rows, step, prefix)[0]
+                for split, rows in self._data.of_split(self._settings.eval_split, True).items()
+            ]
+        )
 
     def _score(self, split, rows, step, prefix):
         """(metrics, `Predictions`) of a checkpoint for the rows of a split; prints the metrics."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, prefix)
         result = self._evaluation.score(predictions, rows)
-        self._evaluation.report(split, "step %d" % step, result, rows)
+        self._evaluation.report(split, f"step {step}", result, rows)
         return result, predictions
 
     def evaluate(self) -> None:
@@ -88,23 +95,29 @@ class Evaluator:
         evaluation, checkpoints = self._evaluation, self.checkpoints()
         home = home_of(self._settings.model_dir)
         if home and not self._settings.do_train:
-            self.note_trained_on(files.read_json(os.path.join(home, TASK_NAME), "model_dir").get(
-                "train_sha256", ()))
+            self.note_trained_on(
+                files.read_json(os.path.join(home, TASK_NAME), "model_dir").get("train_sha256", ())
+            )
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             baseline = evaluation.baseline(split, rows)
             scored = [self._score(split, rows, *one) for one in checkpoints]
-            results = [dict(step=step, **result)
-                       for (step, _), (result, _) in zip(checkpoints, scored)]
+            results = [
+                dict(step=step, **result) for (step, _), (result, _) in zip(checkpoints, scored)
+            ]
             best = self._best_of(results)
             evaluation.keep_results(split, rows, baseline, results, best)
             shown = results.index(best) if best else -1
             evaluation.keep_tables(split, rows, scored[shown][1].values)
             by_split.append(results)
         # The best checkpoint on all files predicts: of each, the results on these are averaged.
-        best = self._best_of([dict(evaluation.mean(results), step=step)
-                              for (step, _), *results in zip(checkpoints, *by_split)])
+        best = self._best_of(
+            [
+                dict(evaluation.mean(results), step=step)
+                for (step, _), *results in zip(checkpoints, *by_split)
+            ]
+        )
         self._best = (best["step"], dict(checkpoints)[best["step"]]) if best else None
 
     def _best_of(self, results):
@@ -119,8 +132,9 @@ class Evaluator:
             return
         for path in self._data.paths(split):
             if files.digest_of(path) in trained_on:
-                _log.warning("note: %s was trained on: its scores say little about other texts",
-                             path)
+                _log.warning(
+                    "note: %s was trained on: its scores say little about other texts", path
+                )
 
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for
@@ -137,16 +151,25 @@ class Evaluator:
             with_text = row_store.store_rows(row for row in rows if row.pairs)
             values = self._predictions(split, with_text, prefix).values
             prediction_files.write(
-                settings.predict_dir or settings.model_dir, task, split, rows, values, step=step,
-                threshold=settings.predict_threshold, output=settings.predict_output,
-                is_official=not settings.predict_file and split not in settings.named_files)
+                settings.predict_dir or settings.model_dir,
+                task,
+                split,
+                rows,
+                values,
+                step=step,
+                threshold=settings.predict_threshold,
+                output=settings.predict_output,
+                is_official=not settings.predict_file and split not in settings.named_files,
+            )
         paths = readers.each_path(settings.predict_file or "")
         if settings.predict_file and len(found) < len(paths):
-            raise UserError("input: %d of %d files are bad and have no predictions" % (
-                len(paths) - len(found), len(paths)))
+            raise UserError(
+                f"input: {len(paths) - len(found)} of {len(paths)} files are bad and have "
+                "no predictions"
+            )
 
     def _predictions(self, split: str, rows: Sequence[Row], prefix: Optional[str]) -> Predictions:
         # Rows to records, in batches through the network, the outputs joined by row.
         made = self._data.records(split, rows)
-        outputs = self.predictor.all_records(made, prefix, "%s %s" % (self._task.name, split))
+        outputs = self.predictor.all_records(made, prefix, f"{self._task.name} {split}")
         return self._task.head.join(outputs, made.windows)

@@ -30,6 +30,7 @@ class TaskModel:
     Features of all methods are a dict of tensors [B, ...] as in `feature_spec.finetuning_features`;
     ids may have any length.
     """
+
     config: XLNetConfig
     tuned: FineTunedTask
     network: NetworkSettings
@@ -47,18 +48,31 @@ class TaskModel:
         and prediction files. The loss of a record without a label is that of label 0: not read."""
         with self._scope():
             (nn, logits), head = self._logits(features), self.tuned.task.head
-            return dict(head.outputs(nn, logits, features),
-                        loss=head.loss(nn, logits, features, None),
-                        index=features["index"], is_real_example=features["is_real_example"])
+            return dict(
+                head.outputs(nn, logits, features),
+                loss=head.loss(nn, logits, features, None),
+                index=features["index"],
+                is_real_example=features["is_real_example"],
+            )
 
     def attention(self, features: dict[str, tf.Tensor]) -> list[tf.Tensor]:
         """The attention probabilities of each layer, float32 [B*C,N,T,T]."""
         with self._scope():
-            return self._read(self.network.run_config(False), features, self._texts(features), None,
-                              with_attention=True).attention
+            return self._read(
+                self.network.run_config(False),
+                features,
+                self._texts(features),
+                None,
+                with_attention=True,
+            ).attention
 
-    def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
-                      options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
+    def training_loss(
+        self,
+        features: dict[str, tf.Tensor],
+        seed: tf.Tensor,
+        options: LossOptions,
+        device: Optional[str] = None,
+    ) -> tf.Tensor:
         """The training loss of each record, float32 [B]. seed: of dropout, uint64 [1]; device: see
         `RunConfig`."""
         with train_step.model_scope():
@@ -74,35 +88,67 @@ class TaskModel:
         inference."""
         settings, head, is_training = self.tuned.settings, self.tuned.task.head, seed is not None
         with_memory = settings.long_document == "memory"
-        run = self.network.run_config(is_training, device=device,
-                                      mem_len=settings.max_seq_length if with_memory else None)
+        run = self.network.run_config(
+            is_training, device=device, mem_len=settings.max_seq_length if with_memory else None
+        )
         ids, segments, padding = texts = self._texts(features, is_training)
         if with_memory:
-            sequence, padding = read_on(self.config, run, ids, segments, padding, seed,
-                                        length=settings.max_seq_length)
+            sequence, padding = read_on(
+                self.config, run, ids, segments, padding, seed, length=settings.max_seq_length
+            )
         else:
             sequence = self._read(run, features, texts, seed).sequence
-        nn = heads.HeadBuilder(run, self.tuned.scope, sequence, padding, lambda: heads.summarize(
-            self.config, run, sequence, summary_type=settings.summary_type, padding=padding,
-            use_proj=settings.use_summ_proj, seed=seed), seed)
+        nn = heads.HeadBuilder(
+            run,
+            self.tuned.scope,
+            sequence,
+            padding,
+            lambda: heads.summarize(
+                self.config,
+                run,
+                sequence,
+                summary_type=settings.summary_type,
+                padding=padding,
+                use_proj=settings.use_summ_proj,
+                seed=seed,
+            ),
+            seed,
+        )
         return nn, head.logits(nn, features, is_training)
 
     def _texts(self, features, is_training=False):
         """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
         count = self.tuned.task.head.num_choices(is_training)
-        return [tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x
-                for x in (features["input_ids"], features["segment_ids"], features["input_mask"])]
+        return [
+            tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x
+            for x in (features["input_ids"], features["segment_ids"], features["input_mask"])
+        ]
 
     def _read(self, run, features, texts, seed, **how):
         """The `modeling.Outputs` for texts that are read at once: each token sees all others."""
         ids, segments, padding = texts
         return modeling.transformer_xl(
-            self.config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
-            seed=seed, token_scale=features.get("token_scale"), **how)
+            self.config,
+            run,
+            input_ids=ids,
+            seg_ids=segments,
+            mask=padding[:, None] > 0,
+            seed=seed,
+            token_scale=features.get("token_scale"),
+            **how,
+        )
 
 
-def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
-            padding: tf.Tensor, seed: Optional[tf.Tensor], *, length: int) -> tuple:
+def read_on(
+    config: XLNetConfig,
+    run: RunConfig,
+    ids: tf.Tensor,
+    segments: tf.Tensor,
+    padding: tf.Tensor,
+    seed: Optional[tf.Tensor],
+    *,
+    length: int,
+) -> tuple:
     """Reads a text segment by segment, each with the memory of the segments before it.
 
     Before the text, memory is zero and visible, as at the start of a text stream in pretraining, so
@@ -122,11 +168,17 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     def read(index, mems):
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
-            config, run, input_ids=part[0], seg_ids=part[1], mask=part[2][:, None] > 0,
+            config,
+            run,
+            input_ids=part[0],
+            seg_ids=part[1],
+            mask=part[2][:, None] > 0,
             # Folding in 0 is for the summary, see `heads.summarize`.
-            mems=mems, seed=None if seed is None else fold_in(seed, index + 1))
-        real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
-        real = real[:, -mem_len:, None]                                               # [B,M,1]
+            mems=mems,
+            seed=None if seed is None else fold_in(seed, index + 1),
+        )
+        real = tf.concat([tf.ones([batch, mem_len]), 1.0 - part[2]], axis=1)
+        real = real[:, -mem_len:, None]  # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
         return outputs.sequence, kept, part[2]
 
@@ -138,17 +190,21 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     last = total // length - 1
     _, *mems = tf.while_loop(
         lambda index, *_: index < last,
-        lambda index, *mems: [index + 1, *read(index, mems)[1]], [tf.constant(0), *mems])
+        lambda index, *mems: [index + 1, *read(index, mems)[1]],
+        [tf.constant(0), *mems],
+    )
     sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
     return sequence, padding
 
 
 # ---- training ----
 
+
 @dataclasses.dataclass(frozen=True)
 class TrainingModel:
     """A `TaskModel` in training. class_weights: floats [L], weights of the examples by their label;
     None: all 1. xla: whether a step is compiled."""
+
     model: TaskModel
     optimization: OptimizationSettings
     class_weights: Optional[list] = None
@@ -165,21 +221,33 @@ class TrainingModel:
         # is that of the same rows in one large batch.
         def compute(part, row):
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            with tf.variable_scope(tf.get_variable_scope(),
-                                   custom_getter=frozen(config, settings.freeze_layers)):
-                losses = model.training_loss(part, fold_in(seed, first_row + row), options,
-                                             device="xla" if self.xla else None)
+            with tf.variable_scope(
+                tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)
+            ):
+                losses = model.training_loss(
+                    part,
+                    fold_in(seed, first_row + row),
+                    options,
+                    device="xla" if self.xla else None,
+                )
             # All parts are equally large, so the mean of their means is that of the batch.
             return tf.reduce_mean(losses), {}
 
         loss, update, _ = train_step.training_step(
-            compute, train_step.on_device(features), config=config, network=model.network,
-            optimization=self.optimization, settings=settings, xla=self.xla,
-            frozen_rows=lambda name: frozen_rows(name, config, settings.freeze_layers))
+            compute,
+            train_step.on_device(features),
+            config=config,
+            network=model.network,
+            optimization=self.optimization,
+            settings=settings,
+            xla=self.xla,
+            frozen_rows=lambda name: frozen_rows(name, config, settings.freeze_layers),
+        )
         return EstimatorSpec(loss, update)
 
 
 # ---- frozen layers ----
+
 
 def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
     """Whether a variable belongs only to the embeddings and the `count` lowest layers.
@@ -190,15 +258,21 @@ def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
     layer = layer_of(name)
     if layer is not None:
         return layer < count
-    return count > 0 and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name)) or (
-        count == config.n_layer and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name)))
+    return (
+        count > 0
+        and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name))
+        or (
+            count == config.n_layer
+            and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name))
+        )
+    )
 
 
 def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
     """The number of a variable's first rows that belong to the `count` lowest layers: `count` if it
     stacks all layers [L,...], as `seg_embed` does, and the biases with `untie_r`; else 0."""
     biases = "r_[wrs]_bias|" if config.untie_r else ""
-    return count if re.search("transformer/(%sseg_embed)$" % biases, name) else 0
+    return count if re.search(f"transformer/({biases}seg_embed)$", name) else 0
 
 
 def frozen(config: XLNetConfig, count: int) -> Callable[..., Any]:
@@ -206,10 +280,15 @@ def frozen(config: XLNetConfig, count: int) -> Callable[..., Any]:
 
     No gradient reaches the rows of frozen layers in a stacked variable.
     """
+
     def get(getter, name, *args, **kwargs):
         if is_frozen(name, config, count):
             return getter(name, *args, **dict(kwargs, trainable=False))
         variable, rows = getter(name, *args, **kwargs), frozen_rows(name, config, count)
-        return tf.concat([tf.stop_gradient(variable[:rows]), variable[rows:]],
-                         axis=0) if rows else variable
+        return (
+            tf.concat([tf.stop_gradient(variable[:rows]), variable[rows:]], axis=0)
+            if rows
+            else variable
+        )
+
     return get

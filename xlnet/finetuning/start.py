@@ -27,8 +27,14 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _log = logging.getLogger(__name__)
 
 
-def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
-        device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
+def run(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    device: DeviceSettings,
+    given: Collection[str],
+    check_task: Callable[[str], None],
+) -> None:
     """Trains, evaluates and predicts as the settings ask. given: names of the settings of the
     command line or a preset; check_task: raises UserError for flags that contradict a task."""
     # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
@@ -39,15 +45,23 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     if "clamp_len" not in given:
         home = task_settings.home_of(settings.model_dir)
         start = settings.init_checkpoint and files.directory_of(settings.init_checkpoint)
-        network = dataclasses.replace(network, clamp_len=task_settings.clamp_len_of(
-            *((home, settings.model_dir) if home else (start,))))
+        network = dataclasses.replace(
+            network,
+            clamp_len=task_settings.clamp_len_of(
+                *((home, settings.model_dir) if home else (start,))
+            ),
+        )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
     with contextlib.ExitStack() as stack:
         # Records of a run that only predicts are nobody's: they go when it ends.
         if not settings.output_dir:
-            settings = dataclasses.replace(settings, output_dir=stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="xlnet-records-")))
+            settings = dataclasses.replace(
+                settings,
+                output_dir=stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="xlnet-records-")
+                ),
+            )
         tokenizer = task_settings.read_vocabulary(settings, config)
         check_task(settings.task_name)
         quiet.import_tensorflow()
@@ -69,14 +83,23 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.
         if settings.do_train:
             from xlnet.finetuning.train import FineTuner
-            tuner = FineTuner(model, data, evaluator, tokenizer, described,
-                              optimization=optimization, device_settings=device, devices=devices)
+
+            tuner = FineTuner(
+                model,
+                data,
+                evaluator,
+                tokenizer,
+                described,
+                optimization=optimization,
+                device_settings=device,
+                devices=devices,
+            )
             tuner.prepare()
             if not tuner.train():
                 return
         else:
             evaluator.read()
-            if settings.class_weights:      # not used, but refused if it is wrong
+            if settings.class_weights:  # not used, but refused if it is wrong
                 tuned.task.head.class_weights(settings.class_weights, None)
         if settings.do_eval:
             evaluator.evaluate()
@@ -88,17 +111,23 @@ def check_directories(settings: FineTuningSettings) -> None:
     """Raises UserError for directories that do not exist, are files, or cannot be written to."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
         is_file = bool(os.path.splitext(settings.data_dir)[1])
-        raise UserError("data_dir: no such %s: %s%s" % (
-            "file or directory" if is_file else "directory", settings.data_dir,
-            readers.there(os.path.dirname(settings.data_dir) or ".") if is_file else ""))
+        raise UserError(
+            "data_dir: no such {}: {}{}".format(
+                "file or directory" if is_file else "directory",
+                settings.data_dir,
+                readers.there(os.path.dirname(settings.data_dir) or ".") if is_file else "",
+            )
+        )
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError("%s: %s is a file, expected a directory" % (name, path))
-    predicts = settings.do_predict and not settings.predict_output      # into a directory
+            raise UserError(f"{name}: {path} is a file, expected a directory")
+    predicts = settings.do_predict and not settings.predict_output  # into a directory
     if predicts and not settings.predict_dir and not files.is_writable(settings.model_dir):
-        raise UserError("model_dir: %s cannot be written to; give --predict_output=FILE or "
-                        "--predict_dir=DIRECTORY for the predictions" % settings.model_dir)
+        raise UserError(
+            f"model_dir: {settings.model_dir} cannot be written to; give --predict_output=FILE or "
+            "--predict_dir=DIRECTORY for the predictions"
+        )
     # Before hours of work, not after.
     if settings.do_train:
         files.require_writable(settings.model_dir, "model_dir")
@@ -111,35 +140,42 @@ def check_directories(settings: FineTuningSettings) -> None:
 # Ends of names that promise another form than that of the predictions, and what is expected.
 _OTHER_FORMS = {
     ClassifierSettings.program: ((".json", ".jsonl"), ".tsv or .csv: the predictions are a table"),
-    SpanSettings.program: ((".tsv", ".csv", ".jsonl"), ".json: the answers are a JSON object, by "
-                           "the names of the questions")}
+    SpanSettings.program: (
+        (".tsv", ".csv", ".jsonl"),
+        ".json: the answers are a JSON object, by the names of the questions",
+    ),
+}
 
 
 def check_output_name(its_type: TaskType, flag: str, output: str) -> None:
     """Raises UserError for a name of another form; an own task type may write any."""
     wrong, expected = _OTHER_FORMS.get(its_type.program, ((), ""))
     if output.lower().endswith(wrong) and not known.module_of(its_type):
-        raise UserError("%s: '%s', expected a name that ends in %s" % (flag, output, expected))
+        raise UserError(f"{flag}: '{output}', expected a name that ends in {expected}")
 
 
 def _check_files(tuned, data):
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and not data.can_evaluate():
-        settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
+        settings.check_without_evaluations(f"a file {settings.eval_split} to evaluate on")
     output = settings.predict_output
     check_output_name(task.type, "predict_output", output or "")
     if settings.do_predict and output and not settings.predict_file:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
-            raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
-                settings.predict_split, len(parts), ", ".join(parts)))
+            raise UserError(
+                "predict_output is one file, predict_split {} is {}: {}".format(
+                    settings.predict_split, len(parts), ", ".join(parts)
+                )
+            )
     if settings.do_predict and output and output != "-":
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:
             read += [readers.find_file(settings.data_dir, names) for names in task.files.values()]
-        files.check_output(output, [path for found in read for path in readers.each_path(found)],
-                           "predict_output")
+        files.check_output(
+            output, [path for found in read for path in readers.each_path(found)], "predict_output"
+        )
         files.require_writable(os.path.dirname(os.path.abspath(output)), "predict_output")
 
 
@@ -148,13 +184,18 @@ def _check_settings(tuned, config, devices, given):
     settings, task = tuned.settings, tuned.task
     encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
-        raise UserError("freeze_layers is %d, but the network has %d layers"
-                        % (settings.freeze_layers, config.n_layer))
+        raise UserError(
+            f"freeze_layers is {settings.freeze_layers}, but the network has "
+            f"{config.n_layer} layers"
+        )
     if settings.label_smoothing and not task.head.smooths_labels:
-        raise UserError("label_smoothing: task %s has no classes" % task.name)
+        raise UserError(f"label_smoothing: task {task.name} has no classes")
     if "predict_threshold" in given and not task.scorer.has_threshold:
-        _log.warning("note: predict_threshold is for two labels, multi_label and questions; task "
-                     "%s does not use it", task.name)
+        _log.warning(
+            "note: predict_threshold is for two labels, multi_label and questions; task "
+            "%s does not use it",
+            task.name,
+        )
     if settings.do_train:
         devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
@@ -163,12 +204,16 @@ def _check_model(model, tokenizer, prefixes):
     """Raises UserError if the model directory or the initial weights are of something else; returns
     the content of `task.json`. prefixes: (step, prefix) of the checkpoints that are there."""
     from xlnet.engine import checkpoint
+
     settings, task = model.tuned.settings, model.tuned.task
-    described = dict(task_settings.describe(settings, task, tokenizer, model.network.clamp_len),
-                     dev_share=task.dev_share)
+    described = dict(
+        task_settings.describe(settings, task, tokenizer, model.network.clamp_len),
+        dev_share=task.dev_share,
+    )
     if not prefixes and not settings.do_train:
-        raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
-                        % settings.model_dir)
+        raise UserError(
+            f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
+        )
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check(directory, described, settings)
     if prefixes:
@@ -188,6 +233,7 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
     check_task(settings.task_name)
     quiet.import_tensorflow()
     from xlnet.finetuning.data import TaskData
+
     tuned = FineTunedTask(task_settings.task_of_run(settings), settings)
     task, data = tuned.task, TaskData(tuned, tokenizer)
     to_read = {}
@@ -195,14 +241,23 @@ def make_records(settings: SpanSettings, check_task: Callable[[str], None]) -> N
         to_read["train"] = data.to_train()
     if data.has("dev"):
         to_read["dev"] = row_store.store_rows(
-            row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs)
+            row for row in data.of_split("dev", need_labels=False)["dev"] if row.pairs
+        )
     path = settings.named_file
-    if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone
+    if path and task.files.get("dev") != os.path.abspath(path):  # it is predicted alone
         to_read.update(data.to_predict())
     if not to_read:
-        raise UserError("data_dir: %s has no file of task %s to train on or to evaluate"
-                        % (settings.data_dir, task.name))
+        raise UserError(
+            f"data_dir: {settings.data_dir} has no file of task {task.name} to train on "
+            "or to evaluate"
+        )
     for split, rows in to_read.items():
         made = data.records(split, rows)
-        _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(rows)),
-                  task.reader.unit, "{:,}".format(made.count), made.path)
+        _log.info(
+            "%s: %s %s, %s records: %s",
+            split,
+            f"{len(rows):,}",
+            task.reader.unit,
+            f"{made.count:,}",
+            made.path,
+        )

@@ -29,11 +29,12 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
-_MOST_UNSAVED = 1000            # steps between checkpoints by default, if an epoch has more
+_MOST_UNSAVED = 1000  # steps between checkpoints by default, if an epoch has more
 
 
-def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
-             ) -> tuple[AnySettings, OptimizationSettings]:
+def in_steps(
+    settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+) -> tuple[AnySettings, OptimizationSettings]:
     """The settings with epochs over `num_rows` rows converted to steps.
 
     A row of several windows counts once, so an epoch passes over a part of the windows. By default
@@ -44,21 +45,32 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
     epoch = num_rows / settings.train_batch_size
     if settings.epochs:
         optimization = dataclasses.replace(
-            optimization, train_steps=max(1, round(settings.epochs * epoch)))
+            optimization, train_steps=max(1, round(settings.epochs * epoch))
+        )
     optimization.check_warmup()
     once = max(1, math.ceil(epoch))
     return dataclasses.replace(
-        settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,
-        save_steps=settings.save_steps or min(once, _MOST_UNSAVED)), optimization
+        settings,
+        eval_steps=once if settings.eval_steps is None else settings.eval_steps,
+        save_steps=settings.save_steps or min(once, _MOST_UNSAVED),
+    ), optimization
 
 
 class FineTuner(Job):
     """Training in a model directory: `prepare` reads and checks, `train` writes. described: the
     content of `task.json`, but for the train file; of_job: the other arguments of `Job`."""
+
     saves_start = True
 
-    def __init__(self, model: TaskModel, data: TaskData, evaluator: Evaluator,
-                 tokenizer: Tokenizer, described: dict[str, Any], **of_job: Any):
+    def __init__(
+        self,
+        model: TaskModel,
+        data: TaskData,
+        evaluator: Evaluator,
+        tokenizer: Tokenizer,
+        described: dict[str, Any],
+        **of_job: Any,
+    ):
         super().__init__(model.tuned.settings, model.config, model.network, **of_job)
         self._task = model.tuned.task
         self._task_model = model
@@ -77,12 +89,15 @@ class FineTuner(Job):
         self._described["train_sha256"] = data.digests("train")
         saved = self._settings_to_save()
         if not data.can_evaluate():
-            _log.warning("note: there is no file %s to evaluate on while training",
-                         settings.eval_split)
+            _log.warning(
+                "note: there is no file %s to evaluate on while training", settings.eval_split
+            )
             settings = dataclasses.replace(settings, eval_steps=0)
         elif settings.eval_split.startswith("test"):
-            _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
-                         "there", settings.eval_split)
+            _log.warning(
+                "note: the best checkpoint is chosen on %s, which flatters its scores there",
+                settings.eval_split,
+            )
         settings, self.optimization = in_steps(settings, self.optimization, len(self._train_rows))
         self.settings = settings
         self._evaluator.read(in_training=bool(settings.eval_steps))
@@ -90,13 +105,18 @@ class FineTuner(Job):
             self._evaluator.note_trained_on(self._described["train_sha256"])
 
         # What is trained, from its class weights on; then the run that resumes.
-        weights = task.head.class_weights(
-            settings.class_weights, data.of_split("train", True)["train"]) \
-            if settings.class_weights else None
+        weights = (
+            task.head.class_weights(settings.class_weights, data.of_split("train", True)["train"])
+            if settings.class_weights
+            else None
+        )
         self.model = TrainingModel(self._task_model, self.optimization, weights, self.devices.xla)
         self._selection = best_checkpoint.BestCheckpoint(
-            settings.model_dir, task.metrics[0], settings.patience,
-            lower_is_better=task.lower_is_better)
+            settings.model_dir,
+            task.metrics[0],
+            settings.patience,
+            lower_is_better=task.lower_is_better,
+        )
         saved.check(self.config, self._tokenizer)
         self._saved = saved
 
@@ -106,19 +126,32 @@ class FineTuner(Job):
         # Compared by content: the rows, and the metric that chooses the best checkpoint. The dev
         # file counts only if it is evaluated while training.
         settings, data = self.settings, self._data
-        contents = {"train": self._described["train_sha256"],
-                    "metric": [split_metrics.digest_of(
-                        self._task.own_metrics.get(name, name)) for name in self._task.metrics]}
+        contents = {
+            "train": self._described["train_sha256"],
+            "metric": [
+                split_metrics.digest_of(self._task.own_metrics.get(name, name))
+                for name in self._task.metrics
+            ],
+        }
         if settings.eval_steps != 0 and data.has(settings.eval_split):
             contents["dev"] = data.digests(settings.eval_split)
-        kept = {name: value for name, value in self._described["settings"].items()
-                if name in kept_by_model(settings)}
+        kept = {
+            name: value
+            for name, value in self._described["settings"].items()
+            if name in kept_by_model(settings)
+        }
         return SavedRunSettings(
-            settings.model_dir, FINETUNING_NAME,
+            settings.model_dir,
+            FINETUNING_NAME,
             (settings, self.network, self.optimization, self.device_settings),
-            evaluates=settings.eval_steps != 0, contents=contents, more=dict(
-                kept, spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
-                model_config_path=os.path.join(settings.model_dir, CONFIG_NAME)))
+            evaluates=settings.eval_steps != 0,
+            contents=contents,
+            more=dict(
+                kept,
+                spiece_model_file=os.path.join(settings.model_dir, SPIECE_NAME),
+                model_config_path=os.path.join(settings.model_dir, CONFIG_NAME),
+            ),
+        )
 
     def train(self) -> bool:
         """Trains from the current step to the last one, or until early stopping; evaluates in
@@ -135,7 +168,9 @@ class FineTuner(Job):
         if best and best.get("collapsed"):
             _log.warning(
                 "note: the run is degenerate, its predictions are constant: %s; try another seed, "
-                "a lower learning_rate or more warm-up", best["collapsed"])
+                "a lower learning_rate or more warm-up",
+                best["collapsed"],
+            )
         return is_done
 
     # -- the parts of a `Job`, which the trainer calls
@@ -152,18 +187,28 @@ class FineTuner(Job):
         # Examples for the page of the server; rows to evaluate, as the network has not seen them.
         split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
         rows = next(iter(self._data.of_split(split, True).values()))
-        files.write_json(os.path.join(settings.model_dir, EXAMPLES_NAME), {
-            "text": examples.of_rows(self._task, rows)})
+        files.write_json(
+            os.path.join(settings.model_dir, EXAMPLES_NAME),
+            {"text": examples.of_rows(self._task, rows)},
+        )
 
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches from step `start` on, a part for each replica."""
         # Which rows a step has follows from the seed and its number alone: a resumed run begins at
         # `start` without reading the batches before.
         settings, made = self.settings, self._train_records
-        return input_pipeline.for_replicas(self._data.batches(
-            made.path, is_training=True, is_fixed=self.devices.xla, num_examples=made.count,
-            batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
-            start_step=start), self.devices.replicas)
+        return input_pipeline.for_replicas(
+            self._data.batches(
+                made.path,
+                is_training=True,
+                is_fixed=self.devices.xla,
+                num_examples=made.count,
+                batch_size=settings.train_batch_size,
+                shuffle_seed=settings.seed,
+                start_step=start,
+            ),
+            self.devices.replicas,
+        )
 
     def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         return self._evaluator.evaluate_step(step, prefix)
@@ -172,18 +217,25 @@ class FineTuner(Job):
         settings, task = self.settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         epochs = settings.epochs or (
-            self.optimization.train_steps * settings.train_batch_size / len(self._train_rows))
-        evaluated = "{:,} steps".format(settings.eval_steps) if settings.eval_steps \
-            else "0 steps: never"
+            self.optimization.train_steps * settings.train_batch_size / len(self._train_rows)
+        )
+        evaluated = f"{settings.eval_steps:,} steps" if settings.eval_steps else "0 steps: never"
         return {
             "precision": self.devices.precision_in_words(self.network),
-            "task": "%s: %s %s, %s%s" % (
-                task.name, "{:,}".format(len(self._train_rows)), task.reader.unit,
-                task.head.words(), held_out if task.dev_share else ""),
+            "task": "{}: {} {}, {}{}".format(
+                task.name,
+                f"{len(self._train_rows):,}",
+                task.reader.unit,
+                task.head.words(),
+                held_out if task.dev_share else "",
+            ),
             "labels": task.scorer.counts_in_words(self._data.of_split("train", True)["train"]),
-            "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
+            "length": f"{settings.max_seq_length} tokens, {settings.long_document}",
             "text": self._train_records.seen.in_words(),
-            "epochs": "%s; evaluated every %s, saved every %s, the last %s kept" % (
-                "{:,.1f}".format(epochs).replace(".0", ""), evaluated,
-                "{:,} steps".format(settings.save_steps), settings.max_save or "all"),
+            "epochs": "{}; evaluated every {}, saved every {}, the last {} kept".format(
+                f"{epochs:,.1f}".replace(".0", ""),
+                evaluated,
+                f"{settings.save_steps:,} steps",
+                settings.max_save or "all",
+            ),
         }

@@ -32,20 +32,39 @@ from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_path
 
-MAX_SEQ_LENGTH = 512    # of a model that is only pretrained: that of its pretraining [tokens]
+MAX_SEQ_LENGTH = 512  # of a model that is only pretrained: that of its pretraining [tokens]
 
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
-    group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
-_READ = re.compile("|".join((*map(re.escape, (
-    TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
-    PRETRAINING_NAME + ".json", FINETUNING_NAME + ".json", CARRIED_NAME, BEST)),
-    r".*\.ckpt.*")))
+    group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)
+}
+_READ = re.compile(
+    "|".join(
+        (
+            *map(
+                re.escape,
+                (
+                    TASK_NAME,
+                    CONFIG_NAME,
+                    SPIECE_NAME,
+                    description_path(SPIECE_NAME),
+                    "checkpoint",
+                    PRETRAINING_NAME + ".json",
+                    FINETUNING_NAME + ".json",
+                    CARRIED_NAME,
+                    BEST,
+                ),
+            ),
+            r".*\.ckpt.*",
+        )
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
     """A trained model without its weights, which are in the checkpoint `prefix`; tuned: None for a
     model that is only pretrained, on `objective`."""
+
     prefix: str
     config: XLNetConfig
     tokenizer: Tokenizer
@@ -59,9 +78,14 @@ class LoadedModel:
         return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
 
 
-def read(path: str, *, model_config_path: Optional[str] = None,
-         spiece_model_file: Optional[str] = None, use_checkpoint: str = "best",
-         network: Optional[NetworkSettings] = None) -> LoadedModel:
+def read(
+    path: str,
+    *,
+    model_config_path: Optional[str] = None,
+    spiece_model_file: Optional[str] = None,
+    use_checkpoint: str = "best",
+    network: Optional[NetworkSettings] = None,
+) -> LoadedModel:
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
     does not fit the others, or leads out of the directory.
 
@@ -70,8 +94,11 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     use_checkpoint: "best": that of `best/` if it is there, or else the newest; "newest".
     """
     network = network or NetworkSettings()
-    given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
-                                 spiece_model_file=spiece_model_file or "")
+    given: dict[str, Any] = dict(
+        model_dir=path,
+        model_config_path=model_config_path or "",
+        spiece_model_file=spiece_model_file or "",
+    )
     network.check()
     TaskSettings(do_predict=True, **given).check()
 
@@ -100,11 +127,12 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
-            raise UserError("model: no %s in %s; give %s" % (file, home, name))
+            raise UserError(f"model: no {file} in {home}; give {name}")
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
-    network = dataclasses.replace(network, clamp_len=task_settings.clamp_len_of(
-        home, path if os.path.isdir(path) else None))
+    network = dataclasses.replace(
+        network, clamp_len=task_settings.clamp_len_of(home, path if os.path.isdir(path) else None)
+    )
     checkpoint.check_config(prefix, config)
     if not is_tuned:
         return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
@@ -131,10 +159,11 @@ def _settings_to_predict(path, given):
     stored = files.read_json(path, "task")
     its_type = known.type_of(stored, path)
     labels = stored["labels"]
-    are_names = isinstance(labels, list) and labels and all(
-        isinstance(label, str) for label in labels)
+    are_names = (
+        isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels)
+    )
     if its_type.has_labels and not are_names:
-        raise UserError("%s: labels is %r, expected a list of names" % (path, labels))
+        raise UserError(f"{path}: labels is {labels!r}, expected a list of names")
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
     return task_settings.resolve(settings, [name for name, value in given.items() if value])
 

@@ -34,19 +34,31 @@ class SavedRunSettings:
     is the path, or of one of `_FILES`.
     """
 
-    def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
-                 leave_out: tuple[str, ...] = (), more: Optional[dict[str, Any]] = None,
-                 contents: Optional[dict[str, Any]] = None):
+    def __init__(
+        self,
+        model_dir: str,
+        name: str,
+        groups: tuple,
+        *,
+        evaluates: bool,
+        leave_out: tuple[str, ...] = (),
+        more: Optional[dict[str, Any]] = None,
+        contents: Optional[dict[str, Any]] = None,
+    ):
         self._path = os.path.join(model_dir, name + ".json")
         self._history_path = os.path.join(model_dir, name + "_history.json")
         self._model_dir = model_dir
         self._evaluates = evaluates
-        self._fields = {field.name: field for group in groups
-                        for field in dataclasses.fields(group)}
+        self._fields = {
+            field.name: field for group in groups for field in dataclasses.fields(group)
+        }
         self._allows_changes = any(getattr(group, "allow_changes", False) for group in groups)
-        values = {field.name: getattr(group, field.name) for group in groups
-                  for field in dataclasses.fields(group)
-                  if field.name not in ("allow_changes", *leave_out)}
+        values = {
+            field.name: getattr(group, field.name)
+            for group in groups
+            for field in dataclasses.fields(group)
+            if field.name not in ("allow_changes", *leave_out)
+        }
         values = dict(values, **(more or {}), about=contents or {})
         self.values = {name: value for name, value in sorted(values.items()) if value is not None}
 
@@ -67,21 +79,26 @@ class SavedRunSettings:
         if not os.path.exists(self._path):
             return
         before = self._read()
-        changes = ["%s was %s, is %s" % (field.name, was, now)
-                   for field, was, now in self._changes(before)
-                   if self._matters(field.metadata["resume"])
-                   and not (field.name == "eval_record_info_dir" and was is None)]
-        changes += ["the files %s have other content" % words
-                    for name, (words, resume) in _FILES.items()
-                    if before["about"].get(name) != self.values["about"].get(name)
-                    and self._matters(resume)]
+        changes = [
+            f"{field.name} was {was}, is {now}"
+            for field, was, now in self._changes(before)
+            if self._matters(field.metadata["resume"])
+            and not (field.name == "eval_record_info_dir" and was is None)
+        ]
+        changes += [
+            f"the files {words} have other content"
+            for name, (words, resume) in _FILES.items()
+            if before["about"].get(name) != self.values["about"].get(name) and self._matters(resume)
+        ]
         if not changes:
             return
         if not self._allows_changes:
             raise UserError(
-                "model_dir: the run in %s has other settings: %s; give them as they were, or "
-                "another model_dir, or --allow_changes=True" % (
-                    self._model_dir, "; ".join(changes)))
+                "model_dir: the run in {} has other settings: {}; give them as they were, or "
+                "another model_dir, or --allow_changes=True".format(
+                    self._model_dir, "; ".join(changes)
+                )
+            )
         _log.info("note: settings changed: %s", "; ".join(changes))
 
     def check_host(self) -> None:
@@ -89,23 +106,32 @@ class SavedRunSettings:
         which the steps or the checkpoints of all hosts depend."""
         if not os.path.exists(self._path):
             return
-        different = ["%s is %s, not %s" % (field.name, now, was) for field, was, now
-                     in self._changes(self._read())
-                     if field.metadata["resume"] == "same" or field.name in _OF_ALL_HOSTS]
+        different = [
+            f"{field.name} is {now}, not {was}"
+            for field, was, now in self._changes(self._read())
+            if field.metadata["resume"] == "same" or field.name in _OF_ALL_HOSTS
+        ]
         if different:
-            raise UserError("this host has other settings than the first one: %s; give all hosts "
-                            "the same command" % "; ".join(different))
+            raise UserError(
+                "this host has other settings than the first one: {}; give all hosts "
+                "the same command".format("; ".join(different))
+            )
 
     def _read(self):
         return {"about": {}, **files.read_json(self._path, "model_dir")}
 
     def _check_best(self):
         """Training would replace it."""
-        best, evaluations = (os.path.join(self._model_dir, name) for name in (
-            best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME))
+        best, evaluations = (
+            os.path.join(self._model_dir, name)
+            for name in (best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME)
+        )
         if checkpoint.noted(best) and not os.path.exists(evaluations):
-            raise UserError("model_dir: %s has a model, but %s has no run that it could be from; "
-                            "give another model_dir" % (best, self._model_dir))
+            raise UserError(
+                f"model_dir: {best} has a model, but {self._model_dir} has no run that it "
+                "could be from; "
+                "give another model_dir"
+            )
 
     def _changes(self, before):
         """Yields (field, old value, new value) of the settings that differ."""
@@ -117,7 +143,7 @@ class SavedRunSettings:
                 if was != now:
                     yield field, was, now
             elif digests[0] != digests[1]:
-                yield field, was, "%s with other content" % now if was == now else now
+                yield field, was, f"{now} with other content" if was == now else now
 
     def _matters(self, resume):
         """Whether a difference does; resume: as of `fields.setting`."""
@@ -125,7 +151,8 @@ class SavedRunSettings:
         # it may change.
         if resume == "evaluation":
             return self._evaluates and os.path.exists(
-                os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
+                os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME)
+            )
         return resume == "same"
 
     def write(self, config: XLNetConfig, tokenizer: Tokenizer) -> None:
@@ -138,11 +165,24 @@ class SavedRunSettings:
             before = self._read()
             if before == self.values:
                 return
-            past = files.read_json(self._history_path, "model_dir")["history"] \
-                if os.path.exists(self._history_path) else []
-            files.write_json(self._history_path, {"history": past + [
-                {"until": time.strftime("%Y-%m-%d %H:%M:%S"),
-                 "until_step": checkpoint.step_of(self._model_dir), "settings": before}]})
+            past = (
+                files.read_json(self._history_path, "model_dir")["history"]
+                if os.path.exists(self._history_path)
+                else []
+            )
+            files.write_json(
+                self._history_path,
+                {
+                    "history": past
+                    + [
+                        {
+                            "until": time.strftime("%Y-%m-%d %H:%M:%S"),
+                            "until_step": checkpoint.step_of(self._model_dir),
+                            "settings": before,
+                        }
+                    ]
+                },
+            )
         files.write_json(self._path, self.values)
 
 
@@ -161,6 +201,7 @@ def check_weights(prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: 
     spiece = os.path.join(os.path.dirname(prefix), SPIECE_NAME)
     if os.path.exists(spiece):
         if files.sha256(spiece) != tokenizer.sha256:
-            raise UserError("%s: %s differs from %s; weights keep their vocabulary"
-                            % (flag, spiece, tokenizer.path))
-        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # raises if they differ
+            raise UserError(
+                f"{flag}: {spiece} differs from {tokenizer.path}; weights keep their vocabulary"
+            )
+        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)  # raises if they differ

@@ -35,30 +35,39 @@ from xlnet.tokenization.tokenizer import (
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_OF_FILES = ("_column", "_columns", "_separator")       # ends of names of settings
-_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")      # fields of `Task`
-_EPOCHS = 3.0           # the default length of training
-_ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
+_OF_FILES = ("_column", "_columns", "_separator")  # ends of names of settings
+_COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")  # fields of `Task`
+_EPOCHS = 3.0  # the default length of training
+_ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of `task.json` that may differ from the run's: the weights do not depend on them, as the
 # network has no absolute positions and takes any length. `resolve` compares the settings.
-_MAY_DIFFER = ("kind_options", "columns", "settings", "clamp_len", "dev_share", "train_sha256",
-               "module")
+_MAY_DIFFER = (
+    "kind_options",
+    "columns",
+    "settings",
+    "clamp_len",
+    "dev_share",
+    "train_sha256",
+    "module",
+)
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 
 class Padding(NamedTuple):
     """The padding that batches leave out."""
-    side: str                           # "left" or "right"
-    token_features: tuple[str, ...]     # features [T] of the head that are truncated like the ids
-    multiple: int                       # the length of batches is a multiple of it [tokens]
+
+    side: str  # "left" or "right"
+    token_features: tuple[str, ...]  # features [T] of the head that are truncated like the ids
+    multiple: int  # the length of batches is a multiple of it [tokens]
 
 
 @dataclasses.dataclass(frozen=True)
 class FineTunedTask:
     """What a model is fine-tuned for: the task and the settings of the run; of a loaded model,
     those of a run that predicts."""
+
     task: Task
     settings: FineTuningSettings
 
@@ -73,8 +82,9 @@ class FineTunedTask:
         and how longer texts are truncated."""
         settings = self.settings
         segments = settings.max_segments if settings.long_document == "memory" else 1
-        return encoding.Layout(settings.max_seq_length * segments, self.task.cut_first,
-                               settings.long_document)
+        return encoding.Layout(
+            settings.max_seq_length * segments, self.task.cut_first, settings.long_document
+        )
 
     @property
     def padding(self) -> Padding:
@@ -85,6 +95,7 @@ class FineTunedTask:
 
 
 # ---- where a model is
+
 
 def home_of(model_dir: str) -> Optional[str]:
     """The directory of a model's files: `model_dir`, or its `best` if only that has any; None if
@@ -109,11 +120,13 @@ def as_written(path: str) -> Iterator[None]:
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise UserError("%s is not as a program of ours writes it: %s: %s"
-                        % (path, type(e).__name__, e)) from e
+        raise UserError(
+            f"{path} is not as a program of ours writes it: {type(e).__name__}: {e}"
+        ) from e
 
 
 # ---- the settings of a run
+
 
 def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     """The settings of a run.
@@ -140,11 +153,12 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
         settings = with_own_files(settings, home)
         settings.check()
     elif not settings.do_train and not weights_in(settings.model_dir):
-        raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
-                        % settings.model_dir)
+        raise UserError(
+            f"model_dir: no checkpoint in {settings.model_dir}; train with --do_train=True first"
+        )
     # What is next to the initial weights.
     if settings.init_checkpoint:
-        if settings.do_train and not weights_in(settings.model_dir):     # else it resumes
+        if settings.do_train and not weights_in(settings.model_dir):  # else it resumes
             _require_checkpoint(settings.init_checkpoint)
         settings = with_own_files(settings, files.directory_of(settings.init_checkpoint))
     # What nobody keeps has to be given, or has a default.
@@ -152,8 +166,9 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     if settings.needs_data_dir:
         require(settings, "data_dir")
     if settings.do_train and not settings.output_dir:
-        settings = dataclasses.replace(settings,
-                                       output_dir=os.path.join(settings.model_dir, "records"))
+        settings = dataclasses.replace(
+            settings, output_dir=os.path.join(settings.model_dir, "records")
+        )
     return settings
 
 
@@ -161,13 +176,16 @@ def _require_checkpoint(path):
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise UserError("init_checkpoint: no checkpoint %s%s" % (path, files.similar(directory)))
+        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar(directory)}")
 
 
 def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
     """The settings that `task.json` keeps, by name."""
-    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)
-            if field.metadata["of_model"]}
+    return {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if field.metadata["of_model"]
+    }
 
 
 def _with_kept(settings, given, path):
@@ -176,10 +194,11 @@ def _with_kept(settings, given, path):
     described = files.read_json(path, "model_dir")
     trained = known.type_of(described, path) if "kind" in described else None
     if trained and trained.program != settings.program:
-        raise UserError("model_dir: the model of %s was trained with %s; use that"
-                        % (path, trained.program))
+        raise UserError(
+            f"model_dir: the model of {path} was trained with {trained.program}; use that"
+        )
     if "task_name" in given and _answered_by(settings.task_name) != described["task"]:
-        return settings         # another task: refused later
+        return settings  # another task: refused later
     stored, kept = dict(described["settings"]), {}
     for name in kept_by_model(settings):
         field = field_of(settings, name)
@@ -196,25 +215,30 @@ def _with_kept(settings, given, path):
     for name, was in kept.items():
         now = getattr(settings, name)
         is_column = name.endswith(_OF_FILES) and not (
-            name == "text_b_column" and bool(now) != bool(was))
+            name == "text_b_column" and bool(now) != bool(was)
+        )
         if name == "metric" and now and was and split_metrics.is_same(now, was):
             continue
         if name in compared and now != was and (settings.do_train or not is_column):
             different.append((name, _words(now), path, _words(was)))
     if different and not settings.allow_changes:
-        raise UserError("%s; leave out what the model keeps, or give --allow_changes=True" % (
-            "; ".join("%s is %s, but %s says %s" % one for one in different)))
+        raise UserError(
+            "{}; leave out what the model keeps, or give --allow_changes=True".format(
+                "; ".join("{} is {}, but {} says {}".format(*one) for one in different)
+            )
+        )
     for one in different:
         _log.info("note: %s is %s, %s says %s", *one)
-    return dataclasses.replace(settings, **{name: value for name, value in kept.items()
-                                            if name not in given})
+    return dataclasses.replace(
+        settings, **{name: value for name, value in kept.items() if name not in given}
+    )
 
 
 def _answered_by(task_name):
     """The name, in `task.json`, of the task whose models predict the task `task_name`."""
     try:
         task = known.find_task(task_name)
-    except UserError:           # own files, or unknown
+    except UserError:  # own files, or unknown
         return known.plain(task_name)
     return task.trained_as or task.name
 
@@ -226,8 +250,10 @@ def _words(value):
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
     """The settings with the model's vocabulary and architecture, unless others are given."""
     own: dict[str, Any] = {
-        name: os.path.join(home, file) for name, file in OWN_FILES.items()
-        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))}
+        name: os.path.join(home, file)
+        for name, file in OWN_FILES.items()
+        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))
+    }
     return dataclasses.replace(settings, **own)
 
 
@@ -235,12 +261,14 @@ def require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag for settings that have no value."""
     for name in names:
         if not getattr(settings, name):
-            raise MissingFlag("flag --%s is required: %s" % (
-                name, field_of(settings, name).metadata["help"]))
+            raise MissingFlag(
+                "flag --{} is required: {}".format(name, field_of(settings, name).metadata["help"])
+            )
 
 
-def with_length(settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
-                ) -> tuple[AnySettings, OptimizationSettings]:
+def with_length(
+    settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
+) -> tuple[AnySettings, OptimizationSettings]:
     """The settings with the length that was given, that of the run that resumes, or 3 epochs."""
     if not settings.do_train or {"epochs", "train_steps"} & set(given):
         return settings, optimization
@@ -250,17 +278,24 @@ def with_length(settings: AnySettings, optimization: OptimizationSettings, given
     else:
         _log.info("note: neither epochs nor train_steps is given: %g epochs", _EPOCHS)
         before = {"epochs": _EPOCHS}
-    return (dataclasses.replace(settings, epochs=before.get("epochs")),
-            dataclasses.replace(optimization, train_steps=before.get(
-                "train_steps", optimization.train_steps)))
+    return (
+        dataclasses.replace(settings, epochs=before.get("epochs")),
+        dataclasses.replace(
+            optimization, train_steps=before.get("train_steps", optimization.train_steps)
+        ),
+    )
 
 
 def clamp_len_of(*directories: Optional[str]) -> int:
     """The `clamp_len` in the first file with it of those next to weights in these directories; -1
     if none says it."""
     for directory in filter(None, directories):
-        for name in (TASK_NAME, FINETUNING_NAME + ".json", PRETRAINING_NAME + ".json",
-                     CARRIED_NAME):
+        for name in (
+            TASK_NAME,
+            FINETUNING_NAME + ".json",
+            PRETRAINING_NAME + ".json",
+            CARRIED_NAME,
+        ):
             path = os.path.join(directory, name)
             kept = files.read_json(path, "settings") if os.path.exists(path) else {}
             if kept.get("clamp_len") is not None:
@@ -271,19 +306,24 @@ def clamp_len_of(*directories: Optional[str]) -> int:
 
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
     """The `Tokenizer`, which cleans text as in pretraining; has as many pieces as the network."""
-    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
-                          descriptions=descriptions_beside(settings.model_dir,
-                                                           settings.init_checkpoint))
+    tokenizer = Tokenizer(
+        settings.spiece_model_file,
+        settings.uncased,
+        settings.keep_accents,
+        descriptions=descriptions_beside(settings.model_dir, settings.init_checkpoint),
+    )
     for path in filter(None, (settings.model_dir, settings.init_checkpoint)):
         check_vocabulary(files.directory_of(path), tokenizer)
     if tokenizer.vocab_size != config.n_token:
-        raise UserError("n_token is %d in %s, but %s has %d pieces" % (
-            config.n_token, settings.model_config_path, settings.spiece_model_file,
-            tokenizer.vocab_size))
+        raise UserError(
+            f"n_token is {config.n_token} in {settings.model_config_path}, but "
+            f"{settings.spiece_model_file} has {tokenizer.vocab_size} pieces"
+        )
     return tokenizer
 
 
 # ---- task.json
+
 
 def task_of_run(settings: FineTuningSettings) -> Task:
     """Returns the `Task` of resolved settings.
@@ -297,9 +337,13 @@ def task_of_run(settings: FineTuningSettings) -> Task:
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
     with as_written(path):
-        if not settings.do_train and custom.find_type(settings, stored).has_labels \
-                and not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
-            raise UserError("model_dir: %s has is_regression True, not False" % path)
+        if (
+            not settings.do_train
+            and custom.find_type(settings, stored).has_labels
+            and not stored.get("labels")
+            and known.plain(settings.task_name) == known.CUSTOM
+        ):
+            raise UserError(f"model_dir: {path} has is_regression True, not False")
         if settings.dev_share is None and _is_train_file(settings, stored):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return custom.known_or_own(settings, stored)
@@ -310,17 +354,21 @@ def _is_train_file(settings, stored):
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    home, name = os.path.split(os.path.abspath(settings.model_dir))     # RUN of RUN/best
+    home, name = os.path.split(os.path.abspath(settings.model_dir))  # RUN of RUN/best
     path = os.path.join(home if name == BEST else settings.model_dir, FINETUNING_NAME + ".json")
     run = files.read_json(path, "model_dir") if os.path.exists(path) else {}
     named = [run[name] for name in ("data_dir", "train_file") if run.get(name)]
-    return any(os.path.exists(one) and os.path.samefile(one, settings.data_dir)
-               for one in named) or stored.get("train_sha256") == [
-                   files.digest_of(settings.data_dir)]
+    return any(
+        os.path.exists(one) and os.path.samefile(one, settings.data_dir) for one in named
+    ) or stored.get("train_sha256") == [files.digest_of(settings.data_dir)]
 
 
-def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer,
-             clamp_len: int = NetworkSettings.clamp_len) -> dict[str, Any]:
+def describe(
+    settings: FineTuningSettings,
+    task: Task,
+    tokenizer: Tokenizer,
+    clamp_len: int = NetworkSettings.clamp_len,
+) -> dict[str, Any]:
     """The content of `task.json`: all that predictions depend on, except the architecture."""
     return {
         "task": task.trained_as or task.name,
@@ -337,8 +385,12 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer,
         "module": known.module_of(task.type),
         "kind_options": dataclasses.asdict(task.options),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
-        "settings": dict(kept_by_model(settings), is_regression=(
-            settings.is_regression if task.name == known.CUSTOM else task.is_regression)),
+        "settings": dict(
+            kept_by_model(settings),
+            is_regression=(
+                settings.is_regression if task.name == known.CUSTOM else task.is_regression
+            ),
+        ),
     }
 
 
@@ -350,42 +402,62 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
     output layer, but training does not continue from them.
     """
     from xlnet.engine import checkpoint
+
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
         return
     path, prefix = os.path.join(model_dir, TASK_NAME), prefixes[-1][1]
     if not os.path.exists(path):
         scope = wanted["head"]
-        has_layer = any(name.startswith((scope + "/", "model/%s/" % scope))
-                        for name in checkpoint.names(prefix))
+        has_layer = any(
+            name.startswith((scope + "/", f"model/{scope}/")) for name in checkpoint.names(prefix)
+        )
         if settings.do_train or not has_layer:
-            raise UserError("model_dir: the checkpoints in %s are not %s's (no %s); use another "
-                            "model_dir and give this one as init_checkpoint"
-                            % (model_dir, settings.program, TASK_NAME))
-        _log.info("note: %s has no %s: task, vocabulary and settings are those given", model_dir,
-                  TASK_NAME)
+            raise UserError(
+                f"model_dir: the checkpoints in {model_dir} are not {settings.program}'s "
+                f"(no {TASK_NAME}); use another "
+                "model_dir and give this one as init_checkpoint"
+            )
+        _log.info(
+            "note: %s has no %s: task, vocabulary and settings are those given",
+            model_dir,
+            TASK_NAME,
+        )
         return
     # The task: all that the weights depend on.
     stored = files.read_json(path, "model_dir")
-    different = ["%s %s, not %s" % (name, _entry(stored.get(name)), _entry(value))
-                 for name, value in wanted.items()
-                 if name not in _MAY_DIFFER and stored.get(name) != value]
+    different = [
+        f"{name} {_entry(stored.get(name))}, not {_entry(value)}"
+        for name, value in wanted.items()
+        if name not in _MAY_DIFFER and stored.get(name) != value
+    ]
     if different:
-        raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
+        raise UserError("model_dir: {} has {}".format(path, "; ".join(different)))
     # The output layer: as many outputs as labels; an own type may have another number.
     labels = wanted.get("labels") or []
-    outputs = checkpoint.shapes(prefix).get(
-        "model/%s/logit/bias" % wanted["head"]) if labels and not wanted["module"] else None
+    outputs = (
+        checkpoint.shapes(prefix).get("model/{}/logit/bias".format(wanted["head"]))
+        if labels and not wanted["module"]
+        else None
+    )
     if outputs and outputs != [len(labels)]:
-        raise UserError("model_dir: %s has %d labels, but the output layer %s of %s has %d outputs"
-                        % (path, len(labels), wanted["head"], prefix, outputs[0]))
+        raise UserError(
+            "model_dir: {} has {} labels, but the output layer {} of {} has {} outputs".format(
+                path, len(labels), wanted["head"], prefix, outputs[0]
+            )
+        )
     # The rows that were held out stay held out.
     share = wanted.get("dev_share", 0.0)
-    if (settings.do_train or share) and stored.get("dev_share", share) != share \
-            and not settings.allow_changes:
-        raise UserError("model_dir: the fraction of the train file that is held out as dev is %g "
-                        "in %s, here it is %g; give dev_share and the files as they were, or "
-                        "--allow_changes=True" % (stored["dev_share"], path, share))
+    if (
+        (settings.do_train or share)
+        and stored.get("dev_share", share) != share
+        and not settings.allow_changes
+    ):
+        raise UserError(
+            "model_dir: the fraction of the train file that is held out as dev is {:g} "
+            "in {}, here it is {:g}; give dev_share and the files as they were, or "
+            "--allow_changes=True".format(stored["dev_share"], path, share)
+        )
 
 
 def _entry(value):
@@ -400,9 +472,11 @@ def check_start(init_checkpoint: str, wanted: dict[str, Any]) -> None:
     if stored.get("head") != wanted["head"] or stored.get("labels") == wanted["labels"]:
         return
     before, now = stored.get("labels"), wanted["labels"]
-    what = "init_checkpoint: the output layer %s of %s has the labels %s, this run has %s" % (
-        wanted["head"], path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"]))
+    what = "init_checkpoint: the output layer {} of {} has the labels {}, this run has {}".format(
+        wanted["head"], path, ", ".join(before or ["a score"]), ", ".join(now or ["a score"])
+    )
     if len(before or ()) != len(now or ()):
-        raise UserError("%s; give --cls_scope=NAME to begin with a new output layer" % what)
-    _log.warning("note: %s, in this order; give --cls_scope=NAME to begin with a new output layer",
-                 what)
+        raise UserError(f"{what}; give --cls_scope=NAME to begin with a new output layer")
+    _log.warning(
+        "note: %s, in this order; give --cls_scope=NAME to begin with a new output layer", what
+    )

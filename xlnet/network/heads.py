@@ -40,10 +40,19 @@ HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
 
 # ---- summary ----
 
-def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
-              summary_type: str = "last", padding: Optional[tf.Tensor] = None,
-              use_proj: bool = True, seed: Optional[tf.Tensor] = None,
-              first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
+
+def summarize(
+    config: XLNetConfig,
+    run: RunConfig,
+    sequence: tf.Tensor,
+    *,
+    summary_type: str = "last",
+    padding: Optional[tf.Tensor] = None,
+    use_proj: bool = True,
+    seed: Optional[tf.Tensor] = None,
+    first_row: Optional[tf.Tensor] = None,
+    scope: str = "sequnece_summary",
+) -> tf.Tensor:
     """One vector per example of sequence, float32 [B,Q,D] -> [B,D], variables under `scope`.
 
     Args:
@@ -60,8 +69,9 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
         if use_proj:
-            summary = tf.tanh(dense(summary, *dense_weights(
-                net, "summary", config.d_model, config.d_model)))
+            summary = tf.tanh(
+                dense(summary, *dense_weights(net, "summary", config.d_model, config.d_model))
+            )
         return net.dropout(summary, run.dropout)
 
 
@@ -76,12 +86,12 @@ def _summary(net, sequence, summary_type, padding):
     if summary_type == "mean":
         if padding is None:
             return tf.reduce_mean(sequence, axis=1)
-        real = 1. - tf.cast(padding, tf.float32)
-        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.)     # of padding alone: 0
+        real = 1.0 - tf.cast(padding, tf.float32)
+        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)  # of padding alone: 0
         return tf.matmul(real[:, None], sequence)[:, 0] / count
     if summary_type == "attn":
         return _attention_summary(net, sequence, padding)
-    raise ValueError("summary_type is %r, expected last, first, mean or attn" % (summary_type,))
+    raise ValueError(f"summary_type is {summary_type!r}, expected last, first, mean or attn")
 
 
 def _attention_summary(net, sequence, padding):
@@ -90,20 +100,25 @@ def _attention_summary(net, sequence, padding):
     query = net.variable("summary_bias", [config.d_model])
     query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
     with tf.variable_scope("abs_attn"):
-        q, k, v = (split_heads(dense(x, head_kernel(net, name)), config.n_head)
-                   for name, x in (("q", query), ("k", sequence), ("v", sequence)))
-        scores = tf.matmul(q, k, transpose_b=True) / config.d_head ** 0.5             # [B,N,1,Q]
+        q, k, v = (
+            split_heads(dense(x, head_kernel(net, name)), config.n_head)
+            for name, x in (("q", query), ("k", sequence), ("v", sequence))
+        )
+        scores = tf.matmul(q, k, transpose_b=True) / config.d_head**0.5  # [B,N,1,Q]
         mask = None if padding is None else mask_of(tf.cast(padding, tf.bool)[:, None])
         heads = tf.matmul(net.dropout(masked_softmax(scores, mask), net.run.dropatt), v)
-        output = net.dropout(dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")),
-                             net.run.dropout)
+        output = net.dropout(
+            dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")), net.run.dropout
+        )
         return net.kernels.layer_norm(output, *norm_weights(net))
 
 
 # ---- losses and output layers ----
 
-def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
-            precision: str = "fp32") -> tf.Tensor:
+
+def lm_loss(
+    sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+) -> tf.Tensor:
     """-log p(target | the tokens before it in the order), of each target (paper, section 2.3), a
     softmax over the vocabulary:
 
@@ -117,8 +132,9 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
     return _softmax_cross_entropy(lm_logits(sequence, embedding_table, precision), target)
 
 
-def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
-              precision: str = "fp32") -> tf.Tensor:
+def lm_logits(
+    sequence: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+) -> tf.Tensor:
     """The logits at each target position, tied to the embedding: [B,P,D], [V,D] -> float32
     [B,P,V]."""
     vocabulary, width = embedding_table.shape.as_list()
@@ -128,12 +144,13 @@ def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
     dtype = DTYPES[precision]
     flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
-    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)               # [B*P,V]
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)  # [B*P,V]
     return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])
 
 
-def classification(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int,
-                   scope: str) -> HeadOutputs:
+def classification(
+    run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int, scope: str
+) -> HeadOutputs:
     """Softmax over classes: summary [B,D], labels int [B] -> `HeadOutputs`, logits [B,C]."""
     logits = _dense(run, summary, num_classes, scope + "/logit")
     return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
@@ -145,14 +162,15 @@ def _dense(run, inputs, size, name):
         return dense(inputs, kernel, get_weight("bias", [size], tf.initializers.zeros()))
 
 
-def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
-                           smoothing: float = 0.) -> tf.Tensor:
+def _softmax_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
+) -> tf.Tensor:
     """logits [...,C], labels int [...] -> [...]; smoothing: fraction of the target's probability
     that is spread evenly over all classes."""
     count = logits.shape.as_list()[-1]
     flat, classes = tf.reshape(logits, [-1, count]), tf.reshape(labels, [-1])
     if smoothing:
-        targets = tf.one_hot(classes, count) * (1. - smoothing) + smoothing / count
+        targets = tf.one_hot(classes, count) * (1.0 - smoothing) + smoothing / count
         loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=flat)
     else:
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=flat)
@@ -171,8 +189,15 @@ class HeadBuilder:
       seed: of dropout in training, uint64 [1]; None: inference.
     """
 
-    def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
-                 summarize: Callable[[], tf.Tensor], seed: Optional[tf.Tensor] = None):
+    def __init__(
+        self,
+        run: RunConfig,
+        scope: str,
+        sequence: tf.Tensor,
+        padding: tf.Tensor,
+        summarize: Callable[[], tf.Tensor],
+        seed: Optional[tf.Tensor] = None,
+    ):
         self._run = run
         self._seed = seed
         self.scope = scope
@@ -184,8 +209,9 @@ class HeadBuilder:
         """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
         return _dense(self._run, inputs, size, name)
 
-    def dense_of_pairs(self, inputs: tf.Tensor, others: tf.Tensor, size: int,
-                       name: str) -> tf.Tensor:
+    def dense_of_pairs(
+        self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
+    ) -> tf.Tensor:
         """The dense layer `name` of each input concatenated with each other one: [B,T,D], [B,k,E]
         -> [B,k,T,size].
 
@@ -202,15 +228,22 @@ class HeadBuilder:
     def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
         """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
         with tf.variable_scope(name):
-            return dense(inputs, get_weight(
-                "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)))
+            return dense(
+                inputs,
+                get_weight(
+                    "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)
+                ),
+            )
 
     def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
         """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
         width = inputs.shape.as_list()[-1:]
         with tf.variable_scope(name):
-            return layer_norm(inputs, get_weight("gamma", width, tf.initializers.ones()),
-                              get_weight("beta", width, tf.initializers.zeros()))
+            return layer_norm(
+                inputs,
+                get_weight("gamma", width, tf.initializers.ones()),
+                get_weight("beta", width, tf.initializers.zeros()),
+            )
 
     @staticmethod
     def beside_network() -> tf.variable_scope:
@@ -231,8 +264,14 @@ class HeadBuilder:
     gather_rows = staticmethod(gather_rows)
 
     @staticmethod
-    def best_path(logits: tf.Tensor, is_step: tf.Tensor, edges: tf.Tensor, may_follow: np.ndarray,
-                  may_begin: np.ndarray, may_end: np.ndarray) -> tf.Tensor:
+    def best_path(
+        logits: tf.Tensor,
+        is_step: tf.Tensor,
+        edges: tf.Tensor,
+        may_follow: np.ndarray,
+        may_begin: np.ndarray,
+        may_end: np.ndarray,
+    ) -> tf.Tensor:
         """The sequence of classes with the highest sum of logits among those that are allowed
         (Viterbi): int32 [B,T]; the values at other positions have no meaning.
 
@@ -247,33 +286,47 @@ class HeadBuilder:
         #
         #     position 0   O 2   B 1.5   I 0     each on its own: O I, which is not allowed
         #     position 1   O 0   B 0     I 1     the best sequence: B I with 2.5; O O has 2
-        begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
-                              for allowed in (may_begin, may_follow, may_end))
+        begin, follow, end = (
+            tf.constant(np.where(allowed, 0.0, -1e9), tf.float32)
+            for allowed in (may_begin, may_follow, may_end)
+        )
         edges = tf.cast(edges, tf.float32)
-        start = edges[:, :1] * begin                                             # [B,L]
+        start = edges[:, :1] * begin  # [B,L]
         stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
 
         # Forward: the score of the best path to each class, and which class it comes from.
         # Positions that do not belong to the sequence pass on the scores.
         def step(state, inputs):
             scores, _, has_begun = state
-            logits, is_step = inputs                                             # [B,L], [B,1]
-            paths = scores[:, :, None] + follow                                  # [B,L,L]
-            reached = tf.where(tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
-                               tf.reduce_max(paths, axis=1), start)
+            logits, is_step = inputs  # [B,L], [B,1]
+            paths = scores[:, :, None] + follow  # [B,L,L]
+            reached = tf.where(
+                tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
+                tf.reduce_max(paths, axis=1),
+                start,
+            )
             where = tf.tile(is_step, [1, stay.shape.as_list()[1]])
-            return (tf.where(where, reached + logits, scores),
-                    tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
-                    has_begun | is_step)
+            return (
+                tf.where(where, reached + logits, scores),
+                tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
+                has_begun | is_step,
+            )
 
         scores, before, _ = tf.scan(
-            step, (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
-            (start, stay, tf.zeros_like(start[:, :1], tf.bool)), back_prop=False)       # [T,B,L]
+            step,
+            (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
+            (start, stay, tf.zeros_like(start[:, :1], tf.bool)),
+            back_prop=False,
+        )  # [T,B,L]
         # Backward: the best last class, and before it always the one that it comes from.
         last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
         classes = tf.scan(
             lambda later, before: tf.gather(before, later, batch_dims=1),
-            before, last, reverse=True, back_prop=False)           # [T,B]: that of the step before
+            before,
+            last,
+            reverse=True,
+            back_prop=False,
+        )  # [T,B]: that of the step before
         return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
 
     @staticmethod

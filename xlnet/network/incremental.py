@@ -46,53 +46,69 @@ class IncrementalNetwork:
         self._net = LayerContext(config, run, seed=None)
         placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
         self.inputs = Inputs(
-            ids=placeholder(tf.int32, None, None), asked=placeholder(tf.int32),
-            first_slot=placeholder(tf.int32), hidden=placeholder(tf.bool, None, None, None),
-            distances=placeholder(tf.int32, None, None), wanted=placeholder(tf.int32, None))
+            ids=placeholder(tf.int32, None, None),
+            asked=placeholder(tf.int32),
+            first_slot=placeholder(tf.int32),
+            hidden=placeholder(tf.bool, None, None, None),
+            distances=placeholder(tf.int32, None, None),
+            wanted=placeholder(tf.int32, None),
+        )
         self.size, self.parents = placeholder(tf.int32), placeholder(tf.int32, None)
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
-        logits = heads.lm_logits(sequence, table, run.precision or "fp32")           # [B,W,V]
+        logits = heads.lm_logits(sequence, table, run.precision or "fp32")  # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
         every = [slots for layer in self._layers for slots in (layer.keys, layer.values)]
-        self.select = tf.group(*[slots.assign(tf.gather(slots, self.parents), read_value=False)
-                                 for slots in every])
+        self.select = tf.group(
+            *[slots.assign(tf.gather(slots, self.parents), read_value=False) for slots in every]
+        )
         self.kept = tf.stack(every)
         self.kept_before = placeholder(self._net.dtype, *[None] * 5)
-        self.put_back = tf.group(*[slots.assign(before, read_value=False) for slots, before in
-                                   zip(every, tf.unstack(self.kept_before, len(every)))])
+        self.put_back = tf.group(
+            *[
+                slots.assign(before, read_value=False)
+                for slots, before in zip(every, tf.unstack(self.kept_before, len(every)))
+            ]
+        )
 
     def _build(self, has_queries):
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
         net, inputs, config = self._net, self.inputs, self._net.config
-        blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)          # [B,P]
+        blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs.ids, query)
         # Both streams are rows of one tensor: the masks tell them apart, and only tokens are kept.
-        x = h if g is None else tf.concat([h, g], axis=1)                             # [B,T+P,D]
+        x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
         self._layers, self.attention, clears = [], [], []
         weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi")
         for layer in range(config.n_layer):
             weights = weights_of(layer)
-            kept = _Kept(*(self._slots("%s_%d" % (name, layer)) for name in _Kept._fields))
-            clears += [kept.keys.assign(self._empty(), read_value=False),
-                       kept.values.assign(self._empty(), read_value=False),
-                       kept.distance_keys.assign(
-                           modeling.position_keys(net, weights.r, sinusoids), read_value=False)]
+            kept = _Kept(*(self._slots(f"{name}_{layer}") for name in _Kept._fields))
+            clears += [
+                kept.keys.assign(self._empty(), read_value=False),
+                kept.values.assign(self._empty(), read_value=False),
+                kept.distance_keys.assign(
+                    modeling.position_keys(net, weights.r, sinusoids), read_value=False
+                ),
+            ]
             self._layers.append(kept)
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
         self.clear = tf.group(*clears)
-        return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table        # [B,W,D]
+        return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
 
     def _slots(self, name):
         """A local variable [*,N,*,H], whose size may change."""
         config = self._net.config
         return tf.Variable(
-            tf.zeros([1, config.n_head, 1, config.d_head], self._net.dtype), trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True, name=name,
-            shape=tf.TensorShape([None, config.n_head, None, config.d_head]))
+            tf.zeros([1, config.n_head, 1, config.d_head], self._net.dtype),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+            name=name,
+            shape=tf.TensorShape([None, config.n_head, None, config.d_head]),
+        )
 
     def _empty(self):
         config = self._net.config
@@ -101,14 +117,21 @@ class IncrementalNetwork:
     def _layer(self, weights, kept, x):
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
         net, inputs, heads = self._net, self.inputs, self._net.config.n_head
-        tokens = x[:, :tf.shape(inputs.ids)[1]]                                       # [B,T,D]
-        k, v = (self._write(slots, split_heads(dense(tokens, kernel), heads))
-                for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v)))
+        tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
+        k, v = (
+            self._write(slots, split_heads(dense(tokens, kernel), heads))
+            for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v))
+        )
         # Slots are in the order of reading; the distance of each to a row is an input.
-        q = split_heads(dense(x, weights.q), heads)                                   # [B,N,T+P,H]
-        index = shape_of(k)[2] - inputs.distances                                     # [T+P,S]
-        scores = relative_scores(q, Keys(k, v, kept.distance_keys), weights.biases, None,
-                                 shift=lambda by_distance: take(by_distance, index[None]))
+        q = split_heads(dense(x, weights.q), heads)  # [B,N,T+P,H]
+        index = shape_of(k)[2] - inputs.distances  # [T+P,S]
+        scores = relative_scores(
+            q,
+            Keys(k, v, kept.distance_keys),
+            weights.biases,
+            None,
+            shift=lambda by_distance: take(by_distance, index[None]),
+        )
         probabilities = masked_softmax(scores, mask_of(inputs.hidden))
         x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
         return x, probabilities
@@ -117,7 +140,7 @@ class IncrementalNetwork:
         """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
         first = self.inputs.first_slot
         # Before any read: then the write is in place.
-        write = slots[:, :, first:first + shape_of(new)[2]].assign(new)
+        write = slots[:, :, first : first + shape_of(new)[2]].assign(new)
         with tf.control_dependencies([write]):
             return slots.read_value()
 

@@ -31,24 +31,26 @@ from xlnet.network.kernels import (
 from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.stateless_random import fold_in, hashed
 
-Pass = Callable[..., Any]       # the elementwise part of a forward or backward pass
+Pass = Callable[..., Any]  # the elementwise part of a forward or backward pass
 
 
 class BlockSize(NamedTuple):
     """How many query positions make a block: at least `rows`, on a CPU so few that their scores fit
     the cache; more, as long as the scores of an example, N x rows x K, are at most `cells`, for a
     GPU, which is faster with larger blocks."""
+
     rows: int
     cells: int = 0
 
 
-LOOPS_FROM = 1024   # d_inner from which loops save more time than compiling them takes
-MOST_BLOCKS = 16    # more would make the graph large and slow to build: blocks grow instead
+LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them takes
+MOST_BLOCKS = 16  # more would make the graph large and slow to build: blocks grow instead
 CPU_BLOCKS = BlockSize(rows=128)
-GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
+GPU_BLOCKS = BlockSize(rows=1, cells=2**24)
 
 
 # ---- the choice ----
+
 
 def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
     """The forms for a run. device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla":
@@ -58,7 +60,9 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
     return tuned(
         blocks=CPU_BLOCKS if device == "cpu" else GPU_BLOCKS,
         compiled=fused if device == "xla" else loop if in_loops else one_by_one,
-        is_training=is_training, recompute=recompute)
+        is_training=is_training,
+        recompute=recompute,
+    )
 
 
 def device_here() -> str:
@@ -73,8 +77,9 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def tuned(*, blocks: BlockSize, compiled: Callable[[Pass], Pass], is_training: bool,
-          recompute: bool) -> Kernels:
+def tuned(
+    *, blocks: BlockSize, compiled: Callable[[Pass], Pass], is_training: bool, recompute: bool
+) -> Kernels:
     """The forms with these blocks of attention.
 
     Args:
@@ -84,13 +89,16 @@ def tuned(*, blocks: BlockSize, compiled: Callable[[Pass], Pass], is_training: b
     """
     return Kernels(
         relative_attention=functools.partial(_relative_attention, blocks, compiled, recompute),
-        feed_forward=(functools.partial(_feed_forward, compiled) if is_training
-                      else _fused_feed_forward),
+        feed_forward=(
+            functools.partial(_feed_forward, compiled) if is_training else _fused_feed_forward
+        ),
         layer_norm=_layer_norm,
-        dropout=functools.partial(_dropout, compiled))
+        dropout=functools.partial(_dropout, compiled),
+    )
 
 
 # ---- loops and dropout ----
+
 
 def one_by_one(function: Pass) -> Pass:
     """The function itself: TensorFlow runs one operation after the other."""
@@ -112,19 +120,21 @@ def loop(function: Pass) -> Pass:
     Numbers are float32 within it. The results have no gradients. All calls in a graph share the
     compiled code.
     """
+
     def wide(*tensors):
         dtype = tensors[0].dtype
         results = function(*(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors))
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
     def call(*tensors):
-        with tf.init_scope():       # a function's graph shares what that around it has
+        with tf.init_scope():  # a function's graph shares what that around it has
             graph = tf.get_default_graph()
         if not hasattr(graph, "loops"):
             graph.loops = {}
         if function not in graph.loops:
             graph.loops[function] = tf2.function(wide, jit_compile=True, autograph=False)
         return graph.loops[function](*tensors)
+
     return call
 
 
@@ -143,8 +153,11 @@ def _where_kept(x, dropped, bits):
     """x with zeros where dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
     if not bits:
         return x
-    kept = bits[0] if len(bits) == 1 else (
-        hashed(shape_of(x), *bits) >= tf.constant(dropped << 16, tf.uint32))
+    kept = (
+        bits[0]
+        if len(bits) == 1
+        else (hashed(shape_of(x), *bits) >= tf.constant(dropped << 16, tf.uint32))
+    )
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
@@ -157,6 +170,7 @@ def _dropout(compiled, x, drops):
     @tf.custom_gradient
     def drop(x):
         return scaled(x, *bits), lambda dy: scaled(dy, *bits)
+
     return drop(x)
 
 
@@ -167,11 +181,22 @@ def _scaled_where_kept(dropped, scale):
 
 # ---- relative attention: the score as two matmuls ----
 
-def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None, segments=None,
-                        first_distance=None, drops=NO_DROPOUT):
+
+def _relative_attention(
+    blocks,
+    compiled,
+    recompute,
+    q,
+    keys,
+    biases,
+    mask=None,
+    segments=None,
+    first_distance=None,
+    drops=NO_DROPOUT,
+):
     """`kernels.relative_attention`; the first three arguments are those of `tuned`."""
-    scale = 1. / math.sqrt(shape_of(q)[3])
-    q = q * scale       # here rather than the scores, which are larger
+    scale = 1.0 / math.sqrt(shape_of(q)[3])
+    q = q * scale  # here rather than the scores, which are larger
     # The content and the segment term are one matmul of wider queries and keys. A key is
     # concatenated with its segment, one-hot; a query with its score for "same segment" at its own
     # segment. Softmax ignores terms that are equal for all keys of a query, so that score is
@@ -181,18 +206,31 @@ def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None,
     #     [q + r_w | s 0]       scores: content + s, content + s, content
     wide_q, wide_k = q + biases.r_w * scale, keys.k
     if segments is not None:
-        same, other = tf.unstack(biases.seg_embed)                                   # [N,1,H]
+        same, other = tf.unstack(biases.seg_embed)  # [N,1,H]
         # s as vector times matrix, which takes half the time of matrix times vector.
-        towards_same = tf.matmul(repeated((same - other)[None], shape_of(q)[0]),
-                                 q + biases.r_s * scale, transpose_b=True)           # [B,N,1,T]
-        towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])               # [B,N,T,1]
+        towards_same = tf.matmul(
+            repeated((same - other)[None], shape_of(q)[0]), q + biases.r_s * scale, transpose_b=True
+        )  # [B,N,1,T]
+        towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])  # [B,N,T,1]
         wide_q = tf.concat([wide_q, towards_same * segments], axis=-1)
-        wide_k = tf.concat([wide_k, tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] +
-                                                    [keys.segments.shape[3]])], axis=-1)
+        wide_k = tf.concat(
+            [
+                wide_k,
+                tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] + [keys.segments.shape[3]]),
+            ],
+            axis=-1,
+        )
     # One matmul of these gives the content and the segment term, another one the position term.
     inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
-    heads = _attend(blocks, compiled, recompute, inputs, None if mask is None else mask.bias,
-                    first_distance, drops)
+    heads = _attend(
+        blocks,
+        compiled,
+        recompute,
+        inputs,
+        None if mask is None else mask.bias,
+        first_distance,
+        drops,
+    )
     if mask is None or mask.has_visible_key is None:
         return heads
     return heads * tf.cast(mask.has_visible_key, heads.dtype)
@@ -200,9 +238,11 @@ def _relative_attention(blocks, compiled, recompute, q, keys, biases, mask=None,
 
 # ---- relative attention: its gradient, block after block ----
 
+
 class _Inputs(NamedTuple):
     """The tensors that have gradients, for all query positions or those of a block. q: [B,N,T,H+S].
     q_r: [B,N,T,H]. k: [B,N,K,H+S]. v: [B,N,K,H]. k_r: [B or 1,N,R,H]."""
+
     q: Any
     q_r: Any
     k: Any
@@ -212,6 +252,7 @@ class _Inputs(NamedTuple):
 
 class _Block(NamedTuple):
     """Query positions start to stop, and their distances low to high of R; is_all: no other."""
+
     number: int
     start: int
     stop: Any
@@ -240,9 +281,12 @@ def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
         output = _joined(outputs)
 
         def gradient(dy):
-            return _gradients(work, blocks, inputs, bias, [None] * len(kept) if recompute else kept,
-                              output, dy)
+            return _gradients(
+                work, blocks, inputs, bias, [None] * len(kept) if recompute else kept, output, dy
+            )
+
         return output, gradient
+
     return attend(*inputs)
 
 
@@ -250,21 +294,21 @@ def _gradients(work, blocks, inputs, bias, kept, output, dy):
     """The gradients of the inputs. kept: the probabilities of each block, or None."""
     # Of queries, each block has its own; of keys, values and distances all blocks have a part.
     dq, dq_r = [], []
-    shared: list[tf.Tensor] = []        # gradients of k, v and k_r: sums over the blocks
+    shared: list[tf.Tensor] = []  # gradients of k, v and k_r: sums over the blocks
     for block, p in zip(blocks, kept):
         # One block after the other, and none before the backward pass.
         with tf.control_dependencies(shared or [dy]):
             again = inputs
-            if p is None:       # of copies, else the session would keep the forward pass' result
+            if p is None:  # of copies, else the session would keep the forward pass' result
                 again = _Inputs(*(tf.identity(x) for x in inputs))
                 p = work.probabilities(block, again, bias)
             own = work.gradient(block, p, again, _rows(output, block), _rows(dy, block))
             dq.append(own.q)
             dq_r.append(own.q_r)
             dk_r = own.k_r
-            if inputs.k_r.shape[0] == 1:        # the batch shares them
+            if inputs.k_r.shape[0] == 1:  # the batch shares them
                 dk_r = tf.reduce_sum(dk_r, axis=0, keepdims=True)
-            if not block.is_all:        # zeros for the distances of other blocks
+            if not block.is_all:  # zeros for the distances of other blocks
                 dk_r = _padded(dk_r, block.low, shape_of(inputs.k_r)[2] - block.high)
             more = [own.k, own.v, dk_r]
             shared = [a + b for a, b in zip(shared, more)] if shared else more
@@ -273,11 +317,16 @@ def _gradients(work, blocks, inputs, bias, kept, output, dy):
 
 def _blocks(size, inputs, first_distance):
     """(the `_Block`s of the query positions, the inputs with all distances that these read)."""
-    heads, rows, num_keys, distances = (shape_of(inputs.k)[1], shape_of(inputs.q)[2],
-                                        shape_of(inputs.k)[2], shape_of(inputs.k_r)[2])
+    heads, rows, num_keys, distances = (
+        shape_of(inputs.k)[1],
+        shape_of(inputs.q)[2],
+        shape_of(inputs.k)[2],
+        shape_of(inputs.k_r)[2],
+    )
     # Target positions, and dynamic numbers of positions, make one block.
     if first_distance is not None or not all(
-            isinstance(number, int) for number in (rows, num_keys, distances)):
+        isinstance(number, int) for number in (rows, num_keys, distances)
+    ):
         return [_Block(0, 0, rows, 0, distances, True)], inputs
     # "uni" lacks the distances of keys that no query may see.
     inputs = inputs._replace(k_r=_padded(inputs.k_r, 0, rows + num_keys - distances))
@@ -294,14 +343,22 @@ def _blocks(size, inputs, first_distance):
     #     row 2         x x x x         block 1: low 0, high 6
     #     row 3     · x x x x
     starts = range(0, rows, step)
-    return [_Block(number, start, min(start + step, rows), rows - min(start + step, rows),
-                   rows - start + num_keys, rows <= step)
-            for number, start in enumerate(starts)], inputs
+    return [
+        _Block(
+            number,
+            start,
+            min(start + step, rows),
+            rows - min(start + step, rows),
+            rows - start + num_keys,
+            rows <= step,
+        )
+        for number, start in enumerate(starts)
+    ], inputs
 
 
 def _rows(x, block):
     """The block's rows of x [*,*,T or 1,*]."""
-    return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start:block.stop]
+    return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start : block.stop]
 
 
 def _padded(x, before, after):
@@ -321,16 +378,18 @@ class _Work:
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
         self._compiled = compiled
         # Computed in the forward pass, where equal operations of all layers become one.
-        self._way_back = None if first_distance is None else way_back(
-            num_keys, distances, first_distance)
+        self._way_back = (
+            None if first_distance is None else way_back(num_keys, distances, first_distance)
+        )
         self._dropped, self._score_gradient = (
-            compiled(function) for function in _attention_passes(drops.dropped_of_65536))
+            compiled(function) for function in _attention_passes(drops.dropped_of_65536)
+        )
 
     def probabilities(self, block, inputs, bias):
         """[B,N,rows,K], of all `_Inputs`."""
         q, q_r, k_r = self._of_block(block, inputs)
-        score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
-        by_distance = tf.matmul(q_r, k_r, transpose_b=True)                          # [B,N,rows,R']
+        score = tf.matmul(q, inputs.k, transpose_b=True)  # [B,N,rows,K]
+        by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,rows,R']
         score += relative_shift(by_distance, self._num_keys, self._first_distance)
         # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
         score = tf.cast(score, tf.float32)
@@ -354,31 +413,41 @@ class _Work:
         # v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
         # = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
         q, q_r, k_r = self._of_block(block, inputs)
-        dv_out = dy * self._drops.scale                                  # [B,N,rows,H]
-        total = tf.reduce_sum(tf.cast(output * dy, tf.float32),          # [B,N,rows,1]
-                              axis=-1, keepdims=True)
-        dscore, dropped = self._score_gradient(                          # [B,N,rows,K]
-            p, tf.matmul(dv_out, inputs.v, transpose_b=True), tf.cast(total, p.dtype),
-            *self._bits(block, p))
+        dv_out = dy * self._drops.scale  # [B,N,rows,H]
+        total = tf.reduce_sum(
+            tf.cast(output * dy, tf.float32),  # [B,N,rows,1]
+            axis=-1,
+            keepdims=True,
+        )
+        dscore, dropped = self._score_gradient(  # [B,N,rows,K]
+            p,
+            tf.matmul(dv_out, inputs.v, transpose_b=True),
+            tf.cast(total, p.dtype),
+            *self._bits(block, p),
+        )
         # Back through the shift, then through the matmuls.
-        by_distance = shift_back(dscore, shape_of(k_r)[2], self._way_back)    # [B,N,rows,R']
+        by_distance = shift_back(dscore, shape_of(k_r)[2], self._way_back)  # [B,N,rows,R']
         return _Inputs(
-            q=tf.matmul(dscore, inputs.k),                               # [B,N,rows,H+S]
-            q_r=tf.matmul(by_distance, k_r),                             # [B,N,rows,H]
-            k=tf.matmul(dscore, q, transpose_a=True),                    # [B,N,K,H+S]
-            v=tf.matmul(dropped, dv_out, transpose_a=True),              # [B,N,K,H]
-            k_r=tf.matmul(by_distance, q_r, transpose_a=True))           # [B,N,R',H]
+            q=tf.matmul(dscore, inputs.k),  # [B,N,rows,H+S]
+            q_r=tf.matmul(by_distance, k_r),  # [B,N,rows,H]
+            k=tf.matmul(dscore, q, transpose_a=True),  # [B,N,K,H+S]
+            v=tf.matmul(dropped, dv_out, transpose_a=True),  # [B,N,K,H]
+            k_r=tf.matmul(by_distance, q_r, transpose_a=True),
+        )  # [B,N,R',H]
 
     def _of_block(self, block, inputs):
         """The block's rows of q and q_r, and its distances of k_r, [B,N,R',H]."""
-        k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low:block.high]
-        return (_rows(inputs.q, block), _rows(inputs.q_r, block),
-                repeated(k_r, shape_of(inputs.q)[0]))
+        k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low : block.high]
+        return (
+            _rows(inputs.q, block),
+            _rows(inputs.q_r, block),
+            repeated(k_r, shape_of(inputs.q)[0]),
+        )
 
     def _bits(self, block, p):
         if not self._drops.rate:
             return []
-        drops = self._drops         # one block has the mask of the plain form
+        drops = self._drops  # one block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
         return _random_bits(shape_of(p), drops, self._compiled)
@@ -388,20 +457,23 @@ class _Work:
 def _attention_passes(dropped):
     """Two elementwise functions, of the forward pass: (p, *bits) -> dropout(p), and of the backward
     pass: (p, its gradient, sum(o dy), *bits) -> (gradient of the score, dropout(p))."""
+
     def forward(p, *bits):
         return _where_kept(p, dropped, bits)
 
     def backward(p, dp, total, *bits):
         kept = _where_kept(p, dropped, bits)
         return kept * dp - p * total, kept
+
     return forward, backward
 
 
 # ---- feed-forward layer ----
 
+
 def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
     """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
-    z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])                    # [B*T,F]
+    z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
     y = tf.nn.bias_add(tf.matmul(ACTIVATIONS[activation](z), outer[0]), outer[1])
     return tf.reshape(y, shape_of(x))
 
@@ -410,25 +482,33 @@ def _feed_forward(compiled, x, inner, outer, activation, drops=NO_DROPOUT):
     """`kernels.feed_forward` with an explicit gradient."""
     # Kept are x, z [B,T,F] and, one by one, the dropout mask: the backward pass computes the
     # activation again, as it needs its parts for the slope.
-    forward, backward = (compiled(function) for function in _activation_passes(
-        VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
+    forward, backward = (
+        compiled(function)
+        for function in _activation_passes(VALUE_AND_SLOPE[activation], drops.dropped_of_65536)
+    )
     scale = drops.scale
     bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
 
     @tf.custom_gradient
     def feed(x, kernel, bias, outer_kernel, outer_bias):
-        z = dense(x, kernel, bias)                                                   # [B,T,F]
+        z = dense(x, kernel, bias)  # [B,T,F]
 
         def gradient(dy):
-            with tf.control_dependencies([dy]):     # else the forward pass' activation is kept
+            with tf.control_dependencies([dy]):  # else the forward pass' activation is kept
                 again = tf.identity(z)
             scaled = dy * scale
             dz, value = backward(again, dense_back(scaled, outer_kernel), *bits)
-            return (dense_back(dz, kernel),
-                    tf.matmul(in_rows(x), in_rows(dz), transpose_a=True), column_sums(dz),
-                    tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True), column_sums(dy))
+            return (
+                dense_back(dz, kernel),
+                tf.matmul(in_rows(x), in_rows(dz), transpose_a=True),
+                column_sums(dz),
+                tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True),
+                column_sums(dy),
+            )
+
         # Scaled after the matmul, where the tensor is narrower.
         return dense(forward(z, *bits), outer_kernel) * scale + outer_bias, gradient
+
     return feed(x, *inner, *outer)
 
 
@@ -447,12 +527,14 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
 def _activation_passes(value_and_slope, dropped):
     """Two elementwise functions, of the forward pass: (z, *bits) -> value, and of the backward
     pass: (z, gradient of the value, *bits) -> (gradient of z, value)."""
+
     def forward(z, *bits):
         return _where_kept(value_and_slope(z)[0], dropped, bits)
 
     def backward(z, dvalue, *bits):
         value, slope = value_and_slope(z)
         return _where_kept(dvalue, dropped, bits) * slope, _where_kept(value, dropped, bits)
+
     return forward, backward
 
 
@@ -461,20 +543,20 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
     """
-    linear = 2. * math.sqrt(2. / math.pi)
+    linear = 2.0 * math.sqrt(2.0 / math.pi)
     cubic = 0.044715 * linear
     # Clipped: 256^2 overflows float16, and the slope would be 0 times infinity. The gate is 0 or 1
     # beyond 10.
     square = tf.minimum(x * x, tf.constant(1e4, x.dtype))
     gate = tf.sigmoid(x * (linear + cubic * square))
     value = x * gate
-    return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
+    return value, gate + value * (1.0 - gate) * (linear + 3.0 * cubic * square)
 
 
 def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`kernels.gelu_erf` and its slope: x P(X <= x) for a standard normal X."""
-    below = 0.5 * (1. + tf.math.erf(x * math.sqrt(0.5)))
-    return x * below, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
+    below = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
+    return x * below, below + x * tf.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
 
 
 def relu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -487,8 +569,10 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 
 # ---- layer norm ----
 
+
 def _layer_norm(x, gamma, beta):
     """`kernels.layer_norm` with an explicit gradient, which keeps one tensor of the shape of x."""
+
     @tf.custom_gradient
     def normalize(x, gamma, beta):
         wide = tf.cast(x, tf.float32)
@@ -505,5 +589,7 @@ def _layer_norm(x, gamma, beta):
             along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
             dx = (dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along) * inverse
             return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
+
         return tf.cast(normal * gamma + beta, x.dtype), gradient
+
     return normalize(x, gamma, beta)

@@ -24,10 +24,11 @@ from xlnet.network.parameters import LayerContext, Weights, get_initializer, get
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
+NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
 
 
 # ---- what a position may see (paper, section 2.3) ----
+
 
 def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     """The mask of both streams from ranks in the factorization order.
@@ -50,9 +51,9 @@ def _over_keys(mask, length, memory_length, attn_type, same_length):
     """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]. All of memory is visible;
     "uni" masks later keys and, with `same_length`, keys further than M away."""
     if attn_type not in ("bi", "uni"):
-        raise ValueError("attn_type is %r, expected bi or uni" % (attn_type,))
+        raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
     if mask is not None:
-        mask = tf.pad(mask, [[0, 0], [0, 0], [memory_length, 0]])   # pads False
+        mask = tf.pad(mask, [[0, 0], [0, 0], [memory_length, 0]])  # pads False
     if attn_type == "bi":
         return mask
     position, key = _positions(length, memory_length)
@@ -70,44 +71,56 @@ def _positions(length, memory_length):
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----
 
-def sinusoids_of(net: LayerContext, batch: Any, length: Any, memory_length: Any,
-                 attn_type: str) -> tuple[tf.Tensor, tf.Tensor]:
+
+def sinusoids_of(
+    net: LayerContext, batch: Any, length: Any, memory_length: Any, attn_type: str
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
     to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each, [B,R,D/2] with dropout.
 
     Computed in float32: bfloat16 cannot tell large distances apart.
     """
     halves, first, clamp_len = net.config.d_model // 2, memory_length + length, net.run.clamp_len
-    frequencies = 1. / 10000. ** (2. * count_to(halves, tf.float32) / net.config.d_model)
-    distances = tf.cast(first, tf.float32) - count_to(                                    # [R]
-        first + (1 if attn_type == "uni" else length), tf.float32)
+    frequencies = 1.0 / 10000.0 ** (2.0 * count_to(halves, tf.float32) / net.config.d_model)
+    distances = tf.cast(first, tf.float32) - count_to(  # [R]
+        first + (1 if attn_type == "uni" else length), tf.float32
+    )
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
-    angles = distances[:, None] * frequencies[None, :]                                # [R,D/2]
+    angles = distances[:, None] * frequencies[None, :]  # [R,D/2]
     sine, cosine = net.cast(tf.sin(angles))[None], net.cast(tf.cos(angles))[None]
-    if net.run.position_dropout == "row" and net.run.is_training:   # as in the published code
-        sine, cosine = (net.dropout(tf.tile(half, [batch, 1, 1]), net.run.dropout)
-                        for half in (sine, cosine))
+    if net.run.position_dropout == "row" and net.run.is_training:  # as in the published code
+        sine, cosine = (
+            net.dropout(tf.tile(half, [batch, 1, 1]), net.run.dropout) for half in (sine, cosine)
+        )
     return sine, cosine
 
 
-def position_keys(net: LayerContext, kernel: tf.Tensor, sinusoids: tuple[tf.Tensor, tf.Tensor],
-                  sign: Optional[tf.Tensor] = None) -> tf.Tensor:
+def position_keys(
+    net: LayerContext,
+    kernel: tf.Tensor,
+    sinusoids: tuple[tf.Tensor, tf.Tensor],
+    sign: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H].
 
     sign: [B,1,1,1], -1 where the text runs backward. Its distances are negated; the cosine is even
     and the sine odd, so the sine half changes its sign, and both directions share the projection.
     """
-    sine, cosine = (split_heads(dense(half, part), net.config.n_head)
-                    for half, part in zip(sinusoids, tf.split(kernel, 2, axis=0)))
+    sine, cosine = (
+        split_heads(dense(half, part), net.config.n_head)
+        for half, part in zip(sinusoids, tf.split(kernel, 2, axis=0))
+    )
     return cosine + (sine if sign is None else sign * sine)
 
 
 # ---- a layer of both streams ----
 
+
 class Stream(NamedTuple):
     """What the content and the query stream do not share. mask, segments, first_distance: as in
     `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None."""
+
     mask: Optional[Mask]
     segments: Optional[tf.Tensor]
     first_distance: Optional[tf.Tensor] = None
@@ -117,6 +130,7 @@ class Stream(NamedTuple):
 class Shared(NamedTuple):
     """What all layers share: sinusoids and sign, as in `position_keys`; key_segments, one-hot
     [B,1,K,S] or None; the content stream; the query stream, or None without one."""
+
     sinusoids: tuple[tf.Tensor, tf.Tensor]
     sign: Optional[tf.Tensor]
     key_segments: Optional[tf.Tensor]
@@ -124,9 +138,16 @@ class Shared(NamedTuple):
     query: Optional[Stream]
 
 
-def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[tf.Tensor],
-                memory: Optional[tf.Tensor], shared: Shared, ends: bool,
-                with_attention: bool) -> list[tf.Tensor]:
+def two_streams(
+    net: LayerContext,
+    weights: Weights,
+    h: tf.Tensor,
+    g: Optional[tf.Tensor],
+    memory: Optional[tf.Tensor],
+    shared: Shared,
+    ends: bool,
+    with_attention: bool,
+) -> list[tf.Tensor]:
     """One layer of both streams (paper, section 2.3): the same weights and the same keys, but h
     sees its own token and g does not. Without g it is a layer of Transformer-XL.
 
@@ -136,15 +157,20 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
     Returns h and g of the next layer, those that exist; then, `with_attention`, the probabilities
     of the last of them, float32 [B,N,T,K].
     """
+
     def project(kernel):
         """The keys or values of [memory, h]; no gradient reaches the memory."""
         projected = dense(h, kernel)
         if memory is not None:
             projected = tf.concat([dense(tf.stop_gradient(net.cast(memory)), kernel), projected], 1)
-        return split_heads(projected, net.config.n_head)                          # [B,N,K,H]
+        return split_heads(projected, net.config.n_head)  # [B,N,K,H]
 
-    keys = Keys(project(weights.k), project(weights.v),
-                position_keys(net, weights.r, shared.sinusoids, shared.sign), shared.key_segments)
+    keys = Keys(
+        project(weights.k),
+        project(weights.v),
+        position_keys(net, weights.r, shared.sinusoids, shared.sign),
+        shared.key_segments,
+    )
     streams = []
     if g is None or not ends:
         x, probabilities = layer(net, weights, h, keys, shared.content, with_attention)
@@ -155,13 +181,19 @@ def two_streams(net: LayerContext, weights: Weights, h: tf.Tensor, g: Optional[t
     return [*streams, probabilities] if with_attention else streams
 
 
-def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream,
-          with_attention: bool) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+def layer(
+    net: LayerContext,
+    weights: Weights,
+    x: tf.Tensor,
+    keys: Keys,
+    stream: Stream,
+    with_attention: bool,
+) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
     the probabilities if `with_attention`. All forms of attention compute what `kernels` says."""
-    q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
+    q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
     inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
-    if with_attention:      # tuned forms do not have the probabilities as one tensor
+    if with_attention:  # tuned forms do not have the probabilities as one tensor
         probabilities = attention_probabilities(*inputs)
         heads = tf.matmul(net.cast(probabilities), keys.v)
     else:
@@ -172,24 +204,30 @@ def layer(net: LayerContext, weights: Weights, x: tf.Tensor, keys: Keys, stream:
     return after_attention(net, weights, x, heads), probabilities
 
 
-def after_attention(net: LayerContext, weights: Weights, x: tf.Tensor,
-                    heads: tf.Tensor) -> tf.Tensor:
+def after_attention(
+    net: LayerContext, weights: Weights, x: tf.Tensor, heads: tf.Tensor
+) -> tf.Tensor:
     """The rest of `layer`: x [B,T,D] and the output of attention, heads [B,N,T,H] -> [B,T,D]."""
     run, kernels = net.run, net.kernels
     attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
     x = kernels.layer_norm(x + attended, *weights.attention_norm)
-    fed = net.dropout(kernels.feed_forward(x, weights.inner, weights.outer,
-                                           net.config.ff_activation,
-                                           net.next_dropout(run.dropout)), run.dropout)
+    fed = net.dropout(
+        kernels.feed_forward(
+            x, weights.inner, weights.outer, net.config.ff_activation, net.next_dropout(run.dropout)
+        ),
+        run.dropout,
+    )
     return kernels.layer_norm(x + fed, *weights.feed_forward_norm)
 
 
 # ---- the stack, with memory (Transformer-XL, section 3.2) ----
 
+
 class Query(NamedTuple):
     """The query stream. positions: int [B,P], what each target position predicts; weights: float32
     [B,P], 0 switches its attention off. With `positions` None every position has a query (P = Q),
     and masked, float32 [B,Q], says which of them hide their token."""
+
     positions: Optional[tf.Tensor] = None
     weights: Optional[tf.Tensor] = None
     masked: Optional[tf.Tensor] = None
@@ -199,19 +237,29 @@ class Outputs(NamedTuple):
     """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
     stream. new_mems: over layers [B,M',D] in the dtype of the matmuls, or None. embedding_table:
     [V,D]. attention: if asked for, over layers this stream's probabilities, float32 [B,N,T,K]."""
+
     sequence: tf.Tensor
     new_mems: Any
     embedding_table: tf.Tensor
     attention: Sequence[tf.Tensor] = ()
 
 
-def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
-                   seg_ids: Optional[tf.Tensor] = None, direction: Optional[tf.Tensor] = None,
-                   mask: Optional[tf.Tensor] = None, mems: Optional[Sequence[tf.Tensor]] = None,
-                   query: Optional[Query] = None, attn_type: str = "bi",
-                   seed: Optional[tf.Tensor] = None, first_row: Optional[tf.Tensor] = None,
-                   token_scale: Optional[tf.Tensor] = None,
-                   with_attention: bool = False) -> Outputs:
+def transformer_xl(
+    config: XLNetConfig,
+    run: RunConfig,
+    *,
+    input_ids: tf.Tensor,
+    seg_ids: Optional[tf.Tensor] = None,
+    direction: Optional[tf.Tensor] = None,
+    mask: Optional[tf.Tensor] = None,
+    mems: Optional[Sequence[tf.Tensor]] = None,
+    query: Optional[Query] = None,
+    attn_type: str = "bi",
+    seed: Optional[tf.Tensor] = None,
+    first_row: Optional[tf.Tensor] = None,
+    token_scale: Optional[tf.Tensor] = None,
+    with_attention: bool = False,
+) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
     Args:
@@ -243,12 +291,18 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
 
         # What each position may see, and how far away it is: the same in all layers.
         content, query_stream, key_segments = _streams(
-            net, _over_keys(mask, length, memory_length, attn_type, run.same_length),
-            seg_ids, query, length, memory_length)
+            net,
+            _over_keys(mask, length, memory_length, attn_type, run.same_length),
+            seg_ids,
+            query,
+            length,
+            memory_length,
+        )
         # A target position reads its distances from an index of its own: those to both sides.
         has_targets = query is not None and query.positions is not None
-        sinusoids = sinusoids_of(net, batch, length, memory_length,
-                                 "bi" if has_targets else attn_type)
+        sinusoids = sinusoids_of(
+            net, batch, length, memory_length, "bi" if has_targets else attn_type
+        )
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
         shared = Shared(sinusoids, sign, key_segments, content, query_stream)
 
@@ -257,6 +311,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         # constants if shapes go from it to its gradient, and would compile for each batch.
         def one_layer(seed, first_row, *inputs):
             return two_streams(LayerContext(config, net.run, seed, first_row), *inputs)
+
         if run.is_training and run.recompute:
             one_layer = functools.partial(ops.recomputed, one_layer)
         if run.built_once and net.run.device != "xla":
@@ -268,8 +323,16 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
             streams = one_layer(
-                None if seed is None else fold_in(seed, -1 - i), first_row, weights(i), h, g,
-                memory, shared, i == config.n_layer - 1, with_attention)
+                None if seed is None else fold_in(seed, -1 - i),
+                first_row,
+                weights(i),
+                h,
+                g,
+                memory,
+                shared,
+                i == config.n_layer - 1,
+                with_attention,
+            )
             if with_attention:
                 attention.append(streams.pop())
             # [h, g], or the one that exists: [h] without queries, [g] of the last layer with them.
@@ -280,14 +343,16 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
 
 
-def embed(net: LayerContext, input_ids: tf.Tensor,
-          query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
+def embed(
+    net: LayerContext, input_ids: tf.Tensor, query: Optional[Query]
+) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
     """The table [V,D], the beginning h [B,Q,D] of the content stream, and g [B,P,D] of the query
     stream or None: one learned vector for all targets, as a target must not see its own token."""
     config = net.config
     with tf.variable_scope("word_embedding"):
-        table = get_weight("lookup_table", [config.n_token, config.d_model],
-                           get_initializer(net.run))
+        table = get_weight(
+            "lookup_table", [config.n_token, config.d_model], get_initializer(net.run)
+        )
     h = net.cast(ops.lookup(table, input_ids))
     if query is None:
         return table, h, None
@@ -295,7 +360,7 @@ def embed(net: LayerContext, input_ids: tf.Tensor,
         mask_embedding = net.variable("mask_emb", [1, 1, config.d_model])
     if query.positions is None:
         masked = net.cast(query.masked)[:, :, None]
-        return table, h, masked * mask_embedding + (1. - masked) * h
+        return table, h, masked * mask_embedding + (1.0 - masked) * h
     batch, target_count = shape_of(query.positions)
     return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
 
@@ -303,27 +368,32 @@ def embed(net: LayerContext, input_ids: tf.Tensor,
 def _streams(net, mask, seg_ids, query, length, memory_length):
     """The content `Stream`, the query `Stream` or None, and the segments of the keys or None."""
     segments = key_segments = None
-    if seg_ids is not None:     # memory counts as segment 0
+    if seg_ids is not None:  # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
-        key_ids = tf.concat([of_memory, seg_ids], axis=1)                             # [B,K]
-        segments, key_segments = (tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
-                                  for ids in (seg_ids, key_ids))
+        key_ids = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
+        segments, key_segments = (
+            tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None] for ids in (seg_ids, key_ids)
+        )
     content = Stream(None, segments)
-    if mask is not None:                # the content stream sees its own token, too
+    if mask is not None:  # the content stream sees its own token, too
         position, key = _positions(length, memory_length)
-        content = Stream(mask_of(mask & tf.not_equal(key, position), may_see_nothing=False),
-                         segments)
+        content = Stream(
+            mask_of(mask & tf.not_equal(key, position), may_see_nothing=False), segments
+        )
     if query is None:
         return content, None, key_segments
     first_distance = None
-    if query.positions is not None:     # of all rows, those of the target positions
+    if query.positions is not None:  # of all rows, those of the target positions
         # Key 0 is d = M + i away from position i, and d has index K - d of R: that is Q - i.
         first_distance = tf.cast(length, query.positions.dtype) - query.positions
         mask = None if mask is None else _rows_at(mask, query.positions)
         if segments is not None:
-            segments = _rows_at(segments[:, 0], query.positions)[:, None]             # [B,1,P,S]
-    return content, Stream(None if mask is None else mask_of(mask), segments, first_distance,
-                           query.weights), key_segments
+            segments = _rows_at(segments[:, 0], query.positions)[:, None]  # [B,1,P,S]
+    return (
+        content,
+        Stream(None if mask is None else mask_of(mask), segments, first_distance, query.weights),
+        key_segments,
+    )
 
 
 def _rows_at(x, positions):
@@ -332,8 +402,9 @@ def _rows_at(x, positions):
     return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
 
 
-def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],
-                  reuse_len: Optional[int]) -> Optional[tf.Tensor]:
+def update_memory(
+    h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int], reuse_len: Optional[int]
+) -> Optional[tf.Tensor]:
     """The memory for the next sequence.
 
     The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory

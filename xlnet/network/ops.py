@@ -36,8 +36,11 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
 
     def call(tensors):
         filled = dict(zip(indices, tensors))
-        return function(*tf.nest.pack_sequence_as(
-            inputs, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]))
+        return function(
+            *tf.nest.pack_sequence_as(
+                inputs, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]
+            )
+        )
 
     @tf.custom_gradient
     def forward(*tensors):
@@ -46,7 +49,9 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
                 again = [tf.identity(x) for x in tensors]
             with tf.name_scope("recomputed"):
                 return gradients(tf.nest.flatten(call(again)), again, list(dys))
+
         return call(tensors), gradient
+
     return forward(*(leaves[i] for i in indices))
 
 
@@ -63,6 +68,7 @@ def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*inputs):
         assert not any(isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs))
         return made(*inputs)
+
     return call
 
 
@@ -88,30 +94,39 @@ def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Looks up ids [B,T] in table [V,D]: [B,T,D]. The gradient is dense: the table is also that of
     the softmax."""
+
     @tf.custom_gradient
     def run(table):
         def gradient(dy):
             size, width = table.shape.as_list()
             return tf.math.unsorted_segment_sum(
-                tf.reshape(dy, [-1, width]), tf.reshape(ids, [-1]), size)
+                tf.reshape(dy, [-1, width]), tf.reshape(ids, [-1]), size
+            )
+
         return tf.gather(table, ids), gradient
+
     return run(table)
 
 
 def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Positions `rows` [B,P] of x [B,T,D]: [B,P,D]. TensorFlow's gradient computes indices on the
     host, for which a GPU would wait."""
+
     @tf.custom_gradient
     def run(x, rows):
         batch, length, width = shape_of(x)
 
         def gradient(dy):
-            begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)       # [B]
+            begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
             dx = tf.math.unsorted_segment_sum(
-                tf.reshape(dy, [-1, width]), tf.reshape(rows + begins[:, None], [-1]),
-                batch * length)
+                tf.reshape(dy, [-1, width]),
+                tf.reshape(rows + begins[:, None], [-1]),
+                batch * length,
+            )
             return tf.reshape(dx, [batch, length, width]), None
+
         return tf.gather(x, rows, batch_dims=1), gradient
+
     return run(x, rows)
 
 
@@ -153,9 +168,12 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
         return x
 
     @tf.custom_gradient
-    def tiled(x):       # TensorFlow's gradient computes shapes on the host: a GPU would wait
-        return (tf.tile(x, [batch] + [1] * (len(x.shape) - 1)),
-                lambda dy: tf.reduce_sum(dy, axis=0, keepdims=True))
+    def tiled(x):  # TensorFlow's gradient computes shapes on the host: a GPU would wait
+        return (
+            tf.tile(x, [batch] + [1] * (len(x.shape) - 1)),
+            lambda dy: tf.reduce_sum(dy, axis=0, keepdims=True),
+        )
+
     return tiled(x)
 
 

@@ -24,8 +24,9 @@ class LayerContext:
     """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
     seed: uint64 [1], of all dropout; None: there is none. first_row: see `kernels.Dropout`."""
 
-    def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
-                 first_row: Any = None):
+    def __init__(
+        self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor], first_row: Any = None
+    ):
         self.config = config
         # Determined here: within the function of a layer the device scope is lost.
         device = run.device or kernels_cpu.device_here()
@@ -38,8 +39,12 @@ class LayerContext:
         self.kernels = kernels_cpu.choose(device, run.is_training, run.recompute, config.d_inner)
         self._dropouts = 0
 
-    def variable(self, name: str, shape: Sequence[int],
-                 initializer: Optional[tf.initializers.Initializer] = None) -> tf.Tensor:
+    def variable(
+        self,
+        name: str,
+        shape: Sequence[int],
+        initializer: Optional[tf.initializers.Initializer] = None,
+    ) -> tf.Tensor:
         """A float32 master weight, read in the compute dtype."""
         return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
 
@@ -68,18 +73,21 @@ def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
     return tf.initializers.random_normal(stddev=run.init_std)
 
 
-def get_weight(name: str, shape: Sequence[int],
-               initializer: tf.initializers.Initializer) -> tf.Tensor:
+def get_weight(
+    name: str, shape: Sequence[int], initializer: tf.initializers.Initializer
+) -> tf.Tensor:
     """A float32 weight. Reading it costs nothing, but a gather from the variable itself would make
     later reads copy it."""
     return tf.convert_to_tensor(
-        tf.get_variable(name, shape, tf.float32, initializer, use_resource=True))
+        tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
+    )
 
 
 class Weights(NamedTuple):
     """The weights of a layer, in the compute dtype except for the norms. q, k, v, r, o: [D,N*H].
     attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each. inner, outer: (kernel, bias)
     of the feed-forward layer, [D,F], [F] and [F,D], [D]."""
+
     q: tf.Tensor
     k: tf.Tensor
     v: tf.Tensor
@@ -97,7 +105,7 @@ def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weig
     biases = _attention_biases(net, has_segments)
 
     def of_layer(layer):
-        with tf.variable_scope("layer_%d" % layer):
+        with tf.variable_scope(f"layer_{layer}"):
             with tf.variable_scope("rel_attn"):
                 q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
                 attention_norm = norm_weights(net)
@@ -106,6 +114,7 @@ def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weig
                 outer = dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
                 norm = norm_weights(net)
         return Weights(q, k, v, r, o, attention_norm, inner, outer, norm, biases[layer])
+
     return of_layer
 
 
@@ -117,12 +126,15 @@ def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
 
-def dense_weights(net: LayerContext, scope: str, width_in: int,
-                  width_out: int) -> tuple[tf.Tensor, tf.Tensor]:
+def dense_weights(
+    net: LayerContext, scope: str, width_in: int, width_out: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Kernel [width_in,width_out] and bias [width_out]."""
     with tf.variable_scope(scope):
-        return (net.variable("kernel", [width_in, width_out]),
-                net.variable("bias", [width_out], tf.initializers.zeros()))
+        return (
+            net.variable("kernel", [width_in, width_out]),
+            net.variable("bias", [width_out], tf.initializers.zeros()),
+        )
 
 
 def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:

@@ -16,14 +16,14 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-_PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
-_GROUP = 4      # 32-bit numbers for each value of the counter
-_LOW_HALF = 2 ** 32 - 1
-_FLOAT_BITS = 23        # of a float32's fraction
+_PHILOX = 1  # counter-based (https://doi.org/10.1145/2063384.2063405)
+_GROUP = 4  # 32-bit numbers for each value of the counter
+_LOW_HALF = 2**32 - 1
+_FLOAT_BITS = 23  # of a float32's fraction
 
 # The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher), which makes each bit depend
 # on all bits: shifts, and the factor after each.
-_MIXING = (16, 0x85ebca6b), (13, 0xc2b2ae35), (16, 1)
+_MIXING = (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)
 
 
 def seed_of(low: Any, high: Any) -> tf.Tensor:
@@ -57,16 +57,15 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
-    numbers = tf.cast(words & tf.constant(2 ** _FLOAT_BITS - 1, tf.uint32), tf.float32)
-    return tf.reshape(numbers * 2. ** -_FLOAT_BITS, shape)
+    numbers = tf.cast(words & tf.constant(2**_FLOAT_BITS - 1, tf.uint32), tf.float32)
+    return tf.reshape(numbers * 2.0**-_FLOAT_BITS, shape)
 
 
-def bits16(shape: Sequence[Any], seed: tf.Tensor,
-           first_row: Any = None) -> tf.Tensor:
+def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.Tensor:
     """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
     elements have no index."""
     if first_row is None:
-        count = math.prod(shape)        # on the host, where `reduce_prod` does not run
+        count = math.prod(shape)  # on the host, where `reduce_prod` does not run
         words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
         bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
         if not isinstance(count, int) or count % 2:
@@ -85,16 +84,18 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`. shape: [B,...]
     with less than 2^32 numbers in a batch element.
     """
+
     def count(axis, stride):
         """0, stride, 2 stride, ... along one axis."""
         numbers = _in_32_bits(tf.range(shape[axis])) * _in_32_bits(stride)
         return tf.reshape(numbers, [-1] + (len(shape) - 1 - axis) * [1])
 
     key = _key(seed)
-    row = _in_32_bits(first_row) + count(0, 1)                          # [rows,1, ...]
+    row = _in_32_bits(first_row) + count(0, 1)  # [rows,1, ...]
     first = _mixed(row ^ tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32))
-    second = _mixed(first + tf.cast(tf.bitwise.right_shift(
-        key, tf.constant(32, tf.uint64)), tf.uint32))
+    second = _mixed(
+        first + tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
+    )
     # The sum begins with `first`: XLA would store known numbers as a constant of the full shape.
     index, stride = first, 1
     for axis in range(len(shape) - 1, 0, -1):
@@ -109,22 +110,25 @@ def _mixed(x):
 
 
 def _in_32_bits(number):
-    return (tf.constant(number, tf.uint32) if isinstance(number, int)
-            else tf.cast(number, tf.uint32))
+    return tf.constant(number, tf.uint32) if isinstance(number, int) else tf.cast(number, tf.uint32)
 
 
 def _words_of_rows(rows, count, seed, first_row):
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    passed = first_row * groups if isinstance(first_row, int) else (
-        tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
+    passed = (
+        first_row * groups
+        if isinstance(first_row, int)
+        else (tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
+    )
     return _whole_numbers([rows, groups * _GROUP], seed, _counter(passed), tf.uint32)
 
 
 def _whole_numbers(shape, seed, counter, dtype):
     """Uniform over all values of `dtype`."""
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype)
+        shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype
+    )
 
 
 def _key(seed):

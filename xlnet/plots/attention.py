@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from xlnet.serving.attention import Attention
 
 _PAGE = pathlib.Path(__file__).with_name("attention.html")
-_CELL = 0.14        # size of a token in a panel [inches]; smaller where there are more than:
-_MOST_NAMES = 40    # next to a panel; of more tokens each second, third, ... one is named
-_TITLE = 0.42       # height of a panel's title, with the space above it [inches]
+_CELL = 0.14  # size of a token in a panel [inches]; smaller where there are more than:
+_MOST_NAMES = 40  # next to a panel; of more tokens each second, third, ... one is named
+_TITLE = 0.42  # height of a panel's title, with the space above it [inches]
 _LINES = "#c9c9c9"
 _COLORS = {"content": "Blues", "query": "Oranges"}
 
@@ -29,11 +29,15 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     Args:
       heads: numbers of the heads, from 1 on.
     """
-    rows = [(stream, index) for stream in attention.streams
-            for index in range(len(attention.layers))]
+    rows = [
+        (stream, index) for stream in attention.streams for index in range(len(attention.layers))
+    ]
     found = figure.Names.of(attention.pieces, attention.ids)
-    names = found.shown if attention.places is None else [
-        "%s %d" % each for each in zip(found.shown, attention.places)]
+    names = (
+        found.shown
+        if attention.places is None
+        else ["{} {}".format(*each) for each in zip(found.shown, attention.places)]
+    )
     margin = 0.35 + 0.05 * max(map(figure.drawn_length, names))
     panel = max(_CELL * min(len(names), _MOST_NAMES), 1.1)
     named = range(0, len(names), -(-len(names) // _MOST_NAMES))
@@ -41,25 +45,51 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
     below = 0.25 * bool(found.unshown)
     height = 0.6 + len(rows) * (panel + _TITLE) + margin + below
     drawn = figure.new(width, height, dpi=130)
-    drawn.text(0.5, 1 - 0.12 / height, "Attention weights", ha="center", va="top",
-               fontsize=10, weight="bold")
+    drawn.text(
+        0.5,
+        1 - 0.12 / height,
+        "Attention weights",
+        ha="center",
+        va="top",
+        fontsize=10,
+        weight="bold",
+    )
     small: Any = dict(fontsize=6, color=figure.NOTES)
     if attention.places is not None:
-        drawn.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
-                   ha="center", va="top", **small)
+        drawn.text(
+            0.5,
+            1 - 0.32 / height,
+            "numbers: positions in the factorization order",
+            ha="center",
+            va="top",
+            **small,
+        )
     if found.unshown:
-        drawn.text(0.5, 0.06 / height, textwrap.fill(found.note("piece"), int(18 * width)),
-                   ha="center", va="bottom", **small)
+        drawn.text(
+            0.5,
+            0.06 / height,
+            textwrap.fill(found.note("piece"), int(18 * width)),
+            ha="center",
+            va="bottom",
+            **small,
+        )
     for y, (stream, index) in enumerate(rows):
         values = attention.streams[stream][index, np.array(heads) - 1]
         bottom = 1 - (0.84 + y * (panel + _TITLE) + panel) / height
         lefts = (margin + np.arange(len(heads) + 1) * (panel + 0.12)) / width
         for x, head in enumerate(heads):
             axes = drawn.add_axes((lefts[x], bottom, panel / width, panel / height))
-            image = axes.imshow(values[x], cmap=_COLORS[stream], vmin=0, aspect="auto",
-                                vmax=max(values.max(), 1e-9), interpolation="nearest")
-            axes.set_title("%s stream\nlayer %d, head %d" % (
-                stream, attention.layers[index], head), fontsize=7, pad=3)
+            image = axes.imshow(
+                values[x],
+                cmap=_COLORS[stream],
+                vmin=0,
+                aspect="auto",
+                vmax=max(values.max(), 1e-9),
+                interpolation="nearest",
+            )
+            axes.set_title(
+                f"{stream} stream\nlayer {attention.layers[index]}, head {head}", fontsize=7, pad=3
+            )
             ticks: Any = dict(fontsize=6, family=found.families, parse_math=False)
             shown = [names[place] for place in named]
             axes.set_yticks(named, shown if not x else [], **ticks)
@@ -68,8 +98,9 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)
             axes.spines[:].set_color(_LINES)
-        scale = drawn.colorbar(image, cax=drawn.add_axes(
-            (lefts[-1], bottom, 0.08 / width, panel / height)))
+        scale = drawn.colorbar(
+            image, cax=drawn.add_axes((lefts[-1], bottom, 0.08 / width, panel / height))
+        )
         scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
         scale.outline.set_visible(False)
     figure.save(drawn, path)
@@ -78,11 +109,19 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
 
 def write_page(path: str, attention: Attention, title: str) -> None:
     """Writes an HTML page with all heads of the layers, without other files."""
-    data = json.dumps({
-        "title": title, "pieces": list(attention.pieces), "layers": list(attention.layers),
-        "places": None if attention.places is None else attention.places.tolist(),
-        "streams": {name: np.round(values.astype(float), 3).tolist()
-                    for name, values in attention.streams.items()}}, ensure_ascii=False)
+    data = json.dumps(
+        {
+            "title": title,
+            "pieces": list(attention.pieces),
+            "layers": list(attention.layers),
+            "places": None if attention.places is None else attention.places.tolist(),
+            "streams": {
+                name: np.round(values.astype(float), 3).tolist()
+                for name, values in attention.streams.items()
+            },
+        },
+        ensure_ascii=False,
+    )
     # Without "<" the text cannot end the script element.
     page = _PAGE.read_text("utf-8")
     files.write_text(path, page.replace("DATA", data.replace("<", "\\u003c"), 1))

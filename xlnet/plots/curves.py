@@ -26,6 +26,7 @@ class Curves(NamedTuple):
       metric: name of the metric that selects the best checkpoint; "loss": there is no other.
       evaluated: its values.
     """
+
     name: str
     loss: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
@@ -48,14 +49,23 @@ def read(model_dir: str, flag: str) -> Curves:
             with open(kept, encoding="utf-8") as f:
                 found = json.load(f)
             metric, evaluations = found["metric"], found["evaluations"]
-        held_out, evaluated = ([(one["step"], _number(one[name])) for one in evaluations
-                                if name == metric or name in one] for name in ("loss", metric))
+        held_out, evaluated = (
+            [
+                (one["step"], _number(one[name]))
+                for one in evaluations
+                if name == metric or name in one
+            ]
+            for name in ("loss", metric)
+        )
     except (ValueError, KeyError, TypeError) as e:
-        raise UserError("%s: %s or %s is damaged: %s: %s" % (
-            flag, journal, EVALUATIONS_NAME, type(e).__name__, e)) from None
+        raise UserError(
+            f"{flag}: {journal} or {EVALUATIONS_NAME} is damaged: {type(e).__name__}: {e}"
+        ) from None
     if not loss and not evaluations:
-        raise UserError("%s: %s has neither %s nor %s: no run has begun there" % (
-            flag, model_dir, JOURNAL_NAME, EVALUATIONS_NAME))
+        raise UserError(
+            f"{flag}: {model_dir} has neither {JOURNAL_NAME} nor {EVALUATIONS_NAME}: no "
+            "run has begun there"
+        )
     return Curves(os.path.basename(os.path.abspath(model_dir)), loss, held_out, metric, evaluated)
 
 
@@ -78,22 +88,31 @@ def _number(value):
 
 def plot(path: str, runs: Sequence[Curves]) -> None:
     """Writes a PNG: the losses of all runs, and a panel for each other metric of an evaluation."""
-    metrics = list(dict.fromkeys(run.metric for run in runs
-                                 if run.metric != "loss" and run.evaluated))
+    metrics = list(
+        dict.fromkeys(run.metric for run in runs if run.metric != "loss" and run.evaluated)
+    )
     names = figure.Names.of([run.name for run in runs], range(1, len(runs) + 1))
     drawn = figure.new(8, 3.6 + 2.6 * len(metrics), dpi=110, layout="constrained")
     panels = drawn.subplots(1 + len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
         color, label = _COLORS[number % len(_COLORS)], names.shown[number]
         if run.loss:
-            panels[0].plot(*zip(*run.loss), color=color, linewidth=1.2, alpha=0.6,
-                           label="%s, training" % label)
+            panels[0].plot(
+                *zip(*run.loss), color=color, linewidth=1.2, alpha=0.6, label=f"{label}, training"
+            )
         if run.held_out:
-            panels[0].plot(*zip(*run.held_out), color=color, linestyle="--", marker="o",
-                           markersize=4, label="%s, evaluation" % label)
+            panels[0].plot(
+                *zip(*run.held_out),
+                color=color,
+                linestyle="--",
+                marker="o",
+                markersize=4,
+                label=f"{label}, evaluation",
+            )
         if run.metric != "loss" and run.evaluated:
             panels[1 + metrics.index(run.metric)].plot(
-                *zip(*run.evaluated), color=color, marker="o", markersize=4, label=label)
+                *zip(*run.evaluated), color=color, marker="o", markersize=4, label=label
+            )
     for panel, title in zip(panels, ("loss", *metrics)):
         panel.set_ylabel(title)
         panel.grid(color="#dddddd", linewidth=0.6)

@@ -19,9 +19,9 @@ QUERY = _Stream("Query stream", "#e0812b")
 STREAMS = (_Stream("Content stream", "#4c78a8"), QUERY)
 MEMORY, HIDDEN = "#9aa5ad", "#ececec"
 CONTEXT, FADED = "#8a8a8a", "#c4c4c4"
-_CELL = 0.32        # [inches]
-_CAPTION = 11       # readable at half of the size, too [points]
-_TICKS = 10.5       # [points]
+_CELL = 0.32  # [inches]
+_CAPTION = 11  # readable at half of the size, too [points]
+_TICKS = 10.5  # [points]
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
@@ -29,27 +29,36 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
     `(id, piece)`s that no installed font can show, of which the figure has the ids."""
     found = figure.Names.of(excerpt.pieces, excerpt.ids, excerpt.title)
     families, names = found.families, found.shown
-    title = excerpt.title if set(excerpt.title) <= figure.choose_fonts(excerpt.title)[1] else \
-        "A text of %d pieces" % len(names)
+    title = (
+        excerpt.title
+        if set(excerpt.title) <= figure.choose_fonts(excerpt.title)[1]
+        else f"A text of {len(names)} pieces"
+    )
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
-    labels = ["%s  %s" % (name, place or "–") for name, place in zip(names, places)]
-    margin = 1.1 + 0.1 * max(map(figure.drawn_length, names))      # for names and titles [inches]
+    labels = ["{}  {}".format(name, place or "–") for name, place in zip(names, places)]
+    margin = 1.1 + 0.1 * max(map(figure.drawn_length, names))  # for names and titles [inches]
     width = max((memory_length + len(names)) * _CELL + margin, 4.6)
     height = len(names) * _CELL + margin
     drawn = figure.new(2 * width, 2 * height + 2.3, dpi=110, layout="constrained")
     drawn.get_layout_engine().set(hspace=0.03)
-    drawn.suptitle("%s\n%s" % (title, _in_words(names, places, 2 * width)), fontsize=12,
-                   family=families, parse_math=False)
+    drawn.suptitle(
+        f"{title}\n{_in_words(names, places, 2 * width)}",
+        fontsize=12,
+        family=families,
+        parse_math=False,
+    )
     # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
     # A.7). In factorization order they are the lower triangle with and without its diagonal.
     grid = drawn.add_gridspec(3, 2, height_ratios=(height, height, 0.8))
-    orders = (("as the model reads", np.arange(len(names))),
-              ("in factorization order", np.argsort(places, kind="stable")))
+    orders = (
+        ("as the model reads", np.arange(len(names))),
+        ("in factorization order", np.argsort(places, kind="stable")),
+    )
     streams = zip(STREAMS, visibility(excerpt.rank, excerpt.is_target, memory_length))
     for column, (stream, seen) in enumerate(streams):
         for row, (name, order) in enumerate(orders):
             axes = drawn.add_subplot(grid[row, column])
-            axes.set_title("%s, %s" % (stream.name, name), fontsize=11, weight="bold", pad=12)
+            axes.set_title(f"{stream.name}, {name}", fontsize=11, weight="bold", pad=12)
             _panel(axes, seen, order, stream, excerpt.is_target, memory_length)
             _label(axes, [labels[i] for i in order], memory_length, families)
             for i, x, y in zip(order, axes.get_xticklabels(), axes.get_yticklabels()):
@@ -69,22 +78,39 @@ def _in_words(names, places, width):
     if not ordered:
         return "none of these tokens is predicted"
     text = "factorization order:  " + "  →  ".join(ordered)
-    return text if figure.drawn_length(text) * 0.1 < width else \
-        "factorization order: the numbers next to the pieces"
+    return (
+        text
+        if figure.drawn_length(text) * 0.1 < width
+        else "factorization order: the numbers next to the pieces"
+    )
 
 
 def _panel(axes, seen, order, stream, is_target, memory_length):
     """Plots a mask: a square for each row and column, coloured where the row sees the column."""
     from matplotlib.colors import ListedColormap
+
     columns = np.concatenate([np.arange(memory_length), memory_length + order])
     values = seen[order][:, columns] * np.where(columns < memory_length, 2, 1)
     has_query = is_target[order] | (stream is not QUERY)
     values = np.ma.array(values, mask=np.broadcast_to(~has_query[:, None], values.shape))
-    axes.pcolormesh(values, cmap=ListedColormap((HIDDEN, stream.color, MEMORY)), vmin=0, vmax=2,
-                    edgecolors="white", linewidth=1)
+    axes.pcolormesh(
+        values,
+        cmap=ListedColormap((HIDDEN, stream.color, MEMORY)),
+        vmin=0,
+        vmax=2,
+        edgecolors="white",
+        linewidth=1,
+    )
     itself = np.flatnonzero(has_query) + 0.5
-    axes.scatter(memory_length + itself, itself, marker="s", s=160, facecolors="none",
-                 edgecolors="black", linewidths=0.8)
+    axes.scatter(
+        memory_length + itself,
+        itself,
+        marker="s",
+        s=160,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=0.8,
+    )
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.set_xlabel("keys: what is seen", fontsize=_CAPTION, color=NOTES)
@@ -100,26 +126,41 @@ def _label(axes, labels, memory_length, families):
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     if memory_length:
-        axes.text(memory_length / 2, -0.3, "memory", ha="center", va="bottom", fontsize=_TICKS,
-                  color=NOTES, rotation=90 if memory_length < 3 else 0)
+        axes.text(
+            memory_length / 2,
+            -0.3,
+            "memory",
+            ha="center",
+            va="bottom",
+            fontsize=_TICKS,
+            color=NOTES,
+            rotation=90 if memory_length < 3 else 0,
+        )
 
 
 def _masks_legend(axes, memory_length):
     from matplotlib.patches import Patch
-    entries = [Patch(facecolor=stream.color, label="query sees key, %s" % stream.name.lower())
-               for stream in STREAMS]
+
+    entries = [
+        Patch(facecolor=stream.color, label=f"query sees key, {stream.name.lower()}")
+        for stream in STREAMS
+    ]
     if memory_length:
         entries.append(Patch(facecolor=MEMORY, label="query sees the memory"))
-    entries += [Patch(facecolor=HIDDEN, label="masked"),
-                Patch(facecolor="white", edgecolor="black", label="the token itself")]
+    entries += [
+        Patch(facecolor=HIDDEN, label="masked"),
+        Patch(facecolor="white", edgecolor="black", label="the token itself"),
+    ]
     axes.legend(handles=entries, loc="center", ncol=3, frameon=False, fontsize=_CAPTION)
     axes.axis("off")
 
 
 def _notes(is_target, names):
     """Explains the marks that these panels have."""
-    notes = ["rows are queries; numbers are positions in the factorization order"
-             + ", – is seen by all" * (not is_target.all())]
+    notes = [
+        "rows are queries; numbers are positions in the factorization order"
+        + ", – is seen by all" * (not is_target.all())
+    ]
     if is_target.any():
         notes.append("black: predicted, by a query that must not see the token itself")
     if not is_target.all():

@@ -20,21 +20,22 @@ from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
-DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
+DIRECTIONS = ("forward", "backward")  # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
 
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
     """Windows as the trainer sees them in one epoch."""
-    input_ids: np.ndarray        # int32 [W,Q]
-    seg_ids: np.ndarray          # int32 [W,Q]
-    is_target: np.ndarray        # bool [W,Q]
-    is_special: np.ndarray       # bool [W,Q]
-    rank: np.ndarray             # int32 [W,Q], see `permutation.ranks`
-    direction: np.ndarray        # int32 [W]
-    label: np.ndarray            # int32 [W]
-    starts_stream: np.ndarray    # int32 [W]
+
+    input_ids: np.ndarray  # int32 [W,Q]
+    seg_ids: np.ndarray  # int32 [W,Q]
+    is_target: np.ndarray  # bool [W,Q]
+    is_special: np.ndarray  # bool [W,Q]
+    rank: np.ndarray  # int32 [W,Q], see `permutation.ranks`
+    direction: np.ndarray  # int32 [W]
+    label: np.ndarray  # int32 [W]
+    starts_stream: np.ndarray  # int32 [W]
 
     def __len__(self):
         return len(self.label)
@@ -45,10 +46,19 @@ class Windows:
         return self.input_ids.shape[1] - reuse_len - 3 - b, b
 
 
-def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], first: int,
-                 count: int, epoch: int, seed: int, permutation: permutations.Permutation,
-                 special_ids: Sequence[int],
-                 legacy_word_start: Optional[np.ndarray] = None) -> Windows:
+def read_windows(
+    directory: str,
+    manifest: Manifest,
+    *,
+    stream: Optional[int],
+    first: int,
+    count: int,
+    epoch: int,
+    seed: int,
+    permutation: permutations.Permutation,
+    special_ids: Sequence[int],
+    legacy_word_start: Optional[np.ndarray] = None,
+) -> Windows:
     """Reads windows with the targets and orders that the trainer samples for them.
 
     Args:
@@ -72,19 +82,27 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
     step += (stream or 0) * manifest.windows_per_stream
     with errors.explained(records=directory):
         batches = input_pipeline.pretraining_batches(
-            directory, manifest, batch_size=batch_size, permutation=permutation,
-            special_ids=special_ids, seed=seed, start_step=step,
-            legacy_word_start=legacy_word_start).take(count)
+            directory,
+            manifest,
+            batch_size=batch_size,
+            permutation=permutation,
+            special_ids=special_ids,
+            seed=seed,
+            start_step=step,
+            legacy_word_start=legacy_word_start,
+        ).take(count)
         found = list(batches.as_numpy_iterator())
         joined = {name: np.concatenate([batch[name] for batch in found]) for name in found[0]}
     is_target = np.zeros(joined["input_ids"].shape, bool)
     rows, targets = np.nonzero(joined.pop("weights"))
     is_target[rows, joined.pop("positions")[rows, targets]] = True
-    return Windows(is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids),
-                   **joined)
+    return Windows(
+        is_target=is_target, is_special=np.isin(joined["input_ids"], special_ids), **joined
+    )
 
 
 # ---- order and masks ----
+
 
 def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
     """Position 1, 2, ... in the order of `rank` of each token in `is_ordered` bool [Q]; else 0."""
@@ -97,25 +115,33 @@ def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
 @dataclasses.dataclass(frozen=True)
 class Excerpt:
     """A few tokens whose masks are plotted; `title` says where they come from."""
+
     title: str
-    pieces: list             # Q texts
-    ids: np.ndarray          # int32 [Q], shown where no font has the characters of the piece
-    rank: np.ndarray         # int32 [Q]
-    is_target: np.ndarray    # bool [Q]
-    is_special: np.ndarray   # bool [Q]
+    pieces: list  # Q texts
+    ids: np.ndarray  # int32 [Q], shown where no font has the characters of the piece
+    rank: np.ndarray  # int32 [Q]
+    is_target: np.ndarray  # bool [Q]
+    is_special: np.ndarray  # bool [Q]
 
 
-def window_excerpt(windows: Windows, row: int, count: int, tokenizer: Tokenizer,
-                   title: str) -> Excerpt:
+def window_excerpt(
+    windows: Windows, row: int, count: int, tokenizer: Tokenizer, title: str
+) -> Excerpt:
     """The first `count` tokens of a window, as the model reads them."""
     ids = windows.input_ids[row, :count]
     return Excerpt(
-        title, [errors.visible(tokenizer.id_to_piece(int(id))) for id in ids], ids,
-        windows.rank[row, :count], windows.is_target[row, :count], windows.is_special[row, :count])
+        title,
+        [errors.visible(tokenizer.id_to_piece(int(id))) for id in ids],
+        ids,
+        windows.rank[row, :count],
+        windows.is_target[row, :count],
+        windows.is_special[row, :count],
+    )
 
 
-def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.Permutation,
-                     seed: int, most: int) -> Excerpt:
+def sentence_excerpt(
+    text: str, tokenizer: Tokenizer, permutation: permutations.Permutation, seed: int, most: int
+) -> Excerpt:
     """A sentence with targets and order sampled as for a part of a window.
 
     Raises:
@@ -125,8 +151,9 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
         raise UserError("sentence: mask_mode is legacy, a rule for complete windows; leave it out")
     pieces, ids = tokenizer.pieces(text), np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
-        raise UserError("sentence: %d pieces, expected 1 to %d, so that the figure can be read"
-                        % (len(ids), most))
+        raise UserError(
+            f"sentence: {len(ids)} pieces, expected 1 to {most}, so that the figure can be read"
+        )
     # All of it is predicted if `num_predict` is large enough.
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
@@ -134,18 +161,26 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
     rank = permutations.ranks(random, is_target, permutation.perm_size)
-    return Excerpt(" ".join(text.split()), list(map(errors.visible, pieces)), ids, rank[0],
-                   is_target[0], is_special[0])
+    return Excerpt(
+        " ".join(text.split()),
+        list(map(errors.visible, pieces)),
+        ids,
+        rank[0],
+        is_target[0],
+        is_special[0],
+    )
 
 
-def visibility(rank: np.ndarray, is_target: np.ndarray,
-               memory_length: int) -> tuple[np.ndarray, np.ndarray]:
+def visibility(
+    rank: np.ndarray, is_target: np.ndarray, memory_length: int
+) -> tuple[np.ndarray, np.ndarray]:
     """What each position sees in the content and in the query stream (paper, figure 4 and appendix
     A.7): bool [Q,K] twice, True where row i sees column j. The query stream only has the rows of
     targets."""
     # The mask of the network. All of the memory is visible; the content stream sees what the query
     # stream sees, and the token itself.
     from xlnet.network import modeling
+
     seen = ~modeling.permutation_mask(rank[None], is_target[None]).numpy()[0]
     seen = np.pad(seen, [[0, 0], [memory_length, 0]], constant_values=True)
     itself = np.eye(len(rank), seen.shape[1], memory_length, dtype=bool)
@@ -162,26 +197,37 @@ segments         reused (continues the stream), A, B
 """
 
 
-def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
-                width: int) -> str:
+def window_text(
+    windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int, width: int
+) -> str:
     """A window as lines of at most `width` columns, with parts and targets marked."""
     # A backward window is reversed, so that its words are readable; the numbers at its parts are
     # positions in the order in which the model reads.
     backward = windows.direction[row] == 1
     a_len, b_len = (int(lengths[row]) for lengths in windows.segment_lengths(reuse_len))
     targets = windows.is_target[row]
-    lines = ["%s  %s  %s%s" % (
-        title, "◀ backward" if backward else "forward ▶", LABELS[windows.label[row]],
-        "  the stream begins" if windows.starts_stream[row] else "")]
-    lines.append("%d of %d tokens predicted, %d of them in the reused part; A %d tokens, B %d" % (
-        targets.sum(), len(targets), targets[:reuse_len].sum(), a_len, b_len))
-    parts = [("reused", 0, reuse_len), ("A", reuse_len, reuse_len + a_len + 1),
-             ("B", reuse_len + a_len + 1, len(targets))]
+    lines = [
+        "{}  {}  {}{}".format(
+            title,
+            "◀ backward" if backward else "forward ▶",
+            LABELS[windows.label[row]],
+            "  the stream begins" if windows.starts_stream[row] else "",
+        )
+    ]
+    lines.append(
+        f"{targets.sum()} of {len(targets)} tokens predicted, {targets[:reuse_len].sum()} "
+        f"of them in the reused part; A {a_len} tokens, B {b_len}"
+    )
+    parts = [
+        ("reused", 0, reuse_len),
+        ("A", reuse_len, reuse_len + a_len + 1),
+        ("B", reuse_len + a_len + 1, len(targets)),
+    ]
     texts = _marked_texts(windows, row, tokenizer, parts, backward)
     for name, start, end in parts[::-1] if backward else parts:
         first, last = (end - 1, start) if backward else (start, end - 1)
         inside = texts[start:end][::-1] if backward else texts[start:end]
-        lines += _wrapped("%-6s %3d-%-3d " % (name, first, last), "".join(inside).strip(), width)
+        lines += _wrapped(f"{name:<6} {first:3}-{last:<3} ", "".join(inside).strip(), width)
     return "\n".join(lines) + "\n"
 
 
@@ -199,10 +245,16 @@ def _marked_texts(windows, row, tokenizer, parts, backward):
         piece = tokenizer.id_to_piece(int(id))
         on_the_left = (i + 1 if backward else i - 1) % len(targets)
         space = piece.startswith(WORD_START) or is_special[[i, on_the_left]].any()
-        text = errors.visible(piece[piece.startswith(WORD_START):])
+        text = errors.visible(piece[piece.startswith(WORD_START) :])
         if targets[i]:
-            text = "".join(["⟦" * (not left[i]), text or WORD_START,
-                            str(places[i]).translate(_SUPERSCRIPT), "⟧" * (not right[i])])
+            text = "".join(
+                [
+                    "⟦" * (not left[i]),
+                    text or WORD_START,
+                    str(places[i]).translate(_SUPERSCRIPT),
+                    "⟧" * (not right[i]),
+                ]
+            )
         texts.append(" " * bool(space) + text)
     return texts
 
@@ -211,12 +263,20 @@ def _wrapped(label, text, width):
     """Lines of at most `width` columns, of which an East Asian wide character takes two."""
     # A filler in front of each wide character makes the lengths right, and goes again.
     filled = "".join("\0" + c if unicodedata.east_asian_width(c) in "WF" else c for c in text)
-    return [line.replace("\0", "") for line in textwrap.wrap(
-        filled, width - 1, initial_indent=label, subsequent_indent=" " * len(label),
-        break_on_hyphens=False)]
+    return [
+        line.replace("\0", "")
+        for line in textwrap.wrap(
+            filled,
+            width - 1,
+            initial_indent=label,
+            subsequent_indent=" " * len(label),
+            break_on_hyphens=False,
+        )
+    ]
 
 
 # ---- counts ----
+
 
 def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with counts over all windows."""
@@ -224,15 +284,15 @@ def summary(windows: Windows, reuse_len: int) -> list[str]:
     counts = np.bincount(windows.direction, minlength=2)
     a_len, b_len = windows.segment_lengths(reuse_len)
     return [
-        "%s windows, %s tokens" % (_grouped(len(windows)), _grouped(tokens)),
-        "%s targets, %.2f %% of the tokens" % (
-            _grouped(windows.is_target.sum()), 100 * windows.is_target.sum() / tokens),
-        "%s windows forward, %s backward" % tuple(map(_grouped, counts)),
-        "A of on average %.1f tokens, B of %.1f; B continues A in %.2f %%" % (
-            a_len.mean(), b_len.mean(), 100 * windows.label.mean()),
-        "%s windows begin a stream" % _grouped(windows.starts_stream.sum()),
+        f"{_grouped(len(windows))} windows, {_grouped(tokens)} tokens",
+        f"{_grouped(windows.is_target.sum())} targets, "
+        f"{100 * windows.is_target.sum() / tokens:.2f} % of the tokens",
+        "{} windows forward, {} backward".format(*tuple(map(_grouped, counts))),
+        f"A of on average {a_len.mean():.1f} tokens, B of {b_len.mean():.1f}; B continues "
+        f"A in {100 * windows.label.mean():.2f} %",
+        f"{_grouped(windows.starts_stream.sum())} windows begin a stream",
     ]
 
 
 def _grouped(number):
-    return "{:,}".format(int(number))
+    return f"{int(number):,}"

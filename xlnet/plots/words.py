@@ -13,24 +13,33 @@ if TYPE_CHECKING:
     from xlnet.serving.explanation import Explanation
 
 _RAISES, _LOWERS = "#4c78a8", "#e0812b"
-_MOST_BARS = 100        # in a plot; more would be too large
-_WIDTH = 20             # of a bar in the terminal [characters]
+_MOST_BARS = 100  # in a plot; more would be too large
+_WIDTH = 20  # of a bar in the terminal [characters]
 
 
 def in_words(found: Explanation) -> str:
     """What is explained, and by how much the words count together."""
-    together = "" if found.base is None else "; zero embeddings %.4f, the words together %+.4f" % (
-        found.base, found.weights.sum())
-    return "%s %.4f%s" % (found.output, found.value, together)
+    together = (
+        ""
+        if found.base is None
+        else f"; zero embeddings {found.base:.4f}, the words together {found.weights.sum():+.4f}"
+    )
+    return f"{found.output} {found.value:.4f}{together}"
 
 
 def text(found: Explanation) -> str:
     """Lines for a terminal: a word each, with its weight and a bar."""
     most = max(np.abs(found.weights).max(initial=0), 1e-12)
-    lines = ["%+9.4f  %-*s  %s" % (
-        weight, _WIDTH, ("+" if weight > 0 else "-") * round(_WIDTH * abs(weight) / most),
-        errors.visible(word)) for word, weight in zip(found.words, found.weights)]
-    lines[found.first_words:found.first_words] = [""] * (found.first_words < len(found.words))
+    lines = [
+        "{:+9.4f}  {:<{}}  {}".format(
+            weight,
+            ("+" if weight > 0 else "-") * round(_WIDTH * abs(weight) / most),
+            _WIDTH,
+            errors.visible(word),
+        )
+        for word, weight in zip(found.words, found.weights)
+    ]
+    lines[found.first_words : found.first_words] = [""] * (found.first_words < len(found.words))
     return "\n".join([in_words(found), *lines])
 
 
@@ -44,16 +53,21 @@ def draw(path: str, found: Explanation) -> None:
     axes = drawn.add_subplot()
     weights = found.weights[kept]
     axes.barh(range(len(kept)), weights, color=np.where(weights > 0, _RAISES, _LOWERS).tolist())
-    axes.set_yticks(range(len(kept)), names.shown, family=names.families, fontsize=9,
-                    parse_math=False)
+    axes.set_yticks(
+        range(len(kept)), names.shown, family=names.families, fontsize=9, parse_math=False
+    )
     axes.invert_yaxis()
     axes.margins(y=0.3 / max(len(kept), 1))
     axes.axvline(0, color=figure.NOTES, linewidth=0.8)
     axes.set_title(in_words(found), fontsize=10, family=names.families, parse_math=False)
-    left_out = "; the %d of %d words that count most" % (len(kept), len(found.words)) \
-        if len(kept) < len(found.words) else ""
-    axes.set_xlabel("blue raises the output, orange lowers it" + left_out, fontsize=8,
-                    color=figure.NOTES)
+    left_out = (
+        f"; the {len(kept)} of {len(found.words)} words that count most"
+        if len(kept) < len(found.words)
+        else ""
+    )
+    axes.set_xlabel(
+        "blue raises the output, orange lowers it" + left_out, fontsize=8, color=figure.NOTES
+    )
     if names.unshown:
         drawn.supxlabel(names.note("word"), fontsize=8, color=figure.NOTES)
         names.log("word")
@@ -67,13 +81,20 @@ def write_page(path: str, found: Explanation) -> None:
     for number, (word, weight) in enumerate(zip(found.words, found.weights)):
         if number == found.first_words:
             words.append("<hr>")
-        color = (_RAISES if weight > 0 else _LOWERS) + "%02x" % round(200 * abs(weight) / most)
-        words.append('<span title="%+.4f" style="background:%s">%s</span>' % (
-            weight, color, html.escape(word)))
-    files.write_text(path, (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Explanation</title>\n'
-        "<style>body { font: 16px/2 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }"
-        "\nspan { padding: .1rem .25rem; border-radius: .25rem; }</style></head><body>\n"
-        "<h1>%s</h1>\n<p>Blue words raise the output, orange ones lower it; point at a word for "
-        "its weight.</p>\n<p>%s</p>\n</body></html>\n") % (
-            html.escape(in_words(found)), "\n".join(words)))
+        color = (_RAISES if weight > 0 else _LOWERS) + f"{round(200 * abs(weight) / most):02x}"
+        words.append(
+            f'<span title="{weight:+.4f}" style="background:{color}">{html.escape(word)}</span>'
+        )
+    files.write_text(
+        path,
+        (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta '
+            'charset="utf-8"><title>Explanation</title>\n'
+            "<style>body {{ font: 16px/2 system-ui, sans-serif; max-width: 60rem; margin: "
+            "2rem auto; }}"
+            "\nspan {{ padding: .1rem .25rem; border-radius: .25rem; }}</style></head><body>\n"
+            "<h1>{}</h1>\n<p>Blue words raise the output, orange ones lower it; point at "
+            "a word for "
+            "its weight.</p>\n<p>{}</p>\n</body></html>\n"
+        ).format(html.escape(in_words(found)), "\n".join(words)),
+    )

@@ -29,12 +29,17 @@ class HeldOut:
     make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
     epoch. keeps: whether to add results to TensorBoard's files in the model directory."""
 
-    def __init__(self, model: PretrainingModel, manifest: Manifest,
-                 make_batches: Callable[[int, slice], tf.data.Dataset], devices: Devices,
-                 keeps: bool = True):
+    def __init__(
+        self,
+        model: PretrainingModel,
+        manifest: Manifest,
+        make_batches: Callable[[int, slice], tf.data.Dataset],
+        devices: Devices,
+        keeps: bool = True,
+    ):
         self._model = model
         self._windows = manifest.num_streams * manifest.windows_per_stream
-        self._unigram: Optional[float] = None       # its perplexity, once it is known
+        self._unigram: Optional[float] = None  # its perplexity, once it is known
         self._keeps = keeps
         # Each batch continues the text streams of the batch before, so each device has its own
         # streams, as many at once as divide them and are not more than in training. Six streams on
@@ -46,10 +51,15 @@ class HeldOut:
         each = _largest_divisor(manifest.num_streams // count, max(1, most))
 
         def of_device(number, path):
-            del path        # there is one dataset
+            del path  # there is one dataset
             return make_batches(each * count, slice(number * each, (number + 1) * each))
-        self.answering = Predictor(model.held_out, [
-            functools.partial(of_device, number) for number in range(count)], used, settings.seed)
+
+        self.answering = Predictor(
+            model.held_out,
+            [functools.partial(of_device, number) for number in range(count)],
+            used,
+            settings.seed,
+        )
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
@@ -59,17 +69,28 @@ class HeldOut:
             batches.append(batch)
             remaining.add(len(batch["weights"]))
         result = _result(batches)
-        if self._unigram is None:       # the targets are the same each time
+        if self._unigram is None:  # the targets are the same each time
             self._unigram = unigram_perplexity(batches)
             _log.info("held out: a unigram model of the same targets has ppl %.2f", self._unigram)
-        _log.info("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s", step,
-                  result["loss"], result["perplexity"], result["bits_per_token"],
-                  "  next segment %.4f" % result["next_segment_accuracy"]
-                  if "next_segment_accuracy" in result else "")
+        _log.info(
+            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s",
+            step,
+            result["loss"],
+            result["perplexity"],
+            result["bits_per_token"],
+            "  next segment {:.4f}".format(result["next_segment_accuracy"])
+            if "next_segment_accuracy" in result
+            else "",
+        )
         if self._keeps:
-            progress.add_to_board(self._model.settings.model_dir, step, {
-                "held_out/" + name: result[name]
-                for name in ("loss", "perplexity", "bits_per_token")})
+            progress.add_to_board(
+                self._model.settings.model_dir,
+                step,
+                {
+                    "held_out/" + name: result[name]
+                    for name in ("loss", "perplexity", "bits_per_token")
+                },
+            )
         return result
 
 
@@ -90,14 +111,19 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
 def _result(batches):
     """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
     not depend on which device was first."""
-    total = math.fsum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64)
-                      for batch in batches)
+    total = math.fsum(
+        np.sum(batch["losses"] * batch["weights"], dtype=np.float64) for batch in batches
+    )
     # One mean over all targets, not of means of batches, which have different numbers of them.
     loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)
     # exp of the loss of a run that diverged would overflow.
-    result = {"loss": loss, "perplexity": math.exp(min(loss, 50)),
-              "bits_per_token": loss / math.log(2)}
+    result = {
+        "loss": loss,
+        "perplexity": math.exp(min(loss, 50)),
+        "bits_per_token": loss / math.log(2),
+    }
     if "continues" in batches[0]:
-        result["next_segment_accuracy"] = float(np.mean(np.concatenate(
-            [batch["continues"] == batch["label"] for batch in batches])))
+        result["next_segment_accuracy"] = float(
+            np.mean(np.concatenate([batch["continues"] == batch["label"] for batch in batches]))
+        )
     return result

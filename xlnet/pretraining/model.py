@@ -26,6 +26,7 @@ class PretrainingModel:
 
     reuse_len: that of the data. xla: whether a training step is compiled.
     """
+
     config: XLNetConfig
     network: NetworkSettings
     optimization: OptimizationSettings
@@ -46,7 +47,7 @@ class PretrainingModel:
         # in how many targets count, and so each target has the same weight, however many its
         # replica and micro-batch have. The steps that follow take means over both, so the number is
         # that of a part on average.
-        target_count, = mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         target_count /= settings.grad_accum_steps
 
         # What is differentiated, called by `loss_and_gradients` for each micro-batch: its loss, and
@@ -58,12 +59,20 @@ class PretrainingModel:
             if settings.next_segment_loss:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     tf.nn.sparse_softmax_cross_entropy_with_logits(
-                        labels=part["label"], logits=predictions.segment_logits))
+                        labels=part["label"], logits=predictions.segment_logits
+                    )
+                )
             return loss, kept
 
         loss, update, kept = train_step.training_step(
-            compute, batch, config=self.config, network=self.network, settings=settings,
-            optimization=self.optimization, xla=self.xla)
+            compute,
+            batch,
+            config=self.config,
+            network=self.network,
+            settings=settings,
+            optimization=self.optimization,
+            xla=self.xla,
+        )
         remember = [store.update(kept["memory"])] if store else []
         return EstimatorSpec(loss, tf.group(update, *remember))
 
@@ -72,36 +81,57 @@ class PretrainingModel:
         `recurrent_memory.Memory`, None without."""
         # int64 on the device, as TensorFlow computes int32 on the host.
         features = train_step.on_device(features)
-        batch = dict(features, **objectives.targets(
-            self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]))
+        batch = dict(
+            features,
+            **objectives.targets(
+                self.settings.objective, features, [self.tokenizer.sep_id, self.tokenizer.cls_id]
+            ),
+        )
         if not self.settings.mem_len:
             return batch, None
         with train_step.model_scope():
-            store = recurrent_memory.Memory(self.config, self.settings.mem_len,
-                                            features["starts_stream"])
+            store = recurrent_memory.Memory(
+                self.config, self.settings.mem_len, features["starts_stream"]
+            )
         return dict(batch, memory=store.value), store
 
     def _predict(self, batch, first_row, is_training):
         """(`objectives.Predictions` of a batch, dict of the new memory if there is one)."""
         settings = self.settings
         run = self.network.run_config(
-            is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
-            same_length=settings.same_length, device="xla" if self.xla and is_training else None)
+            is_training,
+            mem_len=settings.mem_len,
+            reuse_len=self.reuse_len,
+            same_length=settings.same_length,
+            device="xla" if self.xla and is_training else None,
+        )
         # A memory for each layer, as the network takes them: [b,L,M,D] to L times [b,M,D]. With the
         # batch axis first, micro-batches and replicas have their parts of it like of all features.
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         # Dropout is a function of the step and of the batch element: a resumed run, or one on other
         # devices, has the same masks.
-        bits = objectives.RandomBits(train_step.dropout_seed(
-            settings.seed, tf.train.get_global_step()), first_row) if is_training else \
-            objectives.NO_RANDOM_BITS
+        bits = (
+            objectives.RandomBits(
+                train_step.dropout_seed(settings.seed, tf.train.get_global_step()), first_row
+            )
+            if is_training
+            else objectives.NO_RANDOM_BITS
+        )
         with train_step.model_scope():
             predictions = objectives.predict(
-                settings.objective, self.config, run, batch, mems, ids=batch["ids"],
-                bits=bits, mask_id=self.tokenizer.mask_id,
-                with_segments=settings.next_segment_loss > 0)
+                settings.objective,
+                self.config,
+                run,
+                batch,
+                mems,
+                ids=batch["ids"],
+                bits=bits,
+                mask_id=self.tokenizer.mask_id,
+                with_segments=settings.next_segment_loss > 0,
+            )
         return predictions, {} if mems is None else {
-            "memory": tf.stack(predictions.new_mems, axis=1)}
+            "memory": tf.stack(predictions.new_mems, axis=1)
+        }
 
     def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """The results of a held-out batch, without dropout; updates the memories. features: as for
@@ -122,6 +152,7 @@ class PretrainingModel:
             losses = tf.identity(predictions.losses)
         outputs = dict(losses=losses, weights=batch["weights"], ids=batch["ids"])
         if self.settings.next_segment_loss:
-            outputs.update(label=batch["label"],
-                           continues=tf.argmax(predictions.segment_logits, axis=1))
+            outputs.update(
+                label=batch["label"], continues=tf.argmax(predictions.segment_logits, axis=1)
+            )
         return outputs

@@ -22,7 +22,7 @@ from xlnet.network.ops import gather_rows
 from xlnet.network.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-_MASK_RATE, _RANDOM_RATE = 0.8, 0.1      # of the masked tokens; the others are not changed
+_MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # of the masked tokens; the others are not changed
 
 # losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D], or None. segment_logits:
 # [B,2], or None.
@@ -35,8 +35,9 @@ RandomBits = collections.namedtuple("RandomBits", "seed first_row")
 NO_RANDOM_BITS = RandomBits(None, None)
 
 
-def targets(objective: str, features: Mapping[str, tf.Tensor],
-            special_ids: Sequence[int]) -> dict[str, tf.Tensor]:
+def targets(
+    objective: str, features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
+) -> dict[str, tf.Tensor]:
     """The targets: positions, ids int [B,P], weights float32 [B,P] (0: does not count).
 
     The causal objective gives `special_ids` the weight 0: where they are depends on how the text is
@@ -46,19 +47,32 @@ def targets(objective: str, features: Mapping[str, tf.Tensor],
     # All tokens but the first, whatever the records' targets are.
     if objective == "causal":
         positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
-            1, input_ids.shape[1], dtype=input_ids.dtype)
+            1, input_ids.shape[1], dtype=input_ids.dtype
+        )
         ids = input_ids[:, 1:]
         special = tf.constant(special_ids, ids.dtype)
         is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
-        return dict(positions=positions, ids=ids, weights=1. - tf.cast(is_special, tf.float32))
+        return dict(positions=positions, ids=ids, weights=1.0 - tf.cast(is_special, tf.float32))
     ids = tf.gather(input_ids, positions, batch_dims=1)
-    return dict(positions=positions, ids=ids,
-                weights=features.get("weights", tf.ones(ids.shape, tf.float32)))
+    return dict(
+        positions=positions,
+        ids=ids,
+        weights=features.get("weights", tf.ones(ids.shape, tf.float32)),
+    )
 
 
-def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mapping[str, tf.Tensor],
-            mems: Optional[Sequence[tf.Tensor]], *, ids: tf.Tensor, bits: RandomBits,
-            mask_id: Optional[int], with_segments: bool = False) -> Predictions:
+def predict(
+    objective: str,
+    config: XLNetConfig,
+    run: RunConfig,
+    features: Mapping[str, tf.Tensor],
+    mems: Optional[Sequence[tf.Tensor]],
+    *,
+    ids: tf.Tensor,
+    bits: RandomBits,
+    mask_id: Optional[int],
+    with_segments: bool = False,
+) -> Predictions:
     """Runs the network on a batch: features of the input pipeline [B,...], and mems as for
     `transformer_xl`.
 
@@ -70,8 +84,9 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     """
     positions, input_ids = features["positions"], features["input_ids"]
     length = input_ids.shape[1]
-    inputs = dict(seg_ids=features["seg_ids"], direction=features["direction"], mems=mems,
-                  **bits._asdict())
+    inputs = dict(
+        seg_ids=features["seg_ids"], direction=features["direction"], mems=mems, **bits._asdict()
+    )
 
     # The network, and of its output the vectors of the targets, [B,P,D]. What each objective
     # predicts of the tokens a b c d, where b and d are the targets, d before b in the order:
@@ -80,22 +95,28 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     #     masked        reads a _ c _    b and d from a c and both masks, at the masks
     #     causal        reads a b c d    b from a, c from a b, d from a b c, each one place before
     if objective == "permutation":
-        queried = positions     # by queries, which do not see their own token
-        if with_segments:       # and <cls>, the last token: the content stream ends a layer early
+        queried = positions  # by queries, which do not see their own token
+        if with_segments:  # and <cls>, the last token: the content stream ends a layer early
             last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
             queried = tf.concat([positions, last], axis=1)
         outputs = modeling.transformer_xl(
-            config, run, input_ids=input_ids, query=modeling.Query(positions=queried),
+            config,
+            run,
+            input_ids=input_ids,
+            query=modeling.Query(positions=queried),
             mask=modeling.permutation_mask(features["rank"], is_target(positions, length)),
-            **inputs)
-        at_targets = outputs.sequence[:, :positions.shape[1]]
+            **inputs,
+        )
+        at_targets = outputs.sequence[:, : positions.shape[1]]
     elif objective == "masked":
         outputs = modeling.transformer_xl(
-            config, run, input_ids=_mask(config, features, bits, mask_id), **inputs)
+            config, run, input_ids=_mask(config, features, bits, mask_id), **inputs
+        )
         at_targets = gather_rows(outputs.sequence, positions)
-    else:                       # causal: position i predicts token i + 1
-        outputs = modeling.transformer_xl(config, run, input_ids=input_ids, attn_type="uni",
-                                          **inputs)
+    else:  # causal: position i predicts token i + 1
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=input_ids, attn_type="uni", **inputs
+        )
         at_targets = outputs.sequence[:, :-1]
 
     # The losses: of the targets, and of the segments, from <cls>, which is the last token; with
@@ -105,8 +126,9 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     segment_logits = None
     if with_segments:
         summary = heads.summarize(config, run, outputs.sequence[:, -1:], **bits._asdict())
-        segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
-                                              scope="classification_next_segment").logits
+        segment_logits = heads.classification(
+            run, summary, features["label"], num_classes=2, scope="classification_next_segment"
+        ).logits
     return Predictions(losses, outputs.new_mems, segment_logits)
 
 
@@ -118,19 +140,20 @@ def _mask(config, features, bits, mask_id):
     input_ids = features["input_ids"]
     batch, length = input_ids.shape.as_list()
     if bits.seed is None:
-        factors = np.random.RandomState(0).randint(2 ** 31, size=length) * 2 + 1    # of a hash
+        factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1  # of a hash
         numbers = tf.map_fn(
             lambda ids: uniform([1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0)[0],
-            tf.cast(input_ids, tf.int64), tf.float32)
+            tf.cast(input_ids, tf.int64),
+            tf.float32,
+        )
     else:
-        seed = fold_in(bits.seed, -1)   # that of layer 0, whose dropouts fold in a further number
+        seed = fold_in(bits.seed, -1)  # that of layer 0, whose dropouts fold in a further number
         numbers = uniform([batch, length, 2], seed, bits.first_row)
     choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
     # 80 % <mask>, 10 % any token, 10 % the token itself, as in BERT.
     shown = tf.where_v2(choice < _MASK_RATE, tf.constant(mask_id, input_ids.dtype), random)
-    is_changed = is_target(features["positions"], length) & (
-        choice < _MASK_RATE + _RANDOM_RATE)
+    is_changed = is_target(features["positions"], length) & (choice < _MASK_RATE + _RANDOM_RATE)
     return tf.where_v2(is_changed, shown, input_ids)
 
 

@@ -31,14 +31,18 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> Manifest:
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
         if files.sha256(spiece_model_file) != manifest.sp_model_sha256:
-            raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s, "
-                            "which were made with %s (%s pieces); leave the flag out" % (
-                                spiece_model_file, directory, *_vocabulary(directory, manifest)))
+            raise UserError(
+                "spiece_model_file: {} is not the vocabulary of the records in {}, "
+                "which were made with {} ({} pieces); leave the flag out".format(
+                    spiece_model_file, directory, *_vocabulary(directory, manifest)
+                )
+            )
     return manifest
 
 
-def choose_permutation(settings: PretrainingSettings, manifest: Manifest,
-                       is_read: bool = True) -> Permutation:
+def choose_permutation(
+    settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
+) -> Permutation:
     """The rule for sampling targets; is_read: whether they are used; if not, one is sampled.
 
     Raises:
@@ -47,8 +51,11 @@ def choose_permutation(settings: PretrainingSettings, manifest: Manifest,
     permutation = Permutation(
         reuse_len=manifest.reuse_len,
         num_predict=settings.num_predict if is_read else 1,
-        perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
-        mask_mode=settings.mask_mode)
+        perm_size=settings.perm_size,
+        mask_alpha=settings.mask_alpha,
+        mask_beta=settings.mask_beta,
+        mask_mode=settings.mask_mode,
+    )
     permutation.check(manifest.seq_len)
     return permutation
 
@@ -61,19 +68,25 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     held_out = Manifest.read(directory, "eval_record_info_dir")
     if held_out.sp_model_sha256 != manifest.sp_model_sha256:
         own = _vocabulary(settings.record_info_dir, manifest)
-        raise UserError("eval_record_info_dir: the records in %s were made with another vocabulary,"
-                        " %s (%s pieces), than those in %s, %s (%s pieces); make them again with "
-                        "--sp_path=%s" % (directory, *_vocabulary(directory, held_out),
-                                          settings.record_info_dir, *own, own[0]))
+        raise UserError(
+            "eval_record_info_dir: the records in {} were made with another vocabulary,"
+            " {} ({} pieces), than those in {}, {} ({} pieces); make them again with "
+            "--sp_path={}".format(
+                directory, *_vocabulary(directory, held_out), settings.record_info_dir, *own, own[0]
+            )
+        )
     for name in ("seq_len", "reuse_len", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
-            raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (
-                name, getattr(held_out, name), directory, getattr(manifest, name),
-                settings.record_info_dir))
+            raise UserError(
+                f"eval_record_info_dir: {name} is {getattr(held_out, name)} in "
+                f"{directory}, {getattr(manifest, name)} in {settings.record_info_dir}"
+            )
     return held_out
 
 
 def _vocabulary(directory, manifest):
     """(path, size) of the vocabulary that records were made with."""
-    return (os.path.normpath(os.path.join(directory, manifest.sp_model)),
-            "{:,}".format(manifest.vocab_size))
+    return (
+        os.path.normpath(os.path.join(directory, manifest.sp_model)),
+        f"{manifest.vocab_size:,}",
+    )

@@ -7,9 +7,15 @@ text of `--help`. Modules are imported before `--help` is shown, so functions im
 import importlib.util
 import sys
 
-_MISSING = [name for name in ("absl", "numpy", "sentencepiece", "tensorflow")
-            if importlib.util.find_spec(name) is None]
-if _MISSING:        # a newcomer's first start is often outside of the environment
-    sys.exit("xlnet: %s has no %s: in the clone, run `bash scripts/setup.sh`, then `source "
-             ".venv/bin/activate`; elsewhere, install with pip" % (
-                 sys.executable, ", ".join(_MISSING)))
+_MISSING = [
+    name
+    for name in ("absl", "numpy", "sentencepiece", "tensorflow")
+    if importlib.util.find_spec(name) is None
+]
+if _MISSING:  # a newcomer's first start is often outside of the environment
+    sys.exit(
+        "xlnet: {} has no {}: in the clone, run `bash scripts/setup.sh`, then `source "
+        ".venv/bin/activate`; elsewhere, install with pip".format(
+            sys.executable, ", ".join(_MISSING)
+        )
+    )

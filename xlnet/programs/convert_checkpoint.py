@@ -18,30 +18,44 @@ from xlnet.settings.finetuning import ClassifierSettings
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings(TextSettings):
     """xlnet convert: from where, to where."""
-    input: str = required("that library's folder; or a checkpoint's prefix or directory: of a "
-                          "model directory the best one, of DIRECTORY/latest the newest",
-                          aliases=("source",))
+
+    input: str = required(
+        "that library's folder; or a checkpoint's prefix or directory: of a "
+        "model directory the best one, of DIRECTORY/latest the newest",
+        aliases=("source",),
+    )
     output: str = required("directory to write, new or empty", aliases=("target",))
-    dtype: str = setting("float32", "to theirs: dtype of the weights",
-                         choices=("float32", "float16", "bfloat16"))
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model; default: the one "
-                                               "next to the input")
-    text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="to ours: column of the "
-                               "text; a,b joins two")
-    text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
-                                         help="to ours: column of the second text")
-    choice_columns: Optional[str] = as_in(ClassifierSettings, "choice_columns",
-                                          help="to ours: columns of the answers of a "
-                                          "multiple-choice model")
+    dtype: str = setting(
+        "float32", "to theirs: dtype of the weights", choices=("float32", "float16", "bfloat16")
+    )
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model; default: the one next to the input"
+    )
+    text_a_column: str = as_in(
+        ClassifierSettings, "text_a_column", help="to ours: column of the text; a,b joins two"
+    )
+    text_b_column: Optional[str] = as_in(
+        ClassifierSettings, "text_b_column", help="to ours: column of the second text"
+    )
+    choice_columns: Optional[str] = as_in(
+        ClassifierSettings,
+        "choice_columns",
+        help="to ours: columns of the answers of a multiple-choice model",
+    )
     max_seq_length: Optional[int] = as_in(
-        ClassifierSettings, "max_seq_length", default=None, help="to ours: tokens of an example, "
-        "special ones included; default: their model_max_length, or 512")
+        ClassifierSettings,
+        "max_seq_length",
+        default=None,
+        help="to ours: tokens of an example, "
+        "special ones included; default: their model_max_length, or 512",
+    )
 
 
 def main(settings: ConversionSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.convert import conversion, huggingface_task
     from xlnet.engine import devices
+
     devices.set_up_process()
     # What decides how text is cut, in either direction.
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
@@ -50,9 +64,14 @@ def main(settings: ConversionSettings) -> None:
     # Flags of the other direction.
     for name in ["dtype"] if is_theirs else of_ours:
         if cli.given(name):
-            raise UserError("%s: %s; leave it out" % (
-                name, "a checkpoint of ours is float32" if is_theirs
-                else "a folder of theirs does not have it"))
+            raise UserError(
+                "{}: {}; leave it out".format(
+                    name,
+                    "a checkpoint of ours is float32"
+                    if is_theirs
+                    else "a folder of theirs does not have it",
+                )
+            )
     if is_theirs:
         columns = huggingface_task.Columns(**{name: getattr(settings, name) for name in of_ours})
         conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
@@ -61,6 +80,12 @@ def main(settings: ConversionSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, ConversionSettings, about=__doc__, examples=(
-        "--input=folder_of_hugging_face --output=model",
-        "--input=model --output=folder_for_hugging_face"))
+    cli.run(
+        main,
+        ConversionSettings,
+        about=__doc__,
+        examples=(
+            "--input=folder_of_hugging_face --output=model",
+            "--input=model --output=folder_for_hugging_face",
+        ),
+    )

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _WHILE_TRAINING = "targets are sampled while training; give it to xlnet pretrain"
 
 NO_LONGER_NEEDED = {
-    **dict.fromkeys(("num_core_per_host", "use_tpu"),
-                    "records do not depend on the devices that read them"),
+    **dict.fromkeys(
+        ("num_core_per_host", "use_tpu"), "records do not depend on the devices that read them"
+    ),
     **dict.fromkeys(("num_predict", "mask_alpha", "mask_beta"), _WHILE_TRAINING),
     "pass_id": "num_passes makes all passes in one run",
 }
@@ -35,6 +36,7 @@ NO_LONGER_NEEDED = {
 
 def main(settings: CorpusSettings) -> None:
     from xlnet.text import preparation
+
     print_summary(preparation.make_records(fit_to_preset(settings), progress))
 
 
@@ -53,17 +55,22 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
     found = {name: preset[name] for name in RECORD_SETTINGS if name in preset}
     for name, value in found.items():
         if name in cli.given_names() and getattr(settings, name) != value:
-            raise UserError("%s is %s, but %s trains on records of %s"
-                            % (name, getattr(settings, name), path, value))
+            raise UserError(
+                f"{name} is {getattr(settings, name)}, but {path} trains on records of {value}"
+            )
     # Training takes as many text streams side by side as a batch has rows.
     batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
     streams = settings.num_streams
     if not streams:
         found["num_streams"] = batch_size
     elif streams % batch_size:
-        print("note: num_streams is %d, not a multiple of train_batch_size of %s, %d: fit to "
-              "evaluate on, not to train" % (streams, path, batch_size), file=sys.stderr)
-    print("for %s: %s" % (path, " ".join("%s=%s" % item for item in found.items())))
+        print(
+            f"note: num_streams is {streams}, not a multiple of train_batch_size of "
+            f"{path}, {batch_size}: fit to "
+            "evaluate on, not to train",
+            file=sys.stderr,
+        )
+    print("for {}: {}".format(path, " ".join("{}={}".format(*item) for item in found.items())))
     fitted = dataclasses.replace(settings, for_config=None, **found)
     fitted.check()
     return fitted
@@ -73,38 +80,72 @@ def fit_to_preset(settings: CorpusSettings) -> CorpusSettings:
 def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     """Shows a progress bar on stderr; in a log file a line every half minute."""
     from tqdm import tqdm
+
     # A log file gets few lines.
     interval = 0.2 if sys.stderr.isatty() else 30
-    with tqdm(desc=description, total=total, unit=unit, unit_scale=True, leave=False, delay=1,
-              mininterval=interval, maxinterval=interval) as bar:
+    with tqdm(
+        desc=description,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        leave=False,
+        delay=1,
+        mininterval=interval,
+        maxinterval=interval,
+    ) as bar:
         yield bar.update
 
 
 def print_summary(summary: "preparation.Summary") -> None:
     made = summary.manifest
-    print("documents %d, sentences %d, tokens %d (%.3f %% unknown)" % (
-        made.documents, made.sentences, made.tokens, 100 * made.unknown / made.tokens))
+    print(
+        f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
+        f"({100 * made.unknown / made.tokens:.3f} % unknown)"
+    )
     for reason, count in made.skipped.items():
-        print("left out, %s: %d" % (reason, count))
-    print("streams %d x %d windows of %d tokens (%d passes), %d tokens dropped from the ends of "
-          "parts in each pass" % (made.num_streams, made.windows_per_stream, made.seq_len,
-                                  made.num_passes, made.dropped))
-    print("nothing to do: these records were made before" if summary.seconds is None else
-          "%.1f s, %d tokens/s" % (summary.seconds, made.tokens / max(summary.seconds, 1e-3)))
-    print("records: %s" % summary.directory)
+        print(f"left out, {reason}: {count}")
+    print(
+        f"streams {made.num_streams} x {made.windows_per_stream} windows of "
+        f"{made.seq_len} tokens ({made.num_passes} passes), {made.dropped} tokens dropped "
+        "from the ends of "
+        "parts in each pass"
+    )
+    print(
+        "nothing to do: these records were made before"
+        if summary.seconds is None
+        else f"{summary.seconds:.1f} s, {made.tokens / max(summary.seconds, 1e-3):.0f} tokens/s"
+    )
+    print(f"records: {summary.directory}")
 
 
 # What --help shows; --helpfull shows all.
-FIRST = ("input_glob", "sp_path", "save_dir", "text_format", "seq_len", "reuse_len", "num_streams",
-         "num_workers", "split", "for_config")
+FIRST = (
+    "input_glob",
+    "sp_path",
+    "save_dir",
+    "text_format",
+    "seq_len",
+    "reuse_len",
+    "num_streams",
+    "num_workers",
+    "split",
+    "for_config",
+)
 
 
 def run() -> None:
-    cli.run(main, CorpusSettings, about=__doc__, first=FIRST, examples=(
-        "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
-        "--reuse_len=256 --num_streams=32",
-        "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
-        "--num_streams=8",
-        "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
-        "--text_format=paragraphs --sp_path=spiece.model --save_dir=records"),
-        no_longer_needed=NO_LONGER_NEEDED)
+    cli.run(
+        main,
+        CorpusSettings,
+        about=__doc__,
+        first=FIRST,
+        examples=(
+            "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
+            "--reuse_len=256 --num_streams=32",
+            "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
+            "--num_streams=8",
+            "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
+            "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
+        ),
+        no_longer_needed=NO_LONGER_NEEDED,
+    )

@@ -10,23 +10,31 @@ from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
 
-MOST_TOKENS = 512        # in a plot; its file grows with the square
+MOST_TOKENS = 512  # in a plot; its file grows with the square
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
-    text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
+
+    text: str = required(f"the text, of at most {MOST_TOKENS} pieces")
     text_b: Optional[str] = setting(None, "the second text, for a model of pairs")
-    layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if "
-                                    "not given")
+    layers: Optional[str] = setting(
+        None, "numbers of layers, from 1 on, with commas; all if not given"
+    )
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = as_in(ComputingSettings, "order", help="factorization order of the pieces: "
-                       "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
-                       "query stream all but itself; as in a fine-tuned model")
+    order: str = as_in(
+        ComputingSettings,
+        "order",
+        help="factorization order of the pieces: "
+        "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
+        "query stream all but itself; as in a fine-tuned model",
+    )
     seed: int = as_in(ComputingSettings, "seed")
-    output: str = required("file to write: .png, an image; .html, a page for a browser; "
-                           "several with commas", aliases=("png", "html"))
+    output: str = required(
+        "file to write: .png, an image; .html, a page for a browser; several with commas",
+        aliases=("png", "html"),
+    )
 
     def check(self) -> None:
         super().check()
@@ -38,25 +46,27 @@ def check_images(output: str) -> list[str]:
     paths = [path.strip() for path in output.split(",") if path.strip()]
     for path in paths:
         if not path.endswith((".png", ".html")):
-            raise UserError("output: '%s', expected a name that ends in .png or .html" % path)
+            raise UserError(f"output: '{path}', expected a name that ends in .png or .html")
     return paths
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import attention
+
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)
         text = settings.text if settings.text_b is None else (settings.text, settings.text_b)
-        found = model.attention(text, layers=layers, order=settings.order,
-                                seed=settings.seed, most_tokens=MOST_TOKENS)
+        found = model.attention(
+            text, layers=layers, order=settings.order, seed=settings.seed, most_tokens=MOST_TOKENS
+        )
         for path in check_images(settings.output):
             if path.endswith(".png"):
                 attention.draw_attention(path, found, heads)
             else:
                 attention.write_page(path, found, settings.text)
-            print("written: %s" % path)
+            print(f"written: {path}")
 
 
 def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
@@ -66,11 +76,18 @@ def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not word.isdecimal() or not 1 <= int(word) <= most:
-            raise UserError("%s: '%s', expected numbers from 1 to %d" % (flag, word, most))
+            raise UserError(f"{flag}: '{word}', expected numbers from 1 to {most}")
     return [int(word) for word in words]
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, AttentionSettings, about=__doc__, examples=(
-        "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
-        "--output=attention.html",))
+    cli.run(
+        main,
+        LoadSettings,
+        AttentionSettings,
+        about=__doc__,
+        examples=(
+            "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
+            "--output=attention.html",
+        ),
+    )

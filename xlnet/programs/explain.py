@@ -18,10 +18,14 @@ from xlnet.settings.fields import Settings, required, setting
 @dataclasses.dataclass(frozen=True)
 class WordSettings(Settings):
     """xlnet explain: which text, to which files."""
+
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
-    output: Optional[str] = setting(None, "file to write: .png, an image; .html, a page for a "
-                                    "browser; several with commas", aliases=("png", "html"))
+    output: Optional[str] = setting(
+        None,
+        "file to write: .png, an image; .html, a page for a browser; several with commas",
+        aliases=("png", "html"),
+    )
 
     def check(self) -> None:
         super().check()
@@ -31,16 +35,27 @@ class WordSettings(Settings):
 def main(model_settings: LoadSettings, settings: WordSettings, how: ExplanationSettings) -> None:
     with text_inputs.load(model_settings) as model:
         from xlnet.plots import words
-        found = model.explain(settings.text if settings.text_b is None else (
-            settings.text, settings.text_b), **vars(how))
+
+        found = model.explain(
+            settings.text if settings.text_b is None else (settings.text, settings.text_b),
+            **vars(how),
+        )
         print(words.text(found))
         for path in check_images(settings.output or ""):
             (words.draw if path.endswith(".png") else words.write_page)(path, found)
-            print("written: %s" % path)
+            print(f"written: {path}")
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, WordSettings, ExplanationSettings, about=__doc__, examples=(
-        "--model_dir=model --text='A film that nobody needs.'",
-        "--model_dir=model --text='A film that nobody needs.' --method=integrated_gradients "
-        "--output=words.png,words.html"))
+    cli.run(
+        main,
+        LoadSettings,
+        WordSettings,
+        ExplanationSettings,
+        about=__doc__,
+        examples=(
+            "--model_dir=model --text='A film that nobody needs.'",
+            "--model_dir=model --text='A film that nobody needs.' --method=integrated_gradients "
+            "--output=words.png,words.html",
+        ),
+    )

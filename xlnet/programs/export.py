@@ -17,16 +17,25 @@ from xlnet.settings.fields import Settings, as_in, required, setting
 @dataclasses.dataclass(frozen=True)
 class ExportSettings(Settings):
     """xlnet export: from where, to where."""
+
     model_dir: str = required("model directory, or directory or prefix of a checkpoint")
-    output: str = required("directory to write to: its next free number, 1 at first",
-                           aliases=("export_dir",))
-    signatures: Optional[str] = setting(None, "with commas: ids, text, vectors; default: ids,text "
-                                        "of a fine-tuned model, vectors of others")
-    weights_only: bool = setting(False, "write the weights alone, with the files to use them: a "
-                                 "checkpoint as in best/, without the optimizer's state; output "
-                                 "is then a new directory")
-    dtype: str = setting("float32", "dtype of the layers' weights and of matmuls",
-                         choices=("float32", "bfloat16"))
+    output: str = required(
+        "directory to write to: its next free number, 1 at first", aliases=("export_dir",)
+    )
+    signatures: Optional[str] = setting(
+        None,
+        "with commas: ids, text, vectors; default: ids,text "
+        "of a fine-tuned model, vectors of others",
+    )
+    weights_only: bool = setting(
+        False,
+        "write the weights alone, with the files to use them: a "
+        "checkpoint as in best/, without the optimizer's state; output "
+        "is then a new directory",
+    )
+    dtype: str = setting(
+        "float32", "dtype of the layers' weights and of matmuls", choices=("float32", "bfloat16")
+    )
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
@@ -37,21 +46,33 @@ def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export, export_weights
     from xlnet.tasks.types import known
+
     # Own task types, before task.json names one.
     known.load(settings.task_module)
     if settings.weights_only:
         export_weights(settings.model_dir, settings.output, settings.use_checkpoint)
         return
-    export(settings.model_dir, settings.output,
-           names=[name.strip() for name in settings.signatures.split(",")]
-           if settings.signatures else None,
-           dtype=settings.dtype, use_checkpoint=settings.use_checkpoint,
-           model_config_path=settings.model_config_path,
-           spiece_model_file=settings.spiece_model_file)
+    export(
+        settings.model_dir,
+        settings.output,
+        names=[name.strip() for name in settings.signatures.split(",")]
+        if settings.signatures
+        else None,
+        dtype=settings.dtype,
+        use_checkpoint=settings.use_checkpoint,
+        model_config_path=settings.model_config_path,
+        spiece_model_file=settings.spiece_model_file,
+    )
 
 
 def run() -> None:
-    cli.run(main, ExportSettings, about=__doc__, examples=(
-        "--model_dir=model --output=exported",
-        "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids",
-        "--model_dir=pretrained --output=to_share --weights_only"))
+    cli.run(
+        main,
+        ExportSettings,
+        about=__doc__,
+        examples=(
+            "--model_dir=model --output=exported",
+            "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids",
+            "--model_dir=pretrained --output=to_share --weights_only",
+        ),
+    )

@@ -10,10 +10,12 @@ from xlnet.programs import text_inputs
 from xlnet.serving.settings import FillingSettings, LoadSettings
 
 
-def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
-         how: FillingSettings) -> None:
+def main(
+    model_settings: LoadSettings, settings: text_inputs.TextInputs, how: FillingSettings
+) -> None:
     text_inputs.check_files(settings)
     with text_inputs.load(model_settings) as model:
+
         def query(texts):
             return model.pipe(texts, "fill", errors="return", **vars(how))
 
@@ -21,16 +23,29 @@ def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
             yield {"text": text, "fillings": [filling._asdict() for filling in found]}
 
         def show(text):
-            found, = query([text])
+            (found,) = query([text])
             if isinstance(found, UserError):
                 raise found
-            print("\n".join([text] + [
-                "%10.4f %%  %s" % (100 * filling.probability, filling.text)
-                for filling in found]), flush=True)
+            print(
+                "\n".join(
+                    [text]
+                    + [f"{100 * filling.probability:10.4f} %  {filling.text}" for filling in found]
+                ),
+                flush=True,
+            )
+
         text_inputs.run(settings, query, as_json, show)
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, text_inputs.TextInputs, FillingSettings, about=__doc__, examples=(
-        "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
-        "--model_dir=model --input=texts.txt --output=fillings.jsonl"))
+    cli.run(
+        main,
+        LoadSettings,
+        text_inputs.TextInputs,
+        FillingSettings,
+        about=__doc__,
+        examples=(
+            "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
+            "--model_dir=model --input=texts.txt --output=fillings.jsonl",
+        ),
+    )

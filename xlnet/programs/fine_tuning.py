@@ -31,23 +31,49 @@ NO_LONGER_NEEDED = {
 }
 
 # What --help shows, after the flags for the data; --helpfull shows all.
-FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "max_seq_length",
-         "train_batch_size", "learning_rate")
+FIRST = (
+    "model_dir",
+    "init_checkpoint",
+    "do_train",
+    "do_eval",
+    "do_predict",
+    "max_seq_length",
+    "train_batch_size",
+    "learning_rate",
+)
 
 
-def run(group: type[TaskSettings], about: str, examples: Sequence[str],
-        no_longer_needed: Mapping[str, str] = MappingProxyType({}),
-        data: Sequence[str] = ("task_name", "data_dir")) -> None:
+def run(
+    group: type[TaskSettings],
+    about: str,
+    examples: Sequence[str],
+    no_longer_needed: Mapping[str, str] = MappingProxyType({}),
+    data: Sequence[str] = ("task_name", "data_dir"),
+) -> None:
     """Runs the command line of a program; `data`: its first settings in --help."""
-    cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
-            no_longer_needed=no_longer_needed, first=(*data, *FIRST), examples=examples)
+    cli.run(
+        main,
+        group,
+        NetworkSettings,
+        OptimizationSettings,
+        DeviceSettings,
+        about=about,
+        no_longer_needed=no_longer_needed,
+        first=(*data, *FIRST),
+        examples=examples,
+    )
 
 
-def main(settings: FineTuningSettings, network: NetworkSettings,
-         optimization: OptimizationSettings, device: DeviceSettings) -> None:
+def main(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    device: DeviceSettings,
+) -> None:
     """Makes records, trains, evaluates and predicts as the settings say."""
     from xlnet.finetuning import start
     from xlnet.tasks.types import known
+
     known.load(settings.task_module)
     # Flags of a task are checked once its name is known: task.json may have it.
     check = functools.partial(check_task, settings)
@@ -61,14 +87,20 @@ def main(settings: FineTuningSettings, network: NetworkSettings,
 def check_task(settings: FineTuningSettings, name: str) -> None:
     """Raises UserError for flags that contradict the known task `name`."""
     from xlnet.tasks.types import known
+
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)
     # Flags for columns belong to own files.
     for field in dataclasses.fields(settings):
         if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (field.name, task.name))
-    if isinstance(settings, ClassifierSettings) and cli.given("is_regression") \
-            and task.is_regression and not settings.is_regression:
-        raise UserError("is_regression is False, but task %s has scores" % task.name)
+            raise UserError(
+                f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
+            )
+    if (
+        isinstance(settings, ClassifierSettings)
+        and cli.given("is_regression")
+        and task.is_regression
+        and not settings.is_regression
+    ):
+        raise UserError(f"is_regression is False, but task {task.name} has scores")

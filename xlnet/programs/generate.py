@@ -8,11 +8,13 @@ from xlnet.programs import text_inputs
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
 
-def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
-         how: GenerationSettings) -> None:
+def main(
+    model_settings: LoadSettings, settings: text_inputs.TextInputs, how: GenerationSettings
+) -> None:
     text_inputs.check_files(settings)
     chosen = dict(vars(how), stop=stop_texts(how.stop))
     with text_inputs.load(model_settings) as model:
+
         def query(texts):
             return model.pipe(texts, "generate", errors="return", **chosen)
 
@@ -27,13 +29,22 @@ def main(model_settings: LoadSettings, settings: text_inputs.TextInputs,
                 if how.samples == 1:
                     print(part.text, end="", flush=True)
                 elif part.whole:
-                    print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
+                    print(f"[{part.number + 1}] {text}{part.whole.text}", flush=True)
             if how.samples == 1:
                 print(flush=True)
+
         text_inputs.run(settings, query, as_json, show)
 
 
 def run() -> None:
-    cli.run(main, LoadSettings, text_inputs.TextInputs, GenerationSettings, about=__doc__,
-            examples=("--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-                      "--model_dir=model --input=prompts.txt --output=texts.jsonl --method=beam"))
+    cli.run(
+        main,
+        LoadSettings,
+        text_inputs.TextInputs,
+        GenerationSettings,
+        about=__doc__,
+        examples=(
+            "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+            "--model_dir=model --input=prompts.txt --output=texts.jsonl --method=beam",
+        ),
+    )

@@ -22,29 +22,40 @@ from xlnet.settings.training import OptimizationSettings
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest
 
-MOST_TOKENS = 40         # in a plot; more would be too small to read
+MOST_TOKENS = 40  # in a plot; more would be too small to read
 
 
 @dataclasses.dataclass(frozen=True)
 class InspectionSettings(Settings):
     """Which sequences, and how they are shown."""
-    input: str = required("directory of records (its manifest is read)",
-                          aliases=("record_info_dir",))
+
+    input: str = required(
+        "directory of records (its manifest is read)", aliases=("record_info_dir",)
+    )
     verify: bool = setting(False, "only compare all records with their checksums")
     stream: int = setting(0, "text stream to show", minimum=0)
     window: int = setting(0, "index of the first sequence shown", minimum=0)
     num_windows: int = setting(2, "number of sequences shown as text", minimum=0)
-    count_windows: int = setting(2000, "number of sequences for the counts, the first ones of "
-                                 "every text stream; 0: no counts", minimum=0)
-    output: Optional[str] = setting(None, "image to write, .png: the attention masks of both "
-                                    "streams", aliases=("masks_png",))
-    sentence: Optional[str] = setting(None, "text of the masks plot, all of it predicted unless "
-                                      "num_predict is smaller; the first tokens of the sequence if "
-                                      "not given")
-    picture_tokens: int = setting(20, "tokens of the sequence in the masks plot", minimum=1,
-                                  maximum=MOST_TOKENS)
-    picture_memory: int = setting(4, "positions of memory in the masks plot", minimum=0,
-                                  maximum=MOST_TOKENS)
+    count_windows: int = setting(
+        2000,
+        "number of sequences for the counts, the first ones of every text stream; 0: no counts",
+        minimum=0,
+    )
+    output: Optional[str] = setting(
+        None, "image to write, .png: the attention masks of both streams", aliases=("masks_png",)
+    )
+    sentence: Optional[str] = setting(
+        None,
+        "text of the masks plot, all of it predicted unless "
+        "num_predict is smaller; the first tokens of the sequence if "
+        "not given",
+    )
+    picture_tokens: int = setting(
+        20, "tokens of the sequence in the masks plot", minimum=1, maximum=MOST_TOKENS
+    )
+    picture_memory: int = setting(
+        4, "positions of memory in the masks plot", minimum=0, maximum=MOST_TOKENS
+    )
     epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
     seed: int = as_in(PretrainingSettings, "seed")
     num_predict: int = as_in(PretrainingSettings, "num_predict")
@@ -56,37 +67,50 @@ class InspectionSettings(Settings):
 
 def main(settings: InspectionSettings) -> None:
     from xlnet.records.manifest import Manifest
+
     manifest = Manifest.read(settings.input, "input")
     if settings.verify:
         manifest.verify(settings.input)
-        print("records in %s agree with their checksums" % settings.input)
+        print(f"records in {settings.input} agree with their checksums")
         return
     check(settings, manifest)
     quiet.import_tensorflow()
     from xlnet.plots import inspection
     from xlnet.pretraining import sources
     from xlnet.tokenization.tokenizer import Tokenizer
+
     permutation = sources.choose_permutation(
-        cast(PretrainingSettings, settings), manifest)     # it has all that is read
-    tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model), manifest.uncased,
-                          manifest.keep_accents)
+        cast(PretrainingSettings, settings), manifest
+    )  # it has all that is read
+    tokenizer = Tokenizer(
+        os.path.join(settings.input, manifest.sp_model), manifest.uncased, manifest.keep_accents
+    )
     read = functools.partial(
-        inspection.read_windows, settings.input, manifest, epoch=settings.epoch,
-        seed=settings.seed, permutation=permutation,
+        inspection.read_windows,
+        settings.input,
+        manifest,
+        epoch=settings.epoch,
+        seed=settings.seed,
+        permutation=permutation,
         special_ids=[tokenizer.sep_id, tokenizer.cls_id],
-        legacy_word_start=tokenizer.is_legacy_word_start)
+        legacy_word_start=tokenizer.is_legacy_word_start,
+    )
     # What the plot shows is read first: errors come before all output.
     excerpt = None
     if settings.output and settings.sentence is not None:
-        excerpt = inspection.sentence_excerpt(settings.sentence, tokenizer, permutation,
-                                              settings.seed, MOST_TOKENS)
+        excerpt = inspection.sentence_excerpt(
+            settings.sentence, tokenizer, permutation, settings.seed, MOST_TOKENS
+        )
     elif settings.output:
         windows = read(stream=settings.stream, first=settings.window, count=1)
         excerpt = inspection.window_excerpt(
-            windows, 0, settings.picture_tokens, tokenizer,
-            "The first tokens of stream %d, window %d, epoch %d (%s)" % (
-                settings.stream, settings.window, settings.epoch,
-                inspection.DIRECTIONS[windows.direction[0]]))
+            windows,
+            0,
+            settings.picture_tokens,
+            tokenizer,
+            f"The first tokens of stream {settings.stream}, window {settings.window}, "
+            f"epoch {settings.epoch} ({inspection.DIRECTIONS[windows.direction[0]]})",
+        )
 
     # Sequences as text.
     if settings.num_windows:
@@ -94,40 +118,61 @@ def main(settings: InspectionSettings) -> None:
         windows = read(stream=settings.stream, first=settings.window, count=count)
         print(inspection.LEGEND)
         for row in range(len(windows)):
-            title = "stream %d, window %d, epoch %d" % (
-                settings.stream, settings.window + row, settings.epoch)
-            print(inspection.window_text(windows, row, title, tokenizer=tokenizer,
-                                         reuse_len=manifest.reuse_len, width=columns()))
+            title = (
+                f"stream {settings.stream}, window {settings.window + row}, epoch {settings.epoch}"
+            )
+            print(
+                inspection.window_text(
+                    windows,
+                    row,
+                    title,
+                    tokenizer=tokenizer,
+                    reuse_len=manifest.reuse_len,
+                    width=columns(),
+                )
+            )
 
     # Counts over the first sequences of every text stream.
     if settings.count_windows:
-        count = min(-(-settings.count_windows // manifest.num_streams),
-                    manifest.windows_per_stream)
-        print("Windows 0 to %d of all %d streams, epoch %d" % (
-            count - 1, manifest.num_streams, settings.epoch))
-        print("".join("  %s\n" % line for line in inspection.summary(
-            read(stream=None, first=0, count=count), manifest.reuse_len)))
+        count = min(-(-settings.count_windows // manifest.num_streams), manifest.windows_per_stream)
+        print(
+            f"Windows 0 to {count - 1} of all {manifest.num_streams} streams, epoch "
+            f"{settings.epoch}"
+        )
+        print(
+            "".join(
+                f"  {line}\n"
+                for line in inspection.summary(
+                    read(stream=None, first=0, count=count), manifest.reuse_len
+                )
+            )
+        )
 
     if settings.output and excerpt:
         from xlnet.plots import figures
+
         figures.draw_masks(settings.output, excerpt, settings.picture_memory)
-        print("masks: %s" % settings.output)
+        print(f"masks: {settings.output}")
 
 
 def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     """Raises UserError for sequences that do not exist and plots that cannot be made."""
     if settings.stream >= manifest.num_streams:
-        raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
-            settings.stream, settings.input, manifest.num_streams - 1))
+        raise UserError(
+            f"stream is {settings.stream}, the records in {settings.input} have streams 0 "
+            f"to {manifest.num_streams - 1}"
+        )
     if settings.window >= manifest.windows_per_stream:
-        raise UserError("window is %d, the streams in %s have windows 0 to %d" % (
-            settings.window, settings.input, manifest.windows_per_stream - 1))
+        raise UserError(
+            f"window is {settings.window}, the streams in {settings.input} have windows 0 "
+            f"to {manifest.windows_per_stream - 1}"
+        )
     if settings.sentence is not None and not settings.output:
         raise UserError("sentence: it is shown in the masks plot; give --output=FILE too")
     if not (settings.num_windows or settings.count_windows or settings.output):
         raise UserError("output: there is nothing to show; give --output=FILE.png")
     if settings.output is not None and not settings.output.endswith(".png"):
-        raise UserError("output: %s, expected a name that ends in .png" % settings.output)
+        raise UserError(f"output: {settings.output}, expected a name that ends in .png")
 
 
 def columns() -> int:
@@ -141,12 +186,34 @@ _PLOT = "--input=records --num_predict=85 --output=masks.png"
 def run() -> None:
     # Two more subcommands are this program with other flags, and have help of their own.
     about, examples = {
-        "xlnet data verify": ("Compares pretraining records with the checksums of their manifest.",
-                              ("--input=records",)),
-        "xlnet plot masks": ("Plots the attention masks of both streams for a sequence or a text.",
-                             (_PLOT, _PLOT + " --sentence='A name is bound in a block.'")),
-    }.get(sys.argv[0], (__doc__, ("--config=model/pretraining.json --num_windows=2",
-                                  "--input=records --num_predict=85 --num_windows=2")))
-    cli.run(main, InspectionSettings, about=about, examples=examples, elsewhere=(
-        PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
-        DeviceSettings))
+        "xlnet data verify": (
+            "Compares pretraining records with the checksums of their manifest.",
+            ("--input=records",),
+        ),
+        "xlnet plot masks": (
+            "Plots the attention masks of both streams for a sequence or a text.",
+            (_PLOT, _PLOT + " --sentence='A name is bound in a block.'"),
+        ),
+    }.get(
+        sys.argv[0],
+        (
+            __doc__,
+            (
+                "--config=model/pretraining.json --num_windows=2",
+                "--input=records --num_predict=85 --num_windows=2",
+            ),
+        ),
+    )
+    cli.run(
+        main,
+        InspectionSettings,
+        about=about,
+        examples=examples,
+        elsewhere=(
+            PretrainingSettings,
+            ArchitectureSettings,
+            NetworkSettings,
+            OptimizationSettings,
+            DeviceSettings,
+        ),
+    )

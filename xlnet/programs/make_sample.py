@@ -19,6 +19,7 @@ SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 @dataclasses.dataclass(frozen=True)
 class SampleSettings:
     """xlnet sample: where to."""
+
     output: str = required("directory for the sample", aliases=("save_dir",))
 
 
@@ -29,11 +30,14 @@ def main(settings: SampleSettings) -> None:
             files.write_text(path, text)
             # What was written, by its form.
             if name.endswith(".tsv"):
-                print("%s: %d rows" % (path, text.count("\n") - 1))
+                print("{}: {} rows".format(path, text.count("\n") - 1))
             elif name != "LICENSE.txt":
                 sentences = [line for line in text.split("\n") if line]
-                print("%s: %d documents, %d sentences, %d words" % (
-                    path, text.count("\n\n") + 1, len(sentences), len(text.split())))
+                print(
+                    "{}: {} documents, {} sentences, {} words".format(
+                        path, text.count("\n\n") + 1, len(sentences), len(text.split())
+                    )
+                )
 
 
 def run() -> None:

@@ -10,23 +10,33 @@ from xlnet.settings.fields import required
 @dataclasses.dataclass(frozen=True)
 class MergeSettings:
     """xlnet data merge: where the tasks' records are."""
-    input: str = required("directory that was --save_dir of all tasks; receives the merged records",
-                          aliases=("save_dir",))
+
+    input: str = required(
+        "directory that was --save_dir of all tasks; receives the merged records",
+        aliases=("save_dir",),
+    )
 
 
 def main(settings: MergeSettings) -> None:
     from xlnet.text import merging
+
     merged = merging.merge(settings.input)
     kept = merged.num_streams * merged.windows_per_stream
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
     share = left_out / (kept + left_out)
-    print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal, "
-          "%.1f %% of all" % (settings.input, merged.num_streams, merged.windows_per_stream,
-                              merged.tokens, left_out, 100 * share))
+    print(
+        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} "
+        f"windows, {merged.tokens} tokens; {left_out} windows left out to make streams "
+        "equal, "
+        f"{100 * share:.1f} % of all"
+    )
     if share > 0.1:
-        print("note: the tasks have unequal amounts of text. A .gz file, and a row group of "
-              "Parquet, belongs to one task: cut large ones into several, and regenerate the "
-              "tasks", file=sys.stderr)
+        print(
+            "note: the tasks have unequal amounts of text. A .gz file, and a row group of "
+            "Parquet, belongs to one task: cut large ones into several, and regenerate the "
+            "tasks",
+            file=sys.stderr,
+        )
 
 
 def run() -> None:

@@ -11,32 +11,46 @@ from xlnet.settings.fields import Settings, required, setting
 @dataclasses.dataclass(frozen=True)
 class CurveSettings(Settings):
     """xlnet plot curves: of which runs, to which file."""
-    model_dir: str = required("model directories of the runs, with commas; or without the flag, "
-                              "with spaces")
+
+    model_dir: str = required(
+        "model directories of the runs, with commas; or without the flag, with spaces"
+    )
     output: str = setting("curves.png", "image to write, .png", aliases=("png",))
 
     def check(self) -> None:
         super().check()
         if not self.output.endswith(".png"):
-            raise UserError("output: %s, expected a name that ends in .png" % self.output)
+            raise UserError(f"output: {self.output}, expected a name that ends in .png")
 
 
 def main(settings: CurveSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.plots import curves
-    runs = curves.read_all([directory.strip() for directory in settings.model_dir.split(",")],
-                           "model_dir")
+
+    runs = curves.read_all(
+        [directory.strip() for directory in settings.model_dir.split(",")], "model_dir"
+    )
     curves.plot(settings.output, runs)
     for run in runs:
-        for what, points in (("training loss", run.loss), ("evaluated " + run.metric,
-                                                           run.evaluated)):
+        for what, points in (
+            ("training loss", run.loss),
+            ("evaluated " + run.metric, run.evaluated),
+        ):
             if points:
                 step, value = points[-1]
-                print("%s: %s %s at step %d" % (run.name, what, "undefined" if math.isnan(
-                    value) else "%.4f" % value, step))
-    print("written: %s" % settings.output)
+                print(
+                    "{}: {} {} at step {}".format(
+                        run.name, what, "undefined" if math.isnan(value) else f"{value:.4f}", step
+                    )
+                )
+    print(f"written: {settings.output}")
 
 
 def run() -> None:
-    cli.run(main, CurveSettings, about=__doc__, positional="model_dir", examples=(
-        "model other_model --output=curves.png",))
+    cli.run(
+        main,
+        CurveSettings,
+        about=__doc__,
+        positional="model_dir",
+        examples=("model other_model --output=curves.png",),
+    )

@@ -19,8 +19,12 @@ from xlnet.settings.fields import Need, setting
 @dataclasses.dataclass(frozen=True)
 class BeamSettings:
     """xlnet data beam: where the pipeline runs."""
-    beam_options: str = setting("", "options of Beam and its runner, in one string: "
-                                "'--runner=DataflowRunner --project=...'", need=Need.DEVICES)
+
+    beam_options: str = setting(
+        "",
+        "options of Beam and its runner, in one string: '--runner=DataflowRunner --project=...'",
+        need=Need.DEVICES,
+    )
 
 
 def main(settings: CorpusSettings, runner: BeamSettings) -> None:
@@ -30,6 +34,7 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     # Beam's own options are one string, as in a shell.
     from xlnet.text import beam
+
     options, silenced = shlex.split(runner.beam_options), ["apache_beam.runners.common"]
     if "DaskRunner" in runner.beam_options:
         try:
@@ -38,24 +43,46 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
             raise UserError("Dask is not installed; pip install '.[beam]'") from None
         silenced += [distributed.__name__, distributed.client.__name__]
         if "partition" not in runner.beam_options:
-            options.append("--dask_partition_size=1")       # Dask's 128 would keep workers idle
-    for name in silenced:       # tracebacks of what is tried again, or is raised again below
+            options.append("--dask_partition_size=1")  # Dask's 128 would keep workers idle
+    for name in silenced:  # tracebacks of what is tried again, or is raised again below
         logging.getLogger(name).setLevel(logging.CRITICAL)
     made = beam.run(fit_to_preset(settings), PipelineOptions(options))
-    print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
-                      settings.save_dir))
+    print(
+        "{}: {}".format(
+            "records" if made else "nothing to do: these records were made before",
+            settings.save_dir,
+        )
+    )
 
 
 # What --help shows; --helpfull shows all.
-FIRST = ("input_glob", "sp_path", "save_dir", "beam_options", "text_format", "seq_len", "reuse_len",
-         "num_streams", "split", "num_passes")
+FIRST = (
+    "input_glob",
+    "sp_path",
+    "save_dir",
+    "beam_options",
+    "text_format",
+    "seq_len",
+    "reuse_len",
+    "num_streams",
+    "split",
+    "num_passes",
+)
 
 
 def run() -> None:
-    cli.run(main, CorpusSettings, BeamSettings, about=__doc__, first=FIRST, examples=(
-        "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
-        "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
-        "--project=mine --region=europe-west4'",
-        "--input_glob='/shared/text/*.gz' --save_dir=/shared/records --sp_path=spiece.model "
-        "--beam_options='--runner=apache_beam.runners.dask.dask_runner.DaskRunner "
-        "--dask_client_address=tcp://scheduler:8786'"))
+    cli.run(
+        main,
+        CorpusSettings,
+        BeamSettings,
+        about=__doc__,
+        first=FIRST,
+        examples=(
+            "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
+            "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
+            "--project=mine --region=europe-west4'",
+            "--input_glob='/shared/text/*.gz' --save_dir=/shared/records --sp_path=spiece.model "
+            "--beam_options='--runner=apache_beam.runners.dask.dask_runner.DaskRunner "
+            "--dask_client_address=tcp://scheduler:8786'",
+        ),
+    )

@@ -22,8 +22,14 @@ NO_LONGER_NEEDED = {
 
 
 def run() -> None:
-    fine_tuning.run(SpanSettings, __doc__, (
-        "--config=squad2-base --data_dir=SQuAD --model_dir=model "
-        "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-        "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-"),
-        NO_LONGER_NEEDED, data=("train_file", "predict_file"))
+    fine_tuning.run(
+        SpanSettings,
+        __doc__,
+        (
+            "--config=squad2-base --data_dir=SQuAD --model_dir=model "
+            "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
+            "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
+        ),
+        NO_LONGER_NEEDED,
+        data=("train_file", "predict_file"),
+    )

@@ -14,8 +14,13 @@ from xlnet.settings.finetuning import TaggerSettings
 
 
 def run() -> None:
-    fine_tuning.run(TaggerSettings, __doc__, (
-        "--config=conll2003-base --data_dir=CoNLL2003 --model_dir=model "
-        "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
-        "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-"),
-        {"tagged_pieces": "the loss is computed at the first piece of each word"})
+    fine_tuning.run(
+        TaggerSettings,
+        __doc__,
+        (
+            "--config=conll2003-base --data_dir=CoNLL2003 --model_dir=model "
+            "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
+            "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
+        ),
+        {"tagged_pieces": "the loss is computed at the first piece of each word"},
+    )

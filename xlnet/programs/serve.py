@@ -25,23 +25,32 @@ from xlnet.settings.network import NetworkSettings
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
+
     model_dir: str = required("model directory to serve", aliases=("model",))
     task_module: Optional[str] = as_in(LoadSettings, "task_module")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
-    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
-                        "machines: without encryption or access control")
-    allowed_hosts: str = setting("", "accept requests for these host names, and from pages of "
-                                 "theirs, comma-separated; default: any, but only local ones at a "
-                                 "local address")
+    host: str = setting(
+        "127.0.0.1",
+        "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
+        "machines: without encryption or access control",
+    )
+    allowed_hosts: str = setting(
+        "",
+        "accept requests for these host names, and from pages of "
+        "theirs, comma-separated; default: any, but only local ones at a "
+        "local address",
+    )
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0, maximum=65535)
 
     def check(self) -> None:
         super().check()
-        if not self.host.strip():       # it would be every address of this machine
-            raise UserError("host is %r, expected an address such as 127.0.0.1, or 0.0.0.0 for "
-                            "other machines" % self.host)
+        if not self.host.strip():  # it would be every address of this machine
+            raise UserError(
+                f"host is {self.host!r}, expected an address such as 127.0.0.1, or 0.0.0.0 for "
+                "other machines"
+            )
 
 
 def main(settings: ServingSettings, limits: LimitSettings) -> None:
@@ -49,27 +58,41 @@ def main(settings: ServingSettings, limits: LimitSettings) -> None:
     from xlnet.serving.server import http_server
     from xlnet.serving.server.model_directory import ServedModel
     from xlnet.tasks.types import known
-    listening = http_server.bind(settings.host, settings.port)      # fails before the model loads
+
+    listening = http_server.bind(settings.host, settings.port)  # fails before the model loads
     known.load(settings.task_module)
     # Loads the model and computes once, so that the first request does not wait.
-    model = ServedModel(settings.model_dir, limits.budget, DeviceSettings(device=settings.device),
-                        network=NetworkSettings(precision=settings.precision))
+    model = ServedModel(
+        settings.model_dir,
+        limits.budget,
+        DeviceSettings(device=settings.device),
+        network=NetworkSettings(precision=settings.precision),
+    )
     name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
-    server = http_server.Server(model, name, listening, limits,
-                                settings.allowed_hosts.replace(",", " ").split())
+    server = http_server.Server(
+        model, name, listening, limits, settings.allowed_hosts.replace(",", " ").split()
+    )
     # In a URL, IPv6 addresses have brackets.
-    host = "[%s]" % settings.host if ":" in settings.host else settings.host
-    print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
-        model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)),
-        flush=True)
-    print("a page to try it: http://%s:%d/" % (host, server.port), flush=True)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    print(
+        "serving {} at http://{}:{}/v1/models/{} (signatures {})".format(
+            model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)
+        ),
+        flush=True,
+    )
+    print(f"a page to try it: http://{host}:{server.port}/", flush=True)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)      # `run` ends by them, and raises them again
+        signal.signal(number, lambda *_: None)  # `run` ends by them, and raises them again
     if not server.run():
         sys.stdout.flush()
-        os._exit(0)             # a computation that nobody waits for would delay the end
+        os._exit(0)  # a computation that nobody waits for would delay the end
 
 
 def run() -> None:
-    cli.run(main, ServingSettings, LimitSettings, about=__doc__, examples=(
-        "--model_dir=model --port=8501",))
+    cli.run(
+        main,
+        ServingSettings,
+        LimitSettings,
+        about=__doc__,
+        examples=("--model_dir=model --port=8501",),
+    )

@@ -22,58 +22,79 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class TextInputs(Settings):
     """The texts: either text or input."""
+
     text: Optional[str] = setting(None, "the text")
-    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
-                                   "commas between; -: standard input", aliases=("input_file",))
+    input: Optional[str] = setting(
+        None,
+        "files of texts, one a line: paths and patterns with commas between; -: standard input",
+        aliases=("input_file",),
+    )
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    output: Optional[str] = setting(None, "file of JSON lines to write instead of showing the "
-                                    "outputs; -: standard output", is_result=True)
+    output: Optional[str] = setting(
+        None,
+        "file of JSON lines to write instead of showing the outputs; -: standard output",
+        is_result=True,
+    )
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
+
         super().check()
         if (self.text is None) == (self.input is None):
-            raise UserError("%s, expected either text or input" % (
-                "no text is given" if self.text is None else "text and input are given"))
+            raise UserError(
+                "{}, expected either text or input".format(
+                    "no text is given" if self.text is None else "text and input are given"
+                )
+            )
         if self.encoding is not None:
             encodings.check(self.encoding)
         if self.text is not None and not is_text(self.text):
-            raise UserError("text: found %.80r, expected UTF-8" % self.text)
+            raise UserError(f"text: found {self.text!r:.80}, expected UTF-8")
 
     def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
         """Where each text is, and the text; a line that is not of the encoding is an error."""
-        return iter([("text", self.text or "")]) if self.input is None else lines_of(
-            self.input, self.encoding)
+        return (
+            iter([("text", self.text or "")])
+            if self.input is None
+            else lines_of(self.input, self.encoding)
+        )
 
 
 def input_of(patterns: str) -> str:
     """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
     glob patterns with commas between, in this order."""
     from xlnet.tasks.files.readers import Paths
+
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
 
 def check_files(settings: TextInputs) -> None:
     """As `files.check_output`; raises UserError if an input does not exist, too."""
     from xlnet.tasks.files.readers import each_path
+
     paths = each_path(input_of(settings.input)) if settings.input else ()
     files.check_output(settings.output, paths)
 
 
-def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
-        tuple[str, Union[str, UserError]]]:
+def lines_of(
+    patterns: str, encoding: Optional[str] = None
+) -> Iterator[tuple[str, Union[str, UserError]]]:
     """Yields where each line that is not blank is, and its text or what is wrong with it.
 
     `encoding` None: UTF-8, or UTF-16 or UTF-32 where the file shows it.
     """
     from xlnet.tasks.files import readers
     from xlnet.tokenization.tokenizer import is_text
+
     for path in readers.each_path(input_of(patterns)):
         for number, line in enumerate(readers.read_lines(path, "input", encoding, skips=True), 1):
-            place = "input %s, line %d" % (path, number)
-            try:        # bytes that are not UTF-8 are half surrogates
-                text = line if is_text(line) else files.utf8(
-                    line.encode(errors="surrogateescape"), place)
+            place = f"input {path}, line {number}"
+            try:  # bytes that are not UTF-8 are half surrogates
+                text = (
+                    line
+                    if is_text(line)
+                    else files.utf8(line.encode(errors="surrogateescape"), place)
+                )
             except UserError as e:
                 yield place, e
                 continue
@@ -87,9 +108,12 @@ def load(settings: LoadSettings, **more: Any) -> "Model":
     return xlnet.load(values.pop("model_dir"), **values, **more)
 
 
-def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
-        as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
-        show: Callable[[str], None]) -> None:
+def run(
+    settings: TextInputs,
+    query: Callable[[Iterator[str]], Iterator[Any]],
+    as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
+    show: Callable[[str], None],
+) -> None:
     """Writes the results of all texts as JSON lines, or shows them one by one.
 
     Bad texts of a file are named and left out, and the program ends with status 1.
@@ -99,7 +123,7 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
     show: prints the result of one text.
     """
     # Results come in the order of the texts, which wait here for theirs.
-    asked: collections.deque[tuple[str, str]] = collections.deque()     # without a result yet
+    asked: collections.deque[tuple[str, str]] = collections.deque()  # without a result yet
     count = bad = 0
 
     def note(error):
@@ -124,27 +148,29 @@ def run(settings: TextInputs, query: Callable[[Iterator[str]], Iterator[Any]],
         for result in query(texts()):
             place, text = asked.popleft()
             if isinstance(result, UserError):
-                note(UserError("%s: %s" % (place, result)))
+                note(UserError(f"{place}: {result}"))
                 continue
             for found in as_json(text, result):
                 yield json.dumps(found, ensure_ascii=False) + "\n"
-        if bad == count:        # before an empty file is written
+        if bad == count:  # before an empty file is written
             end()
 
     def end():
         if bad:
-            raise UserError("input %s: %d of %d texts are bad and have no result" % (
-                settings.input, bad, count))
+            raise UserError(
+                f"input {settings.input}: {bad} of {count} texts are bad and have no result"
+            )
+
     # To a file, in batches; otherwise one text after the other, each shown at once.
     if settings.output:
         files.write_lines(settings.output, lines())
         if settings.output != "-":
-            print("written: %s" % settings.output)
+            print(f"written: {settings.output}")
     else:
         for text in texts():
             place, _ = asked.popleft()
             try:
                 show(text)
             except UserError as e:
-                note(UserError("%s: %s" % (place, e)))
+                note(UserError(f"{place}: {e}"))
     end()

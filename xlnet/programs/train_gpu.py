@@ -39,13 +39,18 @@ NO_LONGER_NEEDED = {
 ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 
 
-def main(settings: PretrainingSettings, architecture: Settings,
-         network: NetworkSettings, optimization: OptimizationSettings,
-         device: DeviceSettings) -> None:
+def main(
+    settings: PretrainingSettings,
+    architecture: Settings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    device: DeviceSettings,
+) -> None:
     quiet.import_tensorflow()
     from xlnet.engine.devices import connect
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
+
     # Settings that are not flags: of the checkpoint that is evaluated, of records, of a model.
     if settings.do_eval:
         settings, network = as_trained(settings, network)
@@ -56,31 +61,48 @@ def main(settings: PretrainingSettings, architecture: Settings,
     config = choose_architecture(settings, architecture, manifest)
 
     pretrainer = Pretrainer(
-        manifest, settings=settings, config=config, network=network, optimization=optimization,
-        device_settings=device, devices=devices)
+        manifest,
+        settings=settings,
+        config=config,
+        network=network,
+        optimization=optimization,
+        device_settings=device,
+        devices=devices,
+    )
     if settings.do_eval:
         pretrainer.evaluate()
         return
-    pretrainer.prepare()        # reads and checks everything, writes nothing
+    pretrainer.prepare()  # reads and checks everything, writes nothing
     pretrainer.train()
 
 
 # Settings that a held-out loss depends on.
-LOSS_SETTINGS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
-                 "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
+LOSS_SETTINGS = (
+    "objective",
+    "next_segment_loss",
+    "same_length",
+    "mem_len",
+    "perm_size",
+    "num_predict",
+    "mask_mode",
+    "mask_alpha",
+    "mask_beta",
+    "clamp_len",
+)
 
 
-def as_trained(settings: PretrainingSettings, network: NetworkSettings
-               ) -> tuple[PretrainingSettings, NetworkSettings]:
+def as_trained(
+    settings: PretrainingSettings, network: NetworkSettings
+) -> tuple[PretrainingSettings, NetworkSettings]:
     """The settings with those that the evaluated checkpoint was trained with, as its directory
     says, unless flags were given."""
     directory = files.directory_of(settings.init_checkpoint or settings.model_dir)
-    parent = os.path.dirname(os.path.abspath(directory))      # that of DIRECTORY/best
+    parent = os.path.dirname(os.path.abspath(directory))  # that of DIRECTORY/best
     path = _first_there(PRETRAINING_NAME + ".json", (directory, parent))
     kept = files.read_json(path, "settings") if path else {}
     found = {name: kept[name] for name in LOSS_SETTINGS if name in kept and not cli.given(name)}
     if found:
-        print("as trained: %s" % " ".join("%s=%s" % item for item in found.items()))
+        print("as trained: {}".format(" ".join("{}={}".format(*item) for item in found.items())))
     clamp = {"clamp_len": found.pop("clamp_len")} if "clamp_len" in found else {}
     return dataclasses.replace(settings, **found), dataclasses.replace(network, **clamp)
 
@@ -93,22 +115,25 @@ def _first_there(name: str, directories: Sequence[str]) -> Optional[str]:
     return None
 
 
-def with_directories(settings: PretrainingSettings,
-                     find_records: Callable[[str], str]) -> PretrainingSettings:
+def with_directories(
+    settings: PretrainingSettings, find_records: Callable[[str], str]
+) -> PretrainingSettings:
     """The settings with the directories of the records as found, and with `model` next to them as
     the default of model_dir."""
     found: dict[str, Any] = {
         name: find_records(getattr(settings, name))
-        for name in ("record_info_dir", "eval_record_info_dir") if getattr(settings, name)}
+        for name in ("record_info_dir", "eval_record_info_dir")
+        if getattr(settings, name)
+    }
     for name, directory in found.items():
         if directory != getattr(settings, name):
-            print("note: %s: the records are in %s" % (name, directory))
+            print(f"note: {name}: the records are in {directory}")
     if not (settings.model_dir or settings.do_eval):
         if files.is_remote(found["record_info_dir"]):
             raise UserError("model_dir: the records are not on a disk; give a directory that is")
         parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
         found["model_dir"] = os.path.join(parent, "model")
-        print("note: model_dir is not given: %s" % found["model_dir"])
+        print("note: model_dir is not given: {}".format(found["model_dir"]))
     return dataclasses.replace(settings, **found)
 
 
@@ -117,16 +142,20 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "Manifest") 
     for name in RECORD_SETTINGS:
         wanted, found = getattr(settings, name), getattr(manifest, name)
         if wanted is not None and wanted != found:
-            raise UserError("%s: the flag says %s, the records in %s were made with %s"
-                            % (name, wanted, settings.record_info_dir, found))
+            raise UserError(
+                f"{name}: the flag says {wanted}, the records in "
+                f"{settings.record_info_dir} were made with {found}"
+            )
 
 
-def choose_architecture(settings: PretrainingSettings, flags: Settings,
-                        manifest: "Manifest") -> XLNetConfig:
+def choose_architecture(
+    settings: PretrainingSettings, flags: Settings, manifest: "Manifest"
+) -> XLNetConfig:
     """The architecture: of a JSON file, of flags, of the run that is resumed, or of the initial
     checkpoint's directory. Flags override a JSON file, each with a note."""
-    given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
-             if getattr(flags, key) is not None}
+    given = {
+        key: getattr(flags, key) for key in ARCHITECTURE_KEYS if getattr(flags, key) is not None
+    }
     # Where its file may be: of the run that resumes, or of the weights that it begins with.
     homes = [settings.model_dir]
     if settings.init_checkpoint:
@@ -138,40 +167,68 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
         values = size | presets.read(path, "model_config_path", presets.MODEL)[0]
         if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
             if values != values | size:
-                print("note: n_token is %d, the size of the records' vocabulary, not %d as in %s"
-                      % (manifest.vocab_size, values["n_token"], path))
+                print(
+                    (
+                        "note: n_token is {}, the size of the records' vocabulary, not {} as in {}"
+                    ).format(manifest.vocab_size, values["n_token"], path)
+                )
             values |= size
         for key, value in given.items():
             if values.get(key) != value:
-                print("note: --%s=%s overrides %s of %s" % (key, value, values.get(key), path))
+                print(f"note: --{key}={value} overrides {values.get(key)} of {path}")
     else:
         values = size | (ARCHITECTURE_DEFAULTS if given else {})
         for key, value in ARCHITECTURE_DEFAULTS.items():
             if given and key not in given:
-                print("note: %s is not given: %s, as in the original implementation" % (key, value))
+                print(f"note: {key} is not given: {value}, as in the original implementation")
         missing = [key for key in ARCHITECTURE_KEYS if key not in values | given]
         if missing:
-            raise UserError("architecture: give --model_config_path, or all of its flags; missing "
-                            "--%s" % ", --".join(missing))
+            raise UserError(
+                "architecture: give --model_config_path, or all of its flags; missing --{}".format(
+                    ", --".join(missing)
+                )
+            )
     values |= given
     config = XLNetConfig(**values)
     if config.n_token != manifest.vocab_size:
-        raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
-                        % ("its flag" if "n_token" in given else path, config.n_token,
-                           settings.record_info_dir, manifest.vocab_size))
+        raise UserError(
+            "n_token: {} says {}, the vocabulary of the records in {} has {} pieces".format(
+                "its flag" if "n_token" in given else path,
+                config.n_token,
+                settings.record_info_dir,
+                manifest.vocab_size,
+            )
+        )
     return config
 
 
 # What --help shows; --helpfull shows all.
-FIRST = ("record_info_dir", "eval_record_info_dir", "model_dir", "model_config_path",
-         "init_checkpoint", "train_batch_size", "train_steps", "learning_rate", "warmup_steps",
-         "num_core_per_host")
+FIRST = (
+    "record_info_dir",
+    "eval_record_info_dir",
+    "model_dir",
+    "model_config_path",
+    "init_checkpoint",
+    "train_batch_size",
+    "train_steps",
+    "learning_rate",
+    "warmup_steps",
+    "num_core_per_host",
+)
 
 
 def run() -> None:
     cli.run(
-        main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
-        DeviceSettings, about=__doc__, first=FIRST, no_longer_needed=NO_LONGER_NEEDED, examples=(
+        main,
+        PretrainingSettings,
+        ArchitectureSettings,
+        NetworkSettings,
+        OptimizationSettings,
+        DeviceSettings,
+        about=__doc__,
+        first=FIRST,
+        no_longer_needed=NO_LONGER_NEEDED,
+        examples=(
             "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
             "--eval_record_info_dir=heldout_records --model_dir=model",
             "--record_info_dir=records --model_dir=model "
@@ -179,4 +236,6 @@ def run() -> None:
             "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
             "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
             "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
-            "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4"))
+            "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
+        ),
+    )

@@ -31,56 +31,90 @@ if TYPE_CHECKING:
 
 Language = collections.namedtuple("Language", "character_coverage keep_accents")
 _CJK = Language(0.9995, True)
-LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, True),
-             "chinese": _CJK, "japanese": _CJK, "korean": _CJK}
+LANGUAGES = {
+    "english": Language(0.99995, False),
+    "other": Language(0.99995, True),
+    "chinese": _CJK,
+    "japanese": _CJK,
+    "korean": _CJK,
+}
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
 _VOCAB_SIZE = 32000
-_LARGEST = re.compile(r"value <= (\d+)")   # in SentencePiece's message about a size too large
+_LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
-_NO_LIMIT = 1 << 30      # [bytes] the trainer drops longer lines silently
-_THREADS = 16            # fixed, as the rounding of sums depends on it
+_NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
+_THREADS = 16  # fixed, as the rounding of sums depends on it
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySettings(InputSettings):
     """xlnet data vocabulary: text to a SentencePiece model."""
+
     sp_path: str = required("the SentencePiece model to write", aliases=("output",))
-    vocab_size: Optional[int] = setting(None, "number of pieces, special symbols included; with "
-                                        "--model_type=char the most; default: 32000, or as many as "
-                                        "the text allows", minimum=len(SPECIAL_PIECES) + 1)
-    model_type: str = setting("unigram", "unigram: pieces of any length; char: each character is a "
-                              "piece, for tasks that tag or cut text character by character, as in "
-                              "Chinese", choices=("unigram", "char"))
-    language: str = setting("english", "language of the text; other: any with an alphabet",
-                            choices=tuple(LANGUAGES))
+    vocab_size: Optional[int] = setting(
+        None,
+        "number of pieces, special symbols included; with "
+        "--model_type=char the most; default: 32000, or as many as "
+        "the text allows",
+        minimum=len(SPECIAL_PIECES) + 1,
+    )
+    model_type: str = setting(
+        "unigram",
+        "unigram: pieces of any length; char: each character is a "
+        "piece, for tasks that tag or cut text character by character, as in "
+        "Chinese",
+        choices=("unigram", "char"),
+    )
+    language: str = setting(
+        "english", "language of the text; other: any with an alphabet", choices=tuple(LANGUAGES)
+    )
     uncased: bool = setting(False, "lower-case the text")
-    keep_accents: Optional[bool] = setting(None, "leave accents, syllables and full-width letters "
-                                           "to --normalization; by language if not given")
-    normalization: str = setting("nmt_nfkc", "SentencePiece's normalization: nmt_nfkc composes "
-                                 "letters and accents and folds full-width forms; identity: "
-                                 "off",
-                                 choices=("nmt_nfkc", "nfkc", "identity"))
-    character_coverage: Optional[float] = setting(None, "fraction of the characters that have a "
-                                                  "piece, the others become <unk>; by language "
-                                                  "if not given", minimum=0.98, maximum=1.0)
-    input_sentence_size: int = setting(2000000, "sentences to train on, sampled if there are more; "
-                                       "0: all", minimum=0)
+    keep_accents: Optional[bool] = setting(
+        None,
+        "leave accents, syllables and full-width letters "
+        "to --normalization; by language if not given",
+    )
+    normalization: str = setting(
+        "nmt_nfkc",
+        "SentencePiece's normalization: nmt_nfkc composes "
+        "letters and accents and folds full-width forms; identity: "
+        "off",
+        choices=("nmt_nfkc", "nfkc", "identity"),
+    )
+    character_coverage: Optional[float] = setting(
+        None,
+        "fraction of the characters that have a "
+        "piece, the others become <unk>; by language "
+        "if not given",
+        minimum=0.98,
+        maximum=1.0,
+    )
+    input_sentence_size: int = setting(
+        2000000, "sentences to train on, sampled if there are more; 0: all", minimum=0
+    )
     seed: int = setting(0, "seed of the sample", minimum=0)
 
 
 def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import describe
+
     # The language decides what is not given.
-    settings = dataclasses.replace(settings, **{
-        name: value for name, value in LANGUAGES[settings.language]._asdict().items()
-        if getattr(settings, name) is None})
+    settings = dataclasses.replace(
+        settings,
+        **{
+            name: value
+            for name, value in LANGUAGES[settings.language]._asdict().items()
+            if getattr(settings, name) is None
+        },
+    )
     files.check_output(settings.sp_path, (), "sp_path")
     if os.path.exists(settings.sp_path):
-        raise UserError("sp_path: %s is there already; remove it, or give another name"
-                        % settings.sp_path)
+        raise UserError(
+            f"sp_path: {settings.sp_path} is there already; remove it, or give another name"
+        )
     # Reading may take minutes, so the target is tried first.
     files.require_writable(os.path.dirname(os.path.abspath(settings.sp_path)), "sp_path")
     paths = reading.find_files(settings.input_glob)
@@ -89,37 +123,57 @@ def main(settings: VocabularySettings) -> None:
     if chunks:
         print(reading.in_words(chunks, settings))
     skipped: collections.Counter[str] = collections.Counter()
-    sentences, number = draw(read_sentences(chunks, settings, skipped),
-                             settings.input_sentence_size, settings.seed)
+    sentences, number = draw(
+        read_sentences(chunks, settings, skipped), settings.input_sentence_size, settings.seed
+    )
     if not sentences:
         raise reading.no_text(", ".join(paths), skipped)
-    print("%d files, %d sentences%s" % (len(paths), number, "".join(
-        ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
-    print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
-          flush=True)
+    print(
+        "{} files, {} sentences{}".format(
+            len(paths),
+            number,
+            "".join(f", {count} skipped: {reason}" for reason, count in skipped.items()),
+        )
+    )
+    print(
+        f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters", flush=True
+    )
     # The description comes first: a model without one is taken for a released one.
     model, vocab_size = train(sentences, settings)
-    describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
-             bool(settings.keep_accents))
+    describe(
+        settings.sp_path,
+        hashlib.sha256(model).hexdigest(),
+        settings.uncased,
+        bool(settings.keep_accents),
+    )
     with files.replacing(settings.sp_path) as temporary:
         with open(temporary, "wb") as f:
             f.write(model)
-    print("%s: %d pieces, %s, accents %s, character coverage %g" % (
-        settings.sp_path, vocab_size, "uncased" if settings.uncased else "cased",
-        "kept" if settings.keep_accents else "stripped", settings.character_coverage or 0))
+    print(
+        "{}: {} pieces, {}, accents {}, character coverage {:g}".format(
+            settings.sp_path,
+            vocab_size,
+            "uncased" if settings.uncased else "cased",
+            "kept" if settings.keep_accents else "stripped",
+            settings.character_coverage or 0,
+        )
+    )
 
 
-def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
-                   skipped: "collections.Counter[str]") -> Iterator[str]:
+def read_sentences(
+    chunks: "Sequence[Chunk]", settings: VocabularySettings, skipped: "collections.Counter[str]"
+) -> Iterator[str]:
     """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import clean_lines
+
     with progress("reading", sum(chunk.end - chunk.begin for chunk in chunks), "B") as advance:
         for chunk in chunks:
             lines = (line.text for line in reading.read_chunk(chunk, settings, skipped))
             for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
-                yield from filter(None, clean_lines(batch, settings.uncased,
-                                                    bool(settings.keep_accents)))
+                yield from filter(
+                    None, clean_lines(batch, settings.uncased, bool(settings.keep_accents))
+                )
             advance(chunk.end - chunk.begin)
 
 
@@ -133,7 +187,7 @@ def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int
         if not size or number <= size:
             drawn.append(sentence)
             continue
-        place = int(uniform() * number)      # kept with probability size / number
+        place = int(uniform() * number)  # kept with probability size / number
         if place < size:
             drawn[place] = sentence
     return drawn, number
@@ -142,41 +196,63 @@ def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int
 def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes, int]:
     """Returns the model's bytes, a function of the sentences and settings, and its size."""
     import sentencepiece
+
     model, vocab_size = io.BytesIO(), settings.vocab_size or _VOCAB_SIZE
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences), model_writer=model,
-            model_type=settings.model_type, vocab_size=vocab_size,
-            hard_vocab_limit=settings.model_type != "char",   # the text may have fewer characters
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type=settings.model_type,
+            vocab_size=vocab_size,
+            hard_vocab_limit=settings.model_type != "char",  # the text may have fewer characters
             character_coverage=settings.character_coverage,
             normalization_rule_name=settings.normalization,
-            unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=-1,
             # <eop> is found in text, control symbols are not.
             control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
-            user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
-            minloglevel=2)
+            user_defined_symbols=["<eop>"],
+            max_sentence_length=_NO_LIMIT,
+            num_threads=_THREADS,
+            minloglevel=2,
+        )
     except RuntimeError as e:
         # SentencePiece says by messages alone which size a text allows.
         # The default size gives way to what the text allows; a size that was asked for does not.
         largest = _LARGEST.search(str(e))
         if largest and settings.vocab_size is None:
-            print("note: vocab_size is %s, the largest that this text allows; more text allows %d"
-                  % (largest[1], _VOCAB_SIZE))
+            print(
+                f"note: vocab_size is {largest[1]}, the largest that this text allows; "
+                f"more text allows {_VOCAB_SIZE}"
+            )
             return train(sentences, dataclasses.replace(settings, vocab_size=int(largest[1])))
         if largest:
-            raise UserError("vocab_size is %d, too large for this text; give more text or "
-                            "--vocab_size=%s or less" % (vocab_size, largest[1])) from None
+            raise UserError(
+                f"vocab_size is {vocab_size}, too large for this text; give more text or "
+                f"--vocab_size={largest[1]} or less"
+            ) from None
         small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", str(e))
         if small:
             raise UserError(
-                "vocab_size is %d, too small for the characters of this text; give --vocab_size=%s "
-                "or more, or a lower --character_coverage" % (vocab_size, small[1])) from None
+                f"vocab_size is {vocab_size}, too small for the characters of this text; "
+                f"give --vocab_size={small[1]} "
+                "or more, or a lower --character_coverage"
+            ) from None
         raise UserError("SentencePiece: " + " ".join(str(e).split())) from None
     return model.getvalue(), sentencepiece.SentencePieceProcessor(
-        model_proto=model.getvalue()).vocab_size()
+        model_proto=model.getvalue()
+    ).vocab_size()
 
 
 def run() -> None:
-    cli.run(main, VocabularySettings, about=__doc__, examples=(
-        "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
-        "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000"))
+    cli.run(
+        main,
+        VocabularySettings,
+        about=__doc__,
+        examples=(
+            "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
+            "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
+        ),
+    )

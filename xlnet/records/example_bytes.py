@@ -20,19 +20,25 @@ class ExampleBytes:
 
     def __init__(self, layout: Sequence[Feature], largest: int) -> None:
         self._layout = {feature.name: feature for feature in layout}
-        self._varints = varint_table(largest)                               # [largest+1,bytes]
-        sizes = {f.name: int(np.prod(f.shape, dtype=int)) * (
-            4 if f.dtype == "float" else self._varints.shape[1]) for f in layout}
+        self._varints = varint_table(largest)  # [largest+1,bytes]
+        sizes = {
+            f.name: int(np.prod(f.shape, dtype=int))
+            * (4 if f.dtype == "float" else self._varints.shape[1])
+            for f in layout
+        }
         self._empty, self._slots = empty_example(layout, sizes)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns the bytes of n examples; `columns`: arrays [n, ...] of the features' shapes by
         name, ints from 0 on."""
         count = len(next(iter(columns.values())))
-        view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])    # [n,R]
+        view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])  # [n,R]
         for name, values in columns.items():
-            numbers = np.ascontiguousarray(values, "<f4").view(np.uint8) \
-                if self._layout[name].dtype == "float" else self._varints[values]
+            numbers = (
+                np.ascontiguousarray(values, "<f4").view(np.uint8)
+                if self._layout[name].dtype == "float"
+                else self._varints[values]
+            )
             view[:, self._slots[name]] = numbers.reshape(count, -1)
         return [row.tobytes() for row in view]
 
@@ -44,12 +50,13 @@ def varint_table(largest: int) -> np.ndarray:
     # 00000010, and 5 in as many bytes 10000101 00000000.
     width = max(1, -(-int(largest).bit_length() // 7))
     groups = np.arange(largest + 1)[:, None] >> (7 * np.arange(width)) & 127
-    groups[:, :-1] |= 128                                      # another byte follows
+    groups[:, :-1] |= 128  # another byte follows
     return groups.astype(np.uint8)
 
 
-def empty_example(layout: Sequence[Feature],
-                  sizes: Mapping[str, int]) -> tuple[bytes, dict[str, slice]]:
+def empty_example(
+    layout: Sequence[Feature], sizes: Mapping[str, int]
+) -> tuple[bytes, dict[str, slice]]:
     """Returns the bytes of an example of zeros, and the slice of each feature's numbers; `sizes`:
     the bytes of these numbers, by name."""
     entries, ends = b"", {}
@@ -60,8 +67,9 @@ def empty_example(layout: Sequence[Feature],
         ends[name] = len(entries)
     example = _field(1, entries)
     shift = len(example) - len(entries)
-    return example, {name: slice(shift + end - sizes[name], shift + end)
-                     for name, end in ends.items()}
+    return example, {
+        name: slice(shift + end - sizes[name], shift + end) for name, end in ends.items()
+    }
 
 
 def _field(number, content):

@@ -21,41 +21,47 @@ _TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 @dataclasses.dataclass(frozen=True)
 class Manifest:
     """Describes a directory of pretraining records: `manifest.json` in it."""
+
     vocab_size: int
-    sp_model: str                # file name of the SentencePiece model, in the same directory
+    sp_model: str  # file name of the SentencePiece model, in the same directory
     sp_model_sha256: str
-    uncased: bool                # how text was cleaned, as in `tokenizer.clean_text`
+    uncased: bool  # how text was cleaned, as in `tokenizer.clean_text`
     keep_accents: bool
     seq_len: int
     reuse_len: int
     bi_data: bool
     num_streams: int
     num_passes: int
-    windows_per_stream: int      # in all passes; a stream of merged records may have more
+    windows_per_stream: int  # in all passes; a stream of merged records may have more
     documents: int
     sentences: int
-    tokens: int                  # corpus tokens, before windows are cut
-    unknown: int                 # those of them that are <unk>
-    dropped: int                 # those that are in no window of a pass
-    skipped: dict                # lines left out, by reason
+    tokens: int  # corpus tokens, before windows are cut
+    unknown: int  # those of them that are <unk>
+    dropped: int  # those that are in no window of a pass
+    skipped: dict  # lines left out, by reason
     seed: int
-    made_from: dict              # settings and input, which xlnet data make compares
-    streams: tuple               # in order, dicts of `_STREAM_FIELDS`
+    made_from: dict  # settings and input, which xlnet data make compares
+    streams: tuple  # in order, dicts of `_STREAM_FIELDS`
     format_version: int = FORMAT_VERSION
 
     @property
     def digest(self) -> str:
         """Of the streams: the same wherever their directory is."""
-        return hashlib.sha256(json.dumps([self.windows_per_stream, *(
-            stream["sha256"] for stream in self.streams)]).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(
+                [self.windows_per_stream, *(stream["sha256"] for stream in self.streams)]
+            ).encode()
+        ).hexdigest()
 
     def write(self, directory: str) -> None:
         """Writes the manifest, a line for each stream: 170 bytes, 11 MB for 65,536 of them."""
         values = dataclasses.asdict(self)
         lines = json.dumps(dict(values, streams=[]), indent=2, ensure_ascii=False)
         streams = ",\n    ".join(json.dumps(stream) for stream in self.streams)
-        files.write_text(os.path.join(directory, MANIFEST_NAME), lines.replace(
-            '"streams": []', '"streams": [\n    %s\n  ]' % streams) + "\n")
+        files.write_text(
+            os.path.join(directory, MANIFEST_NAME),
+            lines.replace('"streams": []', f'"streams": [\n    {streams}\n  ]') + "\n",
+        )
 
     @classmethod
     def read(cls, directory: str, flag: str = "record_info_dir") -> Manifest:
@@ -66,23 +72,41 @@ class Manifest:
             files.require_directory(directory, flag)
         # None: what there is instead, or where one is.
         if not files.exists(path):
-            found = " but record_info-*.json of the original implementation" if files.match(
-                os.path.join(glob.escape(directory), "record_info-*.json")) else ""
-            below = [] if files.is_remote(directory) else [
-                os.path.join(directory, name) for name in sorted(os.listdir(directory))
-                if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))]
-            remedy = "did you mean %s?" % " or ".join("'%s'" % each for each in below[:3]) \
-                if below else "make the records with xlnet data make"
-            raise UserError("%s: no %s in %s%s; %s" % (
-                flag, MANIFEST_NAME, directory, found and "," + found, remedy))
+            found = (
+                " but record_info-*.json of the original implementation"
+                if files.match(os.path.join(glob.escape(directory), "record_info-*.json"))
+                else ""
+            )
+            below = (
+                []
+                if files.is_remote(directory)
+                else [
+                    os.path.join(directory, name)
+                    for name in sorted(os.listdir(directory))
+                    if os.path.exists(os.path.join(directory, name, MANIFEST_NAME))
+                ]
+            )
+            remedy = (
+                "did you mean {}?".format(" or ".join(f"'{each}'" for each in below[:3]))
+                if below
+                else "make the records with xlnet data make"
+            )
+            raise UserError(
+                "{}: no {} in {}{}; {}".format(
+                    flag, MANIFEST_NAME, directory, found and "," + found, remedy
+                )
+            )
         # The version, then all fields, then the files.
         values = files.read_json(path, "manifest")
         if values.get("format_version") != FORMAT_VERSION:
-            raise UserError("%s: format_version is %r, this program reads %d; regenerate the "
-                            "records" % (path, values.get("format_version"), FORMAT_VERSION))
+            raise UserError(
+                "{}: format_version is {!r}, this program reads {}; regenerate the records".format(
+                    path, values.get("format_version"), FORMAT_VERSION
+                )
+            )
         _check_fields(path, "", values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
-            _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)
+            _check_fields(path, f"streams[{number}]: ", stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         manifest._check_values(path)
         for name in [manifest.sp_model, *(stream["file"] for stream in manifest.streams)]:
@@ -98,14 +122,19 @@ class Manifest:
             "vocab_size": self.vocab_size >= 1,
             "reuse_len": 1 <= self.reuse_len < self.seq_len,
             "num_passes": self.num_passes >= 1,
-            "num_streams": (1 <= self.num_streams == len(windows)
-                            and self.num_streams % (1 + self.bi_data) == 0),
+            "num_streams": (
+                1 <= self.num_streams == len(windows) and self.num_streams % (1 + self.bi_data) == 0
+            ),
             "windows_per_stream": 1 <= self.windows_per_stream <= min(windows, default=0),
-            "bi_data": directions == [i % 2 * self.bi_data for i in range(len(windows))]}
+            "bi_data": directions == [i % 2 * self.bi_data for i in range(len(windows))],
+        }
         for name, is_consistent in fits.items():
             if not is_consistent:
-                raise UserError("%s: %s is %d, which does not fit its other values; regenerate the "
-                                "records" % (path, name, getattr(self, name)))
+                raise UserError(
+                    f"{path}: {name} is {getattr(self, name)}, which does not fit its "
+                    "other values; regenerate the "
+                    "records"
+                )
 
     def _check_sizes(self, directory: str, path: str) -> None:
         """Compares the sizes of all files with a listing; opens only the first of 65,536."""
@@ -116,28 +145,43 @@ class Manifest:
         for file, stream in zip(self.stream_paths(directory), self.streams):
             size = found.get(file, 0)
             if size != stream["bytes"]:
-                raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
-                    path, stream["file"], size or "no", stream["bytes"]))
+                raise UserError(
+                    "{}: {} has {} bytes, expected {}; regenerate the records".format(
+                        path, stream["file"], size or "no", stream["bytes"]
+                    )
+                )
         # All records of a directory have one size, so the file's size tells its windows.
         record = tfrecord.first_size(self.stream_paths(directory)[0])
         for stream in self.streams:
             if record and stream["windows"] * record != stream["bytes"]:
-                raise UserError("%s: %s has %g windows, expected %d; regenerate the records" % (
-                    path, stream["file"], stream["bytes"] / record, stream["windows"]))
+                raise UserError(
+                    "{}: {} has {:g} windows, expected {}; regenerate the records".format(
+                        path, stream["file"], stream["bytes"] / record, stream["windows"]
+                    )
+                )
 
     def verify(self, directory: str) -> None:
         """Compares all files with their checksums; a UserError names the first damaged record."""
         named = [(self.sp_model, self.sp_model_sha256)] + [
-            (stream["file"], stream["sha256"]) for stream in self.streams]
+            (stream["file"], stream["sha256"]) for stream in self.streams
+        ]
         for name, expected in named:
             path = os.path.join(directory, name)
             files.require_file(path, "record_info_dir")
             found = files.sha256(path)
             if found != expected:
                 damaged = None if name == self.sp_model else tfrecord.first_damaged(path)
-                raise UserError("%s: %s; %s says sha256 %s, found %s; regenerate the records" % (
-                    path, "not the file that was made" if damaged is None
-                    else "record %d is damaged" % damaged, MANIFEST_NAME, expected, found))
+                raise UserError(
+                    "{}: {}; {} says sha256 {}, found {}; regenerate the records".format(
+                        path,
+                        "not the file that was made"
+                        if damaged is None
+                        else f"record {damaged} is damaged",
+                        MANIFEST_NAME,
+                        expected,
+                        found,
+                    )
+                )
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
@@ -150,13 +194,13 @@ _STREAM_FIELDS = {"file": str, "direction": int, "windows": int, "bytes": int, "
 def _check_fields(path, where, values, types):
     """Raises UserError unless `values` is a dict of these keys and types."""
     if not isinstance(values, dict):
-        raise UserError("%s: %s%r, expected an object" % (path, where, values))
+        raise UserError(f"{path}: {where}{values!r}, expected an object")
     missing, unexpected = sorted(set(types) - set(values)), sorted(set(values) - set(types))
     if missing or unexpected:
-        raise UserError("%s: %smissing fields %s, unexpected fields %s" % (
-            path, where, missing, unexpected))
+        raise UserError(f"{path}: {where}missing fields {missing}, unexpected fields {unexpected}")
     # Exactly the type: to isinstance, JSON's true is an int.
     for name, kind in types.items():
         if type(values[name]) is not kind:
-            raise UserError("%s: %s%s is %.80r, expected %s" % (
-                path, where, name, values[name], kind.__name__))
+            raise UserError(
+                f"{path}: {where}{name} is {values[name]!r:.80}, expected {kind.__name__}"
+            )

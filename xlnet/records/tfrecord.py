@@ -20,8 +20,8 @@ from xlnet.errors import UserError
 
 # | length of the data, 8 bytes | its checksum, 4 | data | checksum of the data, 4 |
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
-BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
-_BLOCK, _BLOCKS = 1 << 18, 2048            # [bytes] of remote files kept, at most 512 MiB
+BEFORE, BEHIND = _HEADER.size + 4, 4  # [bytes] of a record around its data
+_BLOCK, _BLOCKS = 1 << 18, 2048  # [bytes] of remote files kept, at most 512 MiB
 
 
 def frame(data: bytes) -> bytes:
@@ -53,8 +53,8 @@ def _checksum(data):
     """TFRecord's masked CRC-32C."""
     # Rotated and shifted by a constant: data may have checksums in it.
     checksum = google_crc32c.value(data)
-    rotated = checksum >> 15 | checksum << 17 & 0xffffffff
-    return _CHECKSUM.pack(rotated + 0xa282ead8 & 0xffffffff)
+    rotated = checksum >> 15 | checksum << 17 & 0xFFFFFFFF
+    return _CHECKSUM.pack(rotated + 0xA282EAD8 & 0xFFFFFFFF)
 
 
 def checksums(pieces: Iterable[bytes]) -> np.ndarray:
@@ -89,18 +89,19 @@ def read_record(path: str, size: int, number: int) -> bytes:
         if files.is_remote(path):
             first, last = begin // _BLOCK, (end - 1) // _BLOCK
             content = b"".join(_remote_block(path, block) for block in range(first, last + 1))
-            content = content[begin - first * _BLOCK:end - first * _BLOCK]
+            content = content[begin - first * _BLOCK : end - first * _BLOCK]
         else:
             with open(path, "rb") as f:
                 f.seek(begin)
                 content = f.read(size)
     except OSError as e:
-        raise UserError("%s cannot be read: %s" % (path, e.strerror or e)) from None
+        raise UserError(f"{path} cannot be read: {e.strerror or e}") from None
     # `split` compares both checksums; a record of another size is of another file.
     data = next(split(io.BytesIO(content)), None)
     if data is None or BEFORE + len(data) + BEHIND != size:
-        raise UserError("%s: record %d is damaged; remove the records and make them again" % (
-            path, number))
+        raise UserError(
+            f"{path}: record {number} is damaged; remove the records and make them again"
+        )
     return data
 
 
@@ -119,8 +120,11 @@ class EqualRecords:
         self._path = path
         total, size = os.path.getsize(path), first_size(path) or 0
         if not size or total % size:
-            raise UserError("%s: %d bytes are not a multiple of the %d bytes of a record; the file "
-                            "was cut off: remove it, it will be regenerated" % (path, total, size))
+            raise UserError(
+                f"{path}: {total} bytes are not a multiple of the {size} bytes of a "
+                "record; the file "
+                "was cut off: remove it, it will be regenerated"
+            )
         self._size, self._count = size, total // size
 
     def __len__(self) -> int:

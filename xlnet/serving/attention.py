@@ -34,6 +34,7 @@ class Attention(NamedTuple):
       places: int [T], position of each token in the factorization order, from 1 on; None: there is
         no order.
     """
+
     pieces: Sequence[str]
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
@@ -42,8 +43,13 @@ class Attention(NamedTuple):
     ids: Sequence[int]
 
 
-def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Sequence[int],
-              settings: AttentionSettings) -> Attention:
+def attention(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    text: str,
+    layers: Sequence[int],
+    settings: AttentionSettings,
+) -> Attention:
     """The attention probabilities of some layers, counted from 1."""
     ids = tokenizer.ids(text)
     _check(ids, layers, model.n_layer, settings)
@@ -51,63 +57,94 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, layers: Seq
     # target: nobody sees what comes later in the order, a query not even its own token. Without an
     # order every token sees all, in the query stream all but itself.
     order = "left_to_right" if model.is_causal else settings.order
-    rank = _rank(len(ids), order, settings)                                       # [T]
-    content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
+    rank = _rank(len(ids), order, settings)  # [T]
+    content, query = rank > rank[:, None], rank >= rank[:, None]  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
     # All tokens are read at once, and each is asked for at its own position: the rows of the
     # content stream, then those of the query stream.
     positions = range(len(ids))
     with model.turn, model.reading(len(ids)) as reading:
-        found = np.array(reading.attention(
-            [layer - 1 for layer in layers], np.array([ids]), positions,
-            () if model.is_causal else positions,
-            content if model.is_causal else np.concatenate([content, query])))[:, 0]
+        found = np.array(
+            reading.attention(
+                [layer - 1 for layer in layers],
+                np.array([ids]),
+                positions,
+                () if model.is_causal else positions,
+                content if model.is_causal else np.concatenate([content, query]),
+            )
+        )[:, 0]
     hidden = {"content": content, **({} if model.is_causal else {"query": query})}
-    streams = {name: np.where(mask, 0, found[:, :, begin:begin + len(ids)])       # [k,N,T,T]
-               for begin, (name, mask) in zip((0, len(ids)), hidden.items())}
-    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers), streams, hidden,
-                     None if order == "none" else rank + 1, list(ids))
+    streams = {
+        name: np.where(mask, 0, found[:, :, begin : begin + len(ids)])  # [k,N,T,T]
+        for begin, (name, mask) in zip((0, len(ids)), hidden.items())
+    }
+    return Attention(
+        [tokenizer.id_to_piece(id) for id in ids],
+        list(layers),
+        streams,
+        hidden,
+        None if order == "none" else rank + 1,
+        list(ids),
+    )
 
 
 def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
     """From a record to the attention probabilities [B,N,T,T] of each layer, by number from 0."""
     if tuned.settings.long_document == "memory":
-        raise UserError("attention: the model reads a text in segments (long_document=memory), "
-                        "expected one that reads it at once")
+        raise UserError(
+            "attention: the model reads a text in segments (long_document=memory), "
+            "expected one that reads it at once"
+        )
     inputs = session.placeholders(tuned)
     found = TaskModel(loaded.config, tuned, loaded.network).attention(inputs)
     return inputs, {str(layer): each for layer, each in enumerate(found)}
 
 
-def of_fine_tuned(tuned: FineTunedTask, tokenizer: Tokenizer, row: Row, layers: Sequence[int],
-                  n_layer: int, settings: AttentionSettings, part: session.Part) -> Attention:
+def of_fine_tuned(
+    tuned: FineTunedTask,
+    tokenizer: Tokenizer,
+    row: Row,
+    layers: Sequence[int],
+    n_layer: int,
+    settings: AttentionSettings,
+    part: session.Part,
+) -> Attention:
     """The attention probabilities of a fine-tuned network, whose tokens see each other; `part` is
     of `build`."""
     # One record, without its padding: a plot shows the tokens of the text alone.
     reader, length = tuned.task.reader, tuned.layout.max_seq_length
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, tuned.layout)
     if len(records["input_ids"]) > 1 or tuned.task.head.num_choices(False) > 1:
-        raise UserError("attention: the text is read in several parts, expected one of at most "
-                        "max_seq_length %d" % length)
-    (_, record), = session.batches_by_length(records, length, tuned.padding._replace(multiple=1), 1)
+        raise UserError(
+            "attention: the text is read in several parts, expected one of at most "
+            f"max_seq_length {length}"
+        )
+    ((_, record),) = session.batches_by_length(
+        records, length, tuned.padding._replace(multiple=1), 1
+    )
     ids = record["input_ids"][0].tolist()
     _check(ids, layers, n_layer, settings)
     found = part([str(layer - 1) for layer in layers], record)
-    return Attention([tokenizer.id_to_piece(id) for id in ids], list(layers),
-                     {"content": np.array(found)[:, 0]},
-                     {"content": np.zeros([len(ids)] * 2, bool)}, None, ids)
+    return Attention(
+        [tokenizer.id_to_piece(id) for id in ids],
+        list(layers),
+        {"content": np.array(found)[:, 0]},
+        {"content": np.zeros([len(ids)] * 2, bool)},
+        None,
+        ids,
+    )
 
 
 def _check(ids, layers, n_layer, settings):
     """Raises UserError for no text, a text that is too long, or layers that do not exist."""
     if not 0 < len(ids) <= settings.most_tokens:
-        raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), settings.most_tokens))
+        raise UserError(f"text: {len(ids)} pieces, expected 1 to {settings.most_tokens}")
     if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
-        raise UserError("layers is %r, expected a list of one or more" % (layers,))
+        raise UserError(f"layers is {layers!r}, expected a list of one or more")
     for layer in layers:
         if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= n_layer:
-            raise UserError("layers: %r, expected 1 to %d" % (layer, n_layer))
+            raise UserError(f"layers: {layer!r}, expected 1 to {n_layer}")
 
 
 def _rank(count, order, settings):
@@ -121,5 +158,5 @@ def _rank(count, order, settings):
     # "2,1,3" names the tokens in the order: its inverse has the place of each token.
     tokens = settings.tokens_in_order()
     if len(tokens) != count:
-        raise UserError("order names %d tokens, but the text has %d" % (len(tokens), count))
+        raise UserError(f"order names {len(tokens)} tokens, but the text has {count}")
     return np.argsort(tokens)

@@ -22,7 +22,7 @@ from xlnet.tasks.task import Row
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
 
-VERBS = ("classify", "score", "rank")      # of models with one output for a text
+VERBS = ("classify", "score", "rank")  # of models with one output for a text
 
 
 class Explanation(NamedTuple):
@@ -37,6 +37,7 @@ class Explanation(NamedTuple):
       value: the output for the text.
       base: the output for a text whose words have zero embeddings; None: not used by the method.
     """
+
     words: tuple[str, ...]
     weights: np.ndarray
     first_words: int
@@ -49,18 +50,26 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
     """Raises UserError if a model or its label cannot be explained."""
     task = tuned.task
     if task.type.verb not in VERBS:
-        raise UserError("explain: a model of task type %s (%s) has several outputs for a text, "
-                        "expected one for %s" % (task.type.name, task.type.verb, " or ".join(
-                            VERBS)))
+        raise UserError(
+            "explain: a model of task type {} ({}) has several outputs for a text, "
+            "expected one for {}".format(task.type.name, task.type.verb, " or ".join(VERBS))
+        )
     names = task.scorer.probabilities
     if label is not None and label not in names:
-        raise UserError("explain: label is '%s'%s, expected %s" % (
-            label, did_you_mean(label, names), ("one of " + ", ".join(names)) if names
-            else "none: the model has one score"))
-    if method == "integrated_gradients" and (tuned.settings.long_document == "memory"
-                                             or task.head.num_choices(False) > 1):
-        raise UserError("explain: integrated_gradients needs a model that reads a text at once; "
-                        "give method=leave_one_out")
+        raise UserError(
+            "explain: label is '{}'{}, expected {}".format(
+                label,
+                did_you_mean(label, names),
+                ("one of " + ", ".join(names)) if names else "none: the model has one score",
+            )
+        )
+    if method == "integrated_gradients" and (
+        tuned.settings.long_document == "memory" or task.head.num_choices(False) > 1
+    ):
+        raise UserError(
+            "explain: integrated_gradients needs a model that reads a text at once; "
+            "give method=leave_one_out"
+        )
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
@@ -72,8 +81,9 @@ def words_of(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def leave_one_out(row: Row, label: Optional[str], tuned: FineTunedTask,
-                  values_of: Callable[[list[Row]], Any]) -> Explanation:
+def leave_one_out(
+    row: Row, label: Optional[str], tuned: FineTunedTask, values_of: Callable[[list[Row]], Any]
+) -> Explanation:
     """Predicts the text without each of its words; `values_of` gives the task's values of n rows,
     float32 [n,L] or [n]."""
     words, first_words = _words(row)
@@ -83,9 +93,14 @@ def leave_one_out(row: Row, label: Optional[str], tuned: FineTunedTask,
             texts = _texts(row)
             texts[number] = text[:start] + text[end:]
             rest = iter(texts)
-            rows.append(row._replace(pairs=tuple(
-                tuple(None if text is None else next(rest) for text in pair)
-                for pair in row.pairs)))
+            rows.append(
+                row._replace(
+                    pairs=tuple(
+                        tuple(None if text is None else next(rest) for text in pair)
+                        for pair in row.pairs
+                    )
+                )
+            )
     # The first row is the text itself; row w + 1 lacks word w.
     values = np.asarray(values_of(rows), np.float64)
     index, name = _output(tuned, values, label)
@@ -93,9 +108,16 @@ def leave_one_out(row: Row, label: Optional[str], tuned: FineTunedTask,
     return Explanation(words, values[0] - values[1:], first_words, name, float(values[0]), None)
 
 
-def integrated_gradients(row: Row, label: Optional[str], steps: int, batch_size: int,
-                         tuned: FineTunedTask, tokenizer: Any, part: session.Part,
-                         values_of: Callable[[list[Row]], Any]) -> Explanation:
+def integrated_gradients(
+    row: Row,
+    label: Optional[str],
+    steps: int,
+    batch_size: int,
+    tuned: FineTunedTask,
+    tokenizer: Any,
+    part: session.Part,
+    values_of: Callable[[list[Row]], Any],
+) -> Explanation:
     """Integrates the gradient of the output on the way from zero embeddings to those of the words
     (https://arxiv.org/abs/1703.01365). <sep> and <cls> keep theirs.
 
@@ -105,33 +127,42 @@ def integrated_gradients(row: Row, label: Optional[str], steps: int, batch_size:
     # The record of the text, and which part of each of its tokens belongs to which word.
     reader, layout = tuned.task.reader, tuned.layout
     records, _ = reader.encode(list(reader.examples([row])), tokenizer, layout)
-    batches = list(session.batches_by_length(records, layout.max_seq_length,
-                                             tuned.padding._replace(multiple=1), 1))
-    word_of_token = _tokens(row, tokenizer, batches[0][1]["input_ids"][0]) \
-        if len(batches) == 1 else None
+    batches = list(
+        session.batches_by_length(
+            records, layout.max_seq_length, tuned.padding._replace(multiple=1), 1
+        )
+    )
+    word_of_token = (
+        _tokens(row, tokenizer, batches[0][1]["input_ids"][0]) if len(batches) == 1 else None
+    )
     if word_of_token is None:
-        raise UserError("the text does not fit into max_seq_length %d as it is; give "
-                        "method=leave_one_out" % layout.max_seq_length)
+        raise UserError(
+            f"the text does not fit into max_seq_length {layout.max_seq_length} as it is; give "
+            "method=leave_one_out"
+        )
     index, name = _output(tuned, np.asarray(values_of([row])), label)
 
     # The ends of the way, for the sum that the weights should have, and between them the nodes of
     # Gauss and Legendre, of which few give an integral that is nearly exact.
     nodes, factors = np.polynomial.legendre.leggauss(steps)
-    alphas = np.concatenate([[0., 1.], (nodes + 1) / 2])                              # [K+2]
-    is_word = word_of_token.any(axis=0)                                               # [T]
-    scales = np.where(is_word, alphas[:, None], 1.).astype(np.float32)
+    alphas = np.concatenate([[0.0, 1.0], (nodes + 1) / 2])  # [K+2]
+    is_word = word_of_token.any(axis=0)  # [T]
+    scales = np.where(is_word, alphas[:, None], 1.0).astype(np.float32)
     # Every point of the way is the same record with other scales.
     found = []
     for begin in range(0, len(alphas), batch_size):
-        scale = scales[begin:begin + batch_size]
-        repeated = {feature: np.repeat(values, len(scale), axis=0)
-                    for feature, values in batches[0][1].items()}
+        scale = scales[begin : begin + batch_size]
+        repeated = {
+            feature: np.repeat(values, len(scale), axis=0)
+            for feature, values in batches[0][1].items()
+        }
         found.append(part(["value", "gradient"], dict(repeated, token_scale=scale, output=index)))
     value, gradient = (np.concatenate(each).astype(np.float64) for each in zip(*found))
-    by_token = (factors / 2) @ gradient[2:]                                           # [T]
+    by_token = (factors / 2) @ gradient[2:]  # [T]
     words, first_words = _words(row)
-    return Explanation(words, word_of_token @ by_token, first_words, name, float(value[1]),
-                       float(value[0]))
+    return Explanation(
+        words, word_of_token @ by_token, first_words, name, float(value[1]), float(value[0])
+    )
 
 
 def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, session.Tensors]:
@@ -139,11 +170,14 @@ def build(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[session.Tensors, s
     number of the output, to its value [B] and the gradient [B,T] with respect to `token_scale`."""
     # As the way begins at zero, the gradient of a token's scale is that of its embedding times the
     # embedding: what integrated gradients integrate.
-    inputs = dict(session.placeholders(tuned), output=tf.placeholder(tf.int32, []),
-                  token_scale=tf.placeholder(tf.float32, [None, None]))
+    inputs = dict(
+        session.placeholders(tuned),
+        output=tf.placeholder(tf.int32, []),
+        token_scale=tf.placeholder(tf.float32, [None, None]),
+    )
     values = TaskModel(loaded.config, tuned, loaded.network).outputs(inputs)["values"]
     value = tf.gather(values, inputs["output"], axis=1) if len(values.shape) > 1 else values
-    gradient, = tf.gradients(tf.reduce_sum(value), inputs["token_scale"])
+    (gradient,) = tf.gradients(tf.reduce_sum(value), inputs["token_scale"])
     return inputs, {"value": value, "gradient": gradient}
 
 
@@ -184,7 +218,8 @@ def _tokens(row, tokenizer, ids):
         last = np.searchsorted(spans[:, 0], pieces.ends[:count], "left")
         for token, (one, other) in enumerate(zip(first.tolist(), last.tolist())):
             one = min(one, len(spans) - 1)
-            made[first_word + one:first_word + max(other, one + 1), begin + token] = 1 / max(
-                other - one, 1)
+            made[first_word + one : first_word + max(other, one + 1), begin + token] = 1 / max(
+                other - one, 1
+            )
         first_word, begin = first_word + len(spans), end + 1
     return made if np.array_equal([*columns, tokenizer.cls_id], ids) else None

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_ALL_ORDERED = 5            # pieces, at most, of which all orders are averaged
+_ALL_ORDERED = 5  # pieces, at most, of which all orders are averaged
 _MOST_ORDERS = math.factorial(_ALL_ORDERED)
-_MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
-_SHOWN = 80                 # characters of a text in an error
-_PAUSE = 1e-3               # after each form, in which a thread that waits takes its turn [s]
+_MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
+_SHOWN = 80  # characters of a text in an error
+_PAUSE = 1e-3  # after each form, in which a thread that waits takes its turn [s]
 
 
 class Filling(NamedTuple):
@@ -56,6 +56,7 @@ class Filling(NamedTuple):
       log_probability: its logarithm [nats].
       pieces: those of each blank.
     """
+
     text: str
     words: tuple[str, ...]
     probability: float
@@ -66,9 +67,11 @@ class Filling(NamedTuple):
 def check_model(model: LanguageModel) -> None:
     """Raises UserError for a model that reads from left to right only."""
     if model.is_causal:
-        raise UserError("fill: the model was trained with objective=causal and reads from left to "
-                        "right alone; it can generate text, a model trained with "
-                        "objective=permutation can fill in")
+        raise UserError(
+            "fill: the model was trained with objective=causal and reads from left to "
+            "right alone; it can generate text, a model trained with "
+            "objective=permutation can fill in"
+        )
 
 
 def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> list[Filling]:
@@ -82,9 +85,11 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
         found += _of_widths(model, blanks, widths, fillings, settings)
         time.sleep(_PAUSE)
     if not found:
-        raise UserError("fill: no piece of the vocabulary fits a blank of whole_words=%s, pieces=%s"
-                        % (settings.whole_words, settings.pieces))
-    return sorted(found, key=lambda filling: -filling.log_probability)[:settings.top]
+        raise UserError(
+            "fill: no piece of the vocabulary fits a blank of "
+            f"whole_words={settings.whole_words}, pieces={settings.pieces}"
+        )
+    return sorted(found, key=lambda filling: -filling.log_probability)[: settings.top]
 
 
 class Blanks:
@@ -95,6 +100,7 @@ class Blanks:
         [C,P]; None: any.
       is_cut: whether tokens are left out.
     """
+
     # "The ___ sat ___." with 2 and 1 pieces, as `layout` sees it; the text is cut at the blanks:
     #   parts        "The "   " sat "   "."
     #   positions    0        3         5         of the known tokens
@@ -104,25 +110,39 @@ class Blanks:
         self._tokenizer, self._settings = tokenizer, settings
         self._parts = settings.split(text)
         self.count = len(self._parts) - 1
-        shown = "'%s'" % text if len(text) <= _SHOWN else "'%s ...'" % text[:_SHOWN]
+        shown = f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]} ...'"
         if not self.count:
             other = next((mark for mark in ("[MASK]", "<mask>") if mark in text), None)
-            raise UserError("no blank %s in %s%s" % (settings.blank, shown, (
-                "; write %s for %s, or set blank to '%s'" % (settings.blank, other, other)
-                if other else "")))
+            raise UserError(
+                "no blank {} in {}{}".format(
+                    settings.blank,
+                    shown,
+                    (
+                        f"; write {settings.blank} for {other}, or set blank to '{other}'"
+                        if other
+                        else ""
+                    ),
+                )
+            )
         # Each part is tokenized by itself: a piece never crosses the edge of a blank.
-        ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
-               if part.strip() else [] for i, part in enumerate(self._parts)]
+        ids = [
+            tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
+            if part.strip()
+            else []
+            for i, part in enumerate(self._parts)
+        ]
         if not any(ids):
-            raise UserError("nothing but blanks in %s" % shown)
+            raise UserError(f"nothing but blanks in {shown}")
         self._ids = self._around(ids)
         self.is_cut = self._ids != ids
         # Whether the word of each blank begins with a space: its first piece then has the mark.
-        self._after_space = [part[-1:].isspace() or not (i or part)
-                             for i, part in enumerate(self._parts[:-1])]
+        self._after_space = [
+            part[-1:].isspace() or not (i or part) for i, part in enumerate(self._parts[:-1])
+        ]
         if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
-            raise UserError("order is '%s', but there are %d blanks in %s"
-                            % (settings.order, self.count, shown))
+            raise UserError(
+                f"order is '{settings.order}', but there are {self.count} blanks in {shown}"
+            )
         self.forms: dict = self._targets() if settings.targets else dict.fromkeys(self._forms())
 
     def _around(self, ids):
@@ -132,33 +152,45 @@ class Blanks:
         first, *between, last = ids
         room = self._settings.context - sum(map(len, between))
         if room < 0:
-            raise UserError("the blanks are %d tokens apart, expected at most context, %d"
-                            % (sum(map(len, between)), self._settings.context))
+            raise UserError(
+                f"the blanks are {sum(map(len, between))} tokens apart, expected at most "
+                f"context, {self._settings.context}"
+            )
         before = min(len(first), max(room - room // 2, room - len(last)))
-        return [first[len(first) - before:], *between, last[:room - before]]
+        return [first[len(first) - before :], *between, last[: room - before]]
 
     def _targets(self):
         """The forms of the words that are compared."""
         if self.count != 1:
-            raise UserError("targets: there are %d blanks, expected one" % self.count)
+            raise UserError(f"targets: there are {self.count} blanks, expected one")
         found: dict[tuple[int, ...], list] = {}
         for word in stop_texts(self._settings.targets, "targets"):
             ids = self._tokenizer.encode_words([word.strip()], self._after_space)[0]
             if not ids or len(ids) > MOST_PIECES or self._tokenizer.unk_id in ids:
-                raise UserError("targets: '%.80s' has %s, expected 1 to %d of the vocabulary" % (
-                    word, "a piece that is not in the vocabulary" if self._tokenizer.unk_id in ids
-                    else "%d pieces" % len(ids), MOST_PIECES))
+                raise UserError(
+                    "targets: '{!s:.80}' has {}, expected 1 to {} of the vocabulary".format(
+                        word,
+                        "a piece that is not in the vocabulary"
+                        if self._tokenizer.unk_id in ids
+                        else f"{len(ids)} pieces",
+                        MOST_PIECES,
+                    )
+                )
             found.setdefault((len(ids),), []).append(ids)
         return {widths: np.unique(ids, axis=0) for widths, ids in found.items()}
 
     def _forms(self):
         numbers = self._settings.pieces_range()
         if len(numbers) ** min(self.count, 20) > _MOST_FORMS:
-            raise UserError("pieces is %s: %d blanks have %s forms, expected at most %d; give "
-                            "pieces=%d" % (
-                                self._settings.pieces, self.count,
-                                len(numbers) ** self.count if self.count <= 20 else "too many",
-                                _MOST_FORMS, numbers[0]))
+            raise UserError(
+                "pieces is {}: {} blanks have {} forms, expected at most {}; give pieces={}".format(
+                    self._settings.pieces,
+                    self.count,
+                    len(numbers) ** self.count if self.count <= 20 else "too many",
+                    _MOST_FORMS,
+                    numbers[0],
+                )
+            )
         return list(itertools.product(numbers, repeat=self.count))
 
     def layout(self, widths):
@@ -178,7 +210,7 @@ class Blanks:
     def allowed(self, widths):
         """Which pieces each position of a blank may have: bool [P,V]."""
         special, punctuation = self._tokenizer.is_special.copy(), self._tokenizer.is_punctuation
-        special[list(self._tokenizer.byte_ids)] = True      # alone they are no characters
+        special[list(self._tokenizer.byte_ids)] = True  # alone they are no characters
         (marked, mark_alone), rows = _marked_pieces(self._tokenizer), []
         # In a vocabulary of characters every word begins with the mark alone.
         may_be_alone = self._settings.whole_words or not (marked & ~mark_alone).any()
@@ -202,10 +234,13 @@ class Blanks:
         """The `Filling` of pieces ids [P]."""
         pieces, ends = [], np.cumsum(widths)
         for end, width in zip(ends, widths):
-            pieces.append(tuple(self._tokenizer.id_to_piece(int(id))
-                                for id in ids[end - width:end]))
-        words = tuple(self._tokenizer.decode(ids[end - width:end]).strip()
-                      for end, width in zip(ends, widths))
+            pieces.append(
+                tuple(self._tokenizer.id_to_piece(int(id)) for id in ids[end - width : end])
+            )
+        words = tuple(
+            self._tokenizer.decode(ids[end - width : end]).strip()
+            for end, width in zip(ends, widths)
+        )
         text = "".join(part + word for part, word in zip(self._parts, (*words, "")))
         return Filling(text, words, math.exp(log_probability), log_probability, tuple(pieces))
 
@@ -257,24 +292,40 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
     if settings.order == "all":
         if count <= _ALL_ORDERED:
             return [list(order) for order in itertools.permutations(places)]
-        _log.info("note: %d pieces have %s orders; %d of them are averaged, sampled with the seed",
-                  count, "{:,}".format(math.factorial(count)) if count <= 20 else "over 10^%d" % (
-                      math.lgamma(count + 1) / math.log(10)), _MOST_ORDERS)
+        _log.info(
+            "note: %d pieces have %s orders; %d of them are averaged, sampled with the seed",
+            count,
+            f"{math.factorial(count):,}"
+            if count <= 20
+            else f"over 10^{int(math.lgamma(count + 1) / math.log(10))}",
+            _MOST_ORDERS,
+        )
         return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
     begins = np.cumsum([0, *widths])
-    return [[place for blank in settings.blanks_in_order()
-             for place in range(begins[blank], begins[blank + 1])]]
+    return [
+        [
+            place
+            for blank in settings.blanks_in_order()
+            for place in range(begins[blank], begins[blank + 1])
+        ]
+    ]
 
 
 class _Search:
     """Fillings of the blanks of one text. positions: of its known tokens; places: [P], of the
     blanks' pieces."""
 
-    def __init__(self, reading: Reading, ids: Sequence[int], positions: Sequence[int],
-                 places: Sequence[int], allowed: np.ndarray):
+    def __init__(
+        self,
+        reading: Reading,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        places: Sequence[int],
+        allowed: np.ndarray,
+    ):
         self._reading, self._known, self._places = reading, len(ids), places
         self._allowed = allowed
-        self._first = reading.read(np.array([ids]), positions, places)[0]           # [P,V]
+        self._first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
 
     def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest fillings in this order that a beam search finds, at most `beams`: int
@@ -282,14 +333,17 @@ class _Search:
         # Back to the known tokens: what other searches read after them is forgotten.
         self._reading.keep([0])
         fillings = np.zeros((1, len(order)), np.int64)
-        scores, said = np.zeros(1), self._first[order[0]][None]                     # [1], [1,V]
+        scores, said = np.zeros(1), self._first[order[0]][None]  # [1], [1,V]
         again_from = self._known
         for step, place in enumerate(order):
             if step:
                 before = order[step - 1]
                 said = self._reading.read(
-                    fillings[:, [before]], [self._places[before]], [self._places[place]],
-                    again_from=again_from)[:, 0]                                    # [C,V]
+                    fillings[:, [before]],
+                    [self._places[before]],
+                    [self._places[place]],
+                    again_from=again_from,
+                )[:, 0]  # [C,V]
                 again_from += 1
             # Of all beams with each next piece the best ones continue.
             sums = np.where(self._allowed[place], scores[:, None] + said, -np.inf)
@@ -306,6 +360,10 @@ class _Search:
         self._reading.keep([0] * len(fillings))
         rank = np.argsort(order)
         said = self._reading.read(
-            fillings, self._places, self._places, again_from=self._known,
-            hidden=np.concatenate([rank > rank[:, None], rank >= rank[:, None]]))   # [C,P,V]
+            fillings,
+            self._places,
+            self._places,
+            again_from=self._known,
+            hidden=np.concatenate([rank > rank[:, None], rank >= rank[:, None]]),
+        )  # [C,P,V]
         return np.take_along_axis(said, fillings[:, :, None], axis=2).sum(axis=(1, 2))

@@ -45,6 +45,7 @@ class Written(NamedTuple):
       tokens: their number.
       ended: by "stop", "document" (the model wrote <eod>) or "length".
     """
+
     text: str
     log_probability: float
     tokens: int
@@ -54,6 +55,7 @@ class Written(NamedTuple):
 class Part(NamedTuple):
     """More of text `number`; the last part has all of it as `whole`. probability: of the token that
     gave it; None: of beams, whose parts are complete texts."""
+
     number: int
     text: str
     whole: Optional[Written] = None
@@ -62,6 +64,7 @@ class Part(NamedTuple):
 
 # ---- pieces to text ----
 
+
 class _Text:
     """A text as its tokens come: characters are released once no stop text can begin with them."""
 
@@ -69,7 +72,7 @@ class _Text:
     def __init__(self, pieces: _Pieces, stops: tuple[str, ...]):
         self._pieces, self._stops = pieces, stops
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""             # may be the beginning of a stop text
+        self._held = ""  # may be the beginning of a stop text
         self._at_line_start = False
         self.is_stopped = False
 
@@ -84,13 +87,19 @@ class _Text:
         found = [self._held.find(stop) for stop in self._stops if stop in self._held]
         if found:
             self.is_stopped = True
-            released, self._held = self._held[:min(found)], ""
+            released, self._held = self._held[: min(found)], ""
             return released
         # Held back: the longest end that is the beginning of a stop text. As many sizes are tried
         # as characters are held, however long the stop texts are.
-        length = max((size for stop in self._stops
-                      for size in range(1, min(len(stop), len(self._held) + 1))
-                      if self._held.endswith(stop[:size])), default=0)
+        length = max(
+            (
+                size
+                for stop in self._stops
+                for size in range(1, min(len(stop), len(self._held) + 1))
+                if self._held.endswith(stop[:size])
+            ),
+            default=0,
+        )
         cut = len(self._held) - length
         released, self._held = self._held[:cut], self._held[cut:]
         return released
@@ -105,7 +114,7 @@ class _Text:
         if byte is not None:
             self._at_line_start = False
             return self._decoder.decode(bytes([byte]))
-        broken = self._decoder.decode(b"", final=True)      # a character that is not complete
+        broken = self._decoder.decode(b"", final=True)  # a character that is not complete
         text = self._pieces.text_of(id)
         if self._at_line_start:
             text = text.lstrip(" ")
@@ -120,7 +129,7 @@ class _Pieces:
         self._tokenizer = tokenizer
         self.byte_of = {id: int(tokenizer.id_to_piece(id)[3:5], 16) for id in tokenizer.byte_ids}
         self.end_id = tokenizer.eod_id
-        self.is_banned = tokenizer.is_special.copy()                            # [V]
+        self.is_banned = tokenizer.is_special.copy()  # [V]
         self.is_banned[[id for id in (self.end_id, tokenizer.eop_id) if id is not None]] = False
 
     def text_of(self, id: int) -> str:
@@ -131,8 +140,10 @@ class _Pieces:
 
 # ---- one prompt, or several side by side ----
 
-def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str,
-          settings: GenerationSettings) -> Iterator[Part]:
+
+def write(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str, settings: GenerationSettings
+) -> Iterator[Part]:
     """Yields the `Part`s of the texts that continue a prompt as they are generated; those of beams
     when all are complete. A text begins where the prompt ends, perhaps with a space.
 
@@ -142,8 +153,9 @@ def write(model: LanguageModel, tokenizer: Tokenizer, prompt: str,
         yield part
 
 
-def write_all(model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str],
-              settings: GenerationSettings) -> list[list[Written]]:
+def write_all(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: GenerationSettings
+) -> list[list[Written]]:
     """The texts that continue each prompt, all prompts as one batch."""
     # A prompt that is read in windows is alone: in a batch the others would have to be cut into
     # windows with it, and get other probabilities than alone.
@@ -175,7 +187,7 @@ def _parts(model, tokenizer, prompts, settings):
     size = max(_slots(ids, settings) for ids in prompts)
     made = _Beams if settings.method == "beam" else _Samples
     searches = [made(pieces, ids, settings) for ids in prompts]
-    rows = [range(number, number + 1) for number in range(len(prompts))]    # of each prompt
+    rows = [range(number, number + 1) for number in range(len(prompts))]  # of each prompt
     with model.reading(size) as reading:
         following = _Following(reading, prompts, size, model.is_causal)
         for step in range(settings.max_tokens):
@@ -187,8 +199,9 @@ def _parts(model, tokenizer, prompts, settings):
                 begin = len(parents)
                 if mine:
                     parts, continued = search.step(
-                        following.log_probabilities[mine.start:mine.stop],
-                        is_last=step == settings.max_tokens - 1)
+                        following.log_probabilities[mine.start : mine.stop],
+                        is_last=step == settings.max_tokens - 1,
+                    )
                     yield from ((number, part) for part in parts)
                     parents += [mine[row] for row, _ in continued]
                     chosen += [id for _, id in continued]
@@ -201,8 +214,9 @@ def _parts(model, tokenizer, prompts, settings):
 class _Following:
     """The log probabilities of the next token of each text, [B,V]: at first of the prompts."""
 
-    def __init__(self, reading: Reading, prompts: Sequence[Sequence[int]], size: int,
-                 is_causal: bool):
+    def __init__(
+        self, reading: Reading, prompts: Sequence[Sequence[int]], size: int, is_causal: bool
+    ):
         self._reading, self._is_causal = reading, is_causal
         self._position = 0
         # In a batch the prompts end at the same position, and shorter ones begin with padding that
@@ -210,21 +224,21 @@ class _Following:
         longest = max(map(len, prompts))
         missing = np.array([longest - len(ids) for ids in prompts])[:, None]
         padded = np.array([[0] * (longest - len(ids)) + list(ids) for ids in prompts])
-        padding = np.arange(longest) < missing                                  # [B,longest]
+        padding = np.arange(longest) < missing  # [B,longest]
         if len(prompts) > 1:
             reading.keep([0] * len(prompts))
         # A prompt that is longer than the slots is read in windows of half of them, each with the
         # window before it as memory, as in training.
         window = size if longest <= size else size // 2
         for begin in range(0, longest, window):
-            self._read(padded[:, begin:begin + window], padding[:, begin:begin + window])
+            self._read(padded[:, begin : begin + window], padding[:, begin : begin + window])
 
     def _read(self, ids, padding=None):
         # A causal network predicts behind the last token, another one at a blank after it.
         end = self._position + ids.shape[1]
-        self.log_probabilities = self._reading.read(                            # [B,V]
-            ids, range(self._position, end), () if self._is_causal else [end],
-            padding=padding)[:, 0]
+        self.log_probabilities = self._reading.read(  # [B,V]
+            ids, range(self._position, end), () if self._is_causal else [end], padding=padding
+        )[:, 0]
         self._position = end
 
     def add(self, parents: Sequence[int], ids: Sequence[int]) -> None:
@@ -235,6 +249,7 @@ class _Following:
 
 
 # ---- the texts of one prompt ----
+
 
 class _Writing:
     """One text on its way.
@@ -248,7 +263,7 @@ class _Writing:
         self.text = text
         self.ids: collections.deque[int] = collections.deque(prompt, context)
         self.released: list[str] = []
-        self.log_probability = self.score = 0.
+        self.log_probability = self.score = 0.0
         self.tokens = 0
 
     def copy(self) -> _Writing:
@@ -285,10 +300,10 @@ def _adjusted(log_probabilities, writing, pieces, settings):
     if settings.repetition_penalty != 1:
         scores[np.unique(ids)] *= settings.repetition_penalty
     if 0 < size <= len(ids):
-        grams = np.lib.stride_tricks.sliding_window_view(ids, size)         # [n,size]
-        is_begun = (grams[:, :-1] == ids[len(ids) - size + 1:]).all(axis=1)
+        grams = np.lib.stride_tricks.sliding_window_view(ids, size)  # [n,size]
+        is_begun = (grams[:, :-1] == ids[len(ids) - size + 1 :]).all(axis=1)
         scores[grams[is_begun, -1]] = -np.inf
-    if scores.max() == -np.inf:         # nothing is left: repeat rather than write what is banned
+    if scores.max() == -np.inf:  # nothing is left: repeat rather than write what is banned
         scores = np.where(pieces.is_banned, -np.inf, log_probabilities)
     return scores
 
@@ -305,19 +320,22 @@ class _Samples:
     def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
         numbers, stops = range(settings.samples), stop_texts(settings.stop)
-        self._writings = [_Writing(_Text(pieces, stops), prompt, settings.context)
-                          for _ in numbers]
-        self._randoms = [np.random.default_rng(
-            None if settings.seed is None else [settings.seed, number]) for number in numbers]
-        self._rows = [(number, 0) for number in numbers]        # of the texts that continue
+        self._writings = [_Writing(_Text(pieces, stops), prompt, settings.context) for _ in numbers]
+        self._randoms = [
+            np.random.default_rng(None if settings.seed is None else [settings.seed, number])
+            for number in numbers
+        ]
+        self._rows = [(number, 0) for number in numbers]  # of the texts that continue
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         # Each text has random numbers of its own: the texts next to it change nothing.
         parts, continued, numbers = [], [], []
         for number, row in self._rows:
             writing = self._writings[number]
-            id = self._choose(_adjusted(log_probabilities[row], writing, self._pieces,
-                                        self._settings), self._randoms[number])
+            id = self._choose(
+                _adjusted(log_probabilities[row], writing, self._pieces, self._settings),
+                self._randoms[number],
+            )
             shown = len(writing.released)
             said = float(log_probabilities[row, id])
             ended = writing.add(id, said, self._pieces.end_id)
@@ -335,8 +353,14 @@ class _Samples:
         settings = self._settings
         if settings.method == "greedy":
             return int(allowed.argmax())
-        return int(random.choice(len(allowed), p=sampling.distribution(
-            allowed, settings.temperature, settings.top_k, settings.top_p)))
+        return int(
+            random.choice(
+                len(allowed),
+                p=sampling.distribution(
+                    allowed, settings.temperature, settings.top_k, settings.top_p
+                ),
+            )
+        )
 
 
 class _Beams:
@@ -344,20 +368,22 @@ class _Beams:
 
     def __init__(self, pieces: _Pieces, prompt: Sequence[int], settings: GenerationSettings):
         self._pieces, self._settings = pieces, settings
-        self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)), prompt,
-                                settings.context)]
-        self._done: list[tuple[float, Written]] = []            # with their scores
+        self._alive = [_Writing(_Text(pieces, stop_texts(settings.stop)), prompt, settings.context)]
+        self._done: list[tuple[float, Written]] = []  # with their scores
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
         width = self._settings.beams
-        scores = np.array([                                                     # [b,V]
-            writing.score + _adjusted(said, writing, self._pieces, self._settings)
-            for writing, said in zip(self._alive, log_probabilities)])
+        scores = np.array(
+            [  # [b,V]
+                writing.score + _adjusted(said, writing, self._pieces, self._settings)
+                for writing, said in zip(self._alive, log_probabilities)
+            ]
+        )
         # Of the `beams` likeliest texts with one more token those that end are set aside. Then the
         # search ends, if there are `beams` of them, or continues with the `beams` likeliest that do
         # not end: as each beam has one <eod>, 2 x `beams` candidates have enough of them (fewer if
         # many complete a stop text).
-        continued = []                                          # writing, row, token
+        continued = []  # writing, row, token
         for rank, (row, id) in enumerate(zip(*sampling.best(scores, 2 * width))):
             writing = self._alive[row].copy()
             writing.score = float(scores[row, id])
@@ -378,7 +404,10 @@ class _Beams:
         done = self._done
         if len(done) < self._settings.beams:
             done += [(writing.score, writing.whole("length")) for writing in self._alive]
-        done.sort(key=lambda each: -each[0] / max(each[1].tokens, 1)
-                  ** self._settings.length_penalty)
-        return [Part(number, written.text, written)
-                for number, (_, written) in enumerate(done[:self._settings.samples])]
+        done.sort(
+            key=lambda each: -each[0] / max(each[1].tokens, 1) ** self._settings.length_penalty
+        )
+        return [
+            Part(number, written.text, written)
+            for number, (_, written) in enumerate(done[: self._settings.samples])
+        ]

@@ -19,20 +19,32 @@ from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving.session import Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
-_EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token
+_EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 
 
-def build(config: XLNetConfig, network: NetworkSettings,
-          is_causal: bool) -> tuple[Tensors, Tensors]:
+def build(
+    config: XLNetConfig, network: NetworkSettings, is_causal: bool
+) -> tuple[Tensors, Tensors]:
     """The inputs and outputs of an `IncrementalNetwork`, by its names; `attention/i` of layer i."""
     run = network.run_config(is_training=False)
     with train_step.model_scope(kept_in=run.precision):
         made = IncrementalNetwork(config, run, has_queries=not is_causal)
-    return (dict(made.inputs._asdict(), size=made.size, parents=made.parents,
-                 kept_before=made.kept_before),
-            {"log_probabilities": made.log_probabilities, "clear": made.clear,
-             "select": made.select, "kept": made.kept, "put_back": made.put_back,
-             **{"attention/%d" % layer: found for layer, found in enumerate(made.attention)}})
+    return (
+        dict(
+            made.inputs._asdict(),
+            size=made.size,
+            parents=made.parents,
+            kept_before=made.kept_before,
+        ),
+        {
+            "log_probabilities": made.log_probabilities,
+            "clear": made.clear,
+            "select": made.select,
+            "kept": made.kept,
+            "put_back": made.put_back,
+            **{f"attention/{layer}": found for layer, found in enumerate(made.attention)},
+        },
+    )
 
 
 class LanguageModel:
@@ -47,18 +59,24 @@ class LanguageModel:
 
     def __init__(self, loaded: LoadedModel, restored: Restored):
         if loaded.tuned is not None:
-            raise UserError("%s was fine-tuned for %s and has no output layer over the vocabulary; "
-                            "expected a pretrained model" % (loaded.prefix, loaded.tuned.task.name))
+            raise UserError(
+                f"{loaded.prefix} was fine-tuned for {loaded.tuned.task.name} and has no "
+                "output layer over the vocabulary; "
+                "expected a pretrained model"
+            )
         if loaded.objective not in ("permutation", "causal"):
-            raise UserError("%s was trained with objective=%s, expected permutation or causal"
-                            % (loaded.prefix, loaded.objective))
+            raise UserError(
+                f"{loaded.prefix} was trained with objective={loaded.objective}, expected "
+                "permutation or causal"
+            )
         self.is_causal = loaded.objective == "causal"
         self.n_layer = loaded.config.n_layer
         self.turn = threading.RLock()
-        self._reading: Optional[Reading] = None         # whose keys and values the network holds
-        self._size = 0                                  # S of the network's slots
-        self._part = restored.part("language model", lambda: build(
-            loaded.config, loaded.network, self.is_causal))
+        self._reading: Optional[Reading] = None  # whose keys and values the network holds
+        self._size = 0  # S of the network's slots
+        self._part = restored.part(
+            "language model", lambda: build(loaded.config, loaded.network, self.is_causal)
+        )
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
@@ -66,7 +84,7 @@ class LanguageModel:
         reading = Reading(self, size)
         try:
             yield reading
-        finally:        # without `turn`: a generator may end in any thread, and must not wait there
+        finally:  # without `turn`: a generator may end in any thread, and must not wait there
             reading.is_over = True
 
     def run(self, reading: Reading, names: Any, features: Mapping[str, Any]) -> Any:
@@ -75,12 +93,12 @@ class LanguageModel:
             # The device holds the keys and values of one reading. Those of another one that is not
             # over wait in the host's memory, and come back with its next step.
             if self._reading is not reading:
-                other = self._reading           # until its keys are fetched, which may fail
+                other = self._reading  # until its keys are fetched, which may fail
                 if other is not None and not other.is_over:
                     other.kept = self._part("kept", {})
                 self._reading = None
                 if reading.kept is None or reading.size != self._size:
-                    self._size = 0          # unknown until it is cleared
+                    self._size = 0  # unknown until it is cleared
                     self._part("clear", {"size": reading.size})
                     self._size = reading.size
                 if reading.kept is not None:
@@ -106,13 +124,20 @@ class Reading:
         self._model = model
         self.size, self.is_over = size, False
         self.kept: Optional[np.ndarray] = None
-        self._positions = np.full(size, _EMPTY)         # [S], of the slots' tokens
-        self._is_padding = np.zeros((1, size), bool)    # [B or 1,S]
-        self._count = 0                                 # tokens read
+        self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
+        self._is_padding = np.zeros((1, size), bool)  # [B or 1,S]
+        self._count = 0  # tokens read
 
-    def read(self, ids: np.ndarray, positions: Sequence[int], asked: Sequence[int] = (), *,
-             hidden: Optional[np.ndarray] = None, again_from: Optional[int] = None,
-             padding: Optional[np.ndarray] = None) -> np.ndarray:
+    def read(
+        self,
+        ids: np.ndarray,
+        positions: Sequence[int],
+        asked: Sequence[int] = (),
+        *,
+        hidden: Optional[np.ndarray] = None,
+        again_from: Optional[int] = None,
+        padding: Optional[np.ndarray] = None,
+    ) -> np.ndarray:
         """Reads T more tokens of each text and predicts tokens.
 
         Args:
@@ -131,13 +156,18 @@ class Reading:
         """
         return self._run("log_probabilities", ids, positions, asked, hidden, again_from, padding)
 
-    def attention(self, layers: Sequence[int], ids: np.ndarray, positions: Sequence[int],
-                  asked: Sequence[int], hidden: np.ndarray) -> list[np.ndarray]:
+    def attention(
+        self,
+        layers: Sequence[int],
+        ids: np.ndarray,
+        positions: Sequence[int],
+        asked: Sequence[int],
+        hidden: np.ndarray,
+    ) -> list[np.ndarray]:
         """The attention probabilities of some layers, counted from 0, as the first tokens are read:
         [B,N,T+P,T] of each; arguments as of `read`."""
-        found = self._run(["attention/%d" % layer for layer in layers], ids, positions, asked,
-                          hidden)
-        return [layer[..., :len(positions)] for layer in found]
+        found = self._run([f"attention/{layer}" for layer in layers], ids, positions, asked, hidden)
+        return [layer[..., : len(positions)] for layer in found]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
@@ -151,25 +181,31 @@ class Reading:
         if again_from is not None:
             self._positions[again_from:] = _EMPTY
             self._count = again_from
-        first = self._count % self.size         # of the slots for as many tokens, side by side
+        first = self._count % self.size  # of the slots for as many tokens, side by side
         self._count += tokens
-        self._positions[first:first + tokens] = positions
+        self._positions[first : first + tokens] = positions
         if padding is not None and len(padding) > len(self._is_padding):
             self._is_padding = np.repeat(self._is_padding, len(padding), axis=0)
-        self._is_padding[:, first:first + tokens] = False if padding is None else padding
+        self._is_padding[:, first : first + tokens] = False if padding is None else padding
         # What the T tokens and the P blanks may not see: empty slots, padding, and of the tokens
         # that are read with them what `hidden` says. All that was read before is visible, as the
         # memory of pretraining is.
         # A blank has a query alone: it is a row, and no column that others could see.
-        rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]      # [T+P,1]
-        hides = np.broadcast_to(self._positions == _EMPTY,
-                                (len(rows), self.size)).copy()                   # [T+P,S]
+        rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
+        hides = np.broadcast_to(self._positions == _EMPTY, (len(rows), self.size)).copy()  # [T+P,S]
         if hidden is not None:
-            hides[:, first:first + tokens] |= hidden
+            hides[:, first : first + tokens] |= hidden
         elif self._model.is_causal:
             hides |= self._positions > rows
-        return self._model.run(self, names, {
-            "ids": ids, "asked": len(asked), "first_slot": first,
-            "hidden": hides | self._is_padding[:, None],
-            "distances": np.where(hides, 0, rows - self._positions),
-            "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows))})
+        return self._model.run(
+            self,
+            names,
+            {
+                "ids": ids,
+                "asked": len(asked),
+                "first_slot": first,
+                "hidden": hides | self._is_padding[:, None],
+                "distances": np.where(hides, 0, rows - self._positions),
+                "wanted": [tokens - 1] if self._model.is_causal else np.arange(tokens, len(rows)),
+            },
+        )

@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 Path = Union[str, "os.PathLike[str]"]
 
 
-def load(path: Path, *, model_config_path: Optional[Path] = None,
-         spiece_model_file: Optional[Path] = None, use_checkpoint: str = "best",
-         batch_size: int = 32, device: str = "auto", precision: str = "fp32",
-         progress: bool = True, task_module: Optional[Path] = None) -> Model:
+def load(
+    path: Path,
+    *,
+    model_config_path: Optional[Path] = None,
+    spiece_model_file: Optional[Path] = None,
+    use_checkpoint: str = "best",
+    batch_size: int = 32,
+    device: str = "auto",
+    precision: str = "fp32",
+    progress: bool = True,
+    task_module: Optional[Path] = None,
+) -> Model:
     """Loads a trained model.
 
     Args:
@@ -51,22 +59,32 @@ def load(path: Path, *, model_config_path: Optional[Path] = None,
     from xlnet.serving.model import Model
     from xlnet.serving.settings import LoadSettings, PythonSettings, from_keywords
     from xlnet.tasks.types import known
+
     # All arguments are checked before a file is read; a task type that `task_module` registers must
     # be known before the model directory names it.
     own = from_keywords(PythonSettings, {"batch_size": batch_size, "progress": progress})
-    chosen = from_keywords(LoadSettings, {
-        "model_dir": _plain("path", path),
-        "model_config_path": _plain("model_config_path", model_config_path),
-        "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
-        "use_checkpoint": use_checkpoint, "device": device, "precision": precision,
-        "task_module": _plain("task_module", task_module)})
+    chosen = from_keywords(
+        LoadSettings,
+        {
+            "model_dir": _plain("path", path),
+            "model_config_path": _plain("model_config_path", model_config_path),
+            "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
+            "use_checkpoint": use_checkpoint,
+            "device": device,
+            "precision": precision,
+            "task_module": _plain("task_module", task_module),
+        },
+    )
     known.load(chosen.task_module)
     devices = DeviceSettings(device=chosen.device)
     devices.check()
-    found = model_files.read(chosen.model_dir, model_config_path=chosen.model_config_path,
-                             spiece_model_file=chosen.spiece_model_file,
-                             use_checkpoint=chosen.use_checkpoint,
-                             network=NetworkSettings(precision=chosen.precision))
+    found = model_files.read(
+        chosen.model_dir,
+        model_config_path=chosen.model_config_path,
+        spiece_model_file=chosen.spiece_model_file,
+        use_checkpoint=chosen.use_checkpoint,
+        network=NetworkSettings(precision=chosen.precision),
+    )
     return Model(found, devices, own.batch_size, own.progress)
 
 
@@ -74,6 +92,6 @@ def _plain(name, path):
     """A path as a str; None stays."""
     path = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(path, str) and (name == "path" or path is not None):
-        raise UserError("%s is %r, expected a path" % (name, path))
+        raise UserError(f"{name} is {path!r}, expected a path")
     files.require_utf8(path or "", name)
     return path

@@ -56,22 +56,23 @@ class Column(Protocol):
 
 # Several items: a list or a column. Any other sequence, such as a tuple, is one item.
 Many = Union[list[str], list[tuple[str, str]], list[dict[str, str]], list[Text], Column]
-Words = Union[str, tuple[str, ...]]         # a text, or its words
+Words = Union[str, tuple[str, ...]]  # a text, or its words
 Texts = Union[Text, Many]
 Several = Union[list[str], Column]
 Class = Union[results.Label, results.Labels]
 
 Stop = Union[None, str, Sequence[str]]
 
-_BATCHES_AT_ONCE = 8    # texts of about equal length are batched out of so many batches
-_SECONDS_WITHOUT_BAR = 2        # short calls have no progress bar
+_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
+_SECONDS_WITHOUT_BAR = 2  # short calls have no progress bar
 
 
 class Job(NamedTuple):
     """What is done with each item, in two steps: errors of the first are those of its item."""
-    prepare: Callable[[Any], Any]                   # from an item to what `compute` takes
-    compute: Callable[[list], Sequence[Any]]        # from a list of these to their results
-    at_once: int                                    # items that `compute` takes, at most
+
+    prepare: Callable[[Any], Any]  # from an item to what `compute` takes
+    compute: Callable[[list], Sequence[Any]]  # from a list of these to their results
+    at_once: int  # items that `compute` takes, at most
 
 
 class Model:
@@ -96,8 +97,13 @@ class Model:
     result is a list in which a bad text has its UserError.
     """
 
-    def __init__(self, loaded: LoadedModel, device: DeviceSettings, batch_size: int,
-                 shows_progress: bool = False):
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        device: DeviceSettings,
+        batch_size: int,
+        shows_progress: bool = False,
+    ):
         self._loaded = loaded
         self._batch_size, self._shows_progress = batch_size, shows_progress
         self._at_once = _BATCHES_AT_ONCE * batch_size
@@ -131,14 +137,20 @@ class Model:
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """A model is neither pickled nor copied: it lives in its process."""
-        raise UserError("a model cannot be pickled or copied: pass its path '%s' and load it in "
-                        "each process" % os.path.dirname(self._loaded.prefix))
+        raise UserError(
+            "a model cannot be pickled or copied: pass its path "
+            f"'{os.path.dirname(self._loaded.prefix)}' and load it in "
+            "each process"
+        )
 
     def __repr__(self) -> str:
         tuned = self._loaded.tuned
-        what = "pretrained" if tuned is None else "%s, %s(): %s" % (
-            self.task, self.verb, tuned.task.head.words())
-        return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
+        what = (
+            "pretrained"
+            if tuned is None
+            else f"{self.task}, {self.verb}(): {tuned.task.head.words()}"
+        )
+        return f"<xlnet model {self._loaded.prefix}: {what}>"
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
@@ -166,8 +178,9 @@ class Model:
         """
         return self._all(self._predicting(threshold=threshold), texts, errors)
 
-    def pipe(self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise",
-             **settings: Any) -> Iterator[Any]:
+    def pipe(
+        self, texts: Iterable[Any], verb: str = "predict", errors: str = "raise", **settings: Any
+    ) -> Iterator[Any]:
         """Yields the results of `predict`, `vectors`, `fill` or `generate` for texts, in order.
 
         Args:
@@ -182,8 +195,11 @@ class Model:
           ...     print(answer.label)
         """
         if verb not in tuple(_PIPED):
-            raise UserError("verb is %r, expected one of %s%s" % (
-                verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
+            raise UserError(
+                "verb is {!r}, expected one of {}{}".format(
+                    verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)
+                )
+            )
         texts = in_order(texts)
         from_keywords(ErrorSettings, {"errors": errors})
         return _pipe(_PIPED[verb](self, **settings), texts, errors, self._shows_progress)
@@ -212,33 +228,62 @@ class Model:
           >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
           ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
         """
+
         def compute(examples):
             arrays, lengths = self._laid_out(examples)
-            return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
+            return [row[len(row) - length :] for row, length in zip(arrays["input_ids"], lengths)]
+
         return self._all(Job(_example, compute, self._at_once), texts)
 
     @overload
-    def vectors(self, texts: Text, layers: Union[int, Sequence[int]] = ...,
-                pooling: str = ..., normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> np.ndarray: ...
+    def vectors(
+        self,
+        texts: Text,
+        layers: Union[int, Sequence[int]] = ...,
+        pooling: str = ...,
+        normalize: bool = ...,
+        errors: Literal["raise"] = ...,
+    ) -> np.ndarray: ...
 
     @overload
-    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
-                *, pooling: Literal["none"], normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> list[np.ndarray]: ...
+    def vectors(
+        self,
+        texts: Many,
+        layers: Union[int, Sequence[int]] = ...,
+        *,
+        pooling: Literal["none"],
+        normalize: bool = ...,
+        errors: Literal["raise"] = ...,
+    ) -> list[np.ndarray]: ...
 
     @overload
-    def vectors(self, texts: Many, layers: Union[int, Sequence[int]] = ...,
-                pooling: Literal["mean", "first", "last"] = ..., normalize: bool = ...,
-                errors: Literal["raise"] = ...) -> np.ndarray: ...
+    def vectors(
+        self,
+        texts: Many,
+        layers: Union[int, Sequence[int]] = ...,
+        pooling: Literal["mean", "first", "last"] = ...,
+        normalize: bool = ...,
+        errors: Literal["raise"] = ...,
+    ) -> np.ndarray: ...
 
     @overload
-    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = ...,
-                pooling: str = ..., normalize: bool = ...,
-                errors: str = ...) -> Any: ...
+    def vectors(
+        self,
+        texts: Texts,
+        layers: Union[int, Sequence[int]] = ...,
+        pooling: str = ...,
+        normalize: bool = ...,
+        errors: str = ...,
+    ) -> Any: ...
 
-    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
-                pooling: str = "mean", normalize: bool = False, errors: str = "raise") -> Any:
+    def vectors(
+        self,
+        texts: Texts,
+        layers: Union[int, Sequence[int]] = -1,
+        pooling: str = "mean",
+        normalize: bool = False,
+        errors: str = "raise",
+    ) -> Any:
         """The hidden states of the network for texts, before any output layer.
 
         Args:
@@ -256,12 +301,16 @@ class Model:
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        found = self._all(self._vectorizing(layers=layers, pooling=pooling, normalize=normalize),
-                          texts, errors)
+        found = self._all(
+            self._vectorizing(layers=layers, pooling=pooling, normalize=normalize), texts, errors
+        )
         if not isinstance(found, list) or pooling == "none" or errors == "return":
             return found
-        return np.stack(found) if found else np.zeros(
-            (0, *np.shape(layers), self._loaded.config.d_model), np.float32)
+        return (
+            np.stack(found)
+            if found
+            else np.zeros((0, *np.shape(layers), self._loaded.config.d_model), np.float32)
+        )
 
     def _vectorizing(self, layers: Union[int, Sequence[int]] = -1, **settings: Any) -> Job:
         chosen = from_keywords(VectorSettings, settings)
@@ -271,26 +320,34 @@ class Model:
             arrays, lengths = self._laid_out(examples)
             found: list[Any] = [None] * len(lengths)
             for numbers, batch in session.batches_by_length(
-                    arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size):
-                for number, values in zip(numbers, np.stack(
-                        self._vectors_part()(wanted, batch), axis=1)):          # [k,D], [k,T',D]
+                arrays, self.max_seq_length, Padding("left", (), 8), self._batch_size
+            ):
+                for number, values in zip(
+                    numbers, np.stack(self._vectors_part()(wanted, batch), axis=1)
+                ):  # [k,D], [k,T',D]
                     # Batches are padded on the left: a text's own tokens are the last ones.
                     if chosen.pooling == "none":
-                        values = values[:, values.shape[1] - lengths[number]:]
+                        values = values[:, values.shape[1] - lengths[number] :]
                     found[number] = values
             if chosen.normalize:
-                found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
-                         for each in found]
-            return [layer for layer, in found] if np.ndim(layers) == 0 else found
+                found = [
+                    each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
+                    for each in found
+                ]
+            return [layer for (layer,) in found] if np.ndim(layers) == 0 else found
+
         return Job(_example, compute, self._at_once)
 
     def _laid_out(self, examples):
         """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
-        arrays, _ = encoding.arrays_of(examples, self.tokenizer,
-                                       encoding.Layout(self.max_seq_length))
+        arrays, _ = encoding.arrays_of(
+            examples, self.tokenizer, encoding.Layout(self.max_seq_length)
+        )
         self._note_cut(arrays)
-        return ({name: arrays[name] for name in session.IDS},
-                (1 - arrays["input_mask"]).sum(axis=1).astype(int))
+        return (
+            {name: arrays[name] for name in session.IDS},
+            (1 - arrays["input_mask"]).sum(axis=1).astype(int),
+        )
 
     def _vectors_part(self):
         loaded = self._loaded
@@ -350,15 +407,24 @@ class Model:
         return np.array(found, np.float32) if isinstance(found, list) else found
 
     @overload
-    def choose(self, text: str, choices: Sequence[str],
-               question: Optional[str] = ...) -> results.Choice: ...
+    def choose(
+        self, text: str, choices: Sequence[str], question: Optional[str] = ...
+    ) -> results.Choice: ...
 
     @overload
-    def choose(self, text: Several, choices: Sequence[Sequence[str]],
-               question: Union[None, str, Sequence[str]] = ...) -> list[results.Choice]: ...
+    def choose(
+        self,
+        text: Several,
+        choices: Sequence[Sequence[str]],
+        question: Union[None, str, Sequence[str]] = ...,
+    ) -> list[results.Choice]: ...
 
-    def choose(self, text: Union[str, Sequence[str], Column], choices: Sequence[Any],
-               question: Union[None, str, Sequence[str]] = None) -> Any:
+    def choose(
+        self,
+        text: Union[str, Sequence[str], Column],
+        choices: Sequence[Any],
+        question: Union[None, str, Sequence[str]] = None,
+    ) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
         `results.Choice`.
 
@@ -383,8 +449,9 @@ class Model:
     def rank(self, query: str, documents: Sequence[str]) -> list[results.Ranked]: ...
 
     @overload
-    def rank(self, query: Several,
-             documents: Sequence[Sequence[str]]) -> list[list[results.Ranked]]: ...
+    def rank(
+        self, query: Several, documents: Sequence[Sequence[str]]
+    ) -> list[list[results.Ranked]]: ...
 
     def rank(self, query: Union[str, Sequence[str], Column], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -396,21 +463,38 @@ class Model:
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        return self._all(self._predicting("rank"), (query, documents) if isinstance(query, str)
-                         else together(query=query, documents=documents))
+        return self._all(
+            self._predicting("rank"),
+            (query, documents)
+            if isinstance(query, str)
+            else together(query=query, documents=documents),
+        )
 
     @overload
-    def answer(self, question: str, context: str, threshold: Optional[float] = ...,
-               top_k: Optional[int] = ...) -> results.Answer: ...
+    def answer(
+        self,
+        question: str,
+        context: str,
+        threshold: Optional[float] = ...,
+        top_k: Optional[int] = ...,
+    ) -> results.Answer: ...
 
     @overload
-    def answer(self, question: Several, context: Union[str, Sequence[str]],
-               threshold: Optional[float] = ...,
-               top_k: Optional[int] = ...) -> list[results.Answer]: ...
+    def answer(
+        self,
+        question: Several,
+        context: Union[str, Sequence[str]],
+        threshold: Optional[float] = ...,
+        top_k: Optional[int] = ...,
+    ) -> list[results.Answer]: ...
 
-    def answer(self, question: Union[str, Sequence[str], Column],
-               context: Union[str, Sequence[str]], threshold: Optional[float] = None,
-               top_k: Optional[int] = None) -> Any:
+    def answer(
+        self,
+        question: Union[str, Sequence[str], Column],
+        context: Union[str, Sequence[str]],
+        threshold: Optional[float] = None,
+        top_k: Optional[int] = None,
+    ) -> Any:
         """The span of a text that answers a question: `results.Answer`.
 
         Args:
@@ -435,8 +519,9 @@ class Model:
     def tag(self, texts: Words) -> results.Tagged: ...
 
     @overload
-    def tag(self, texts: Union[list[str], list[tuple[str, ...]], list[Words],
-                               Column]) -> list[results.Tagged]: ...
+    def tag(
+        self, texts: Union[list[str], list[tuple[str, ...]], list[Words], Column]
+    ) -> list[results.Tagged]: ...
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
@@ -463,32 +548,47 @@ class Model:
         values_of = functools.partial(self._values, tuned, texts=1)
 
         def compute(rows):
-            row, = rows
+            (row,) = rows
             if chosen.method == "leave_one_out":
                 return [explanation.leave_one_out(row, chosen.label, tuned, values_of)]
             part = self._open().part("explanation", lambda: explanation.build(self._loaded, tuned))
-            return [explanation.integrated_gradients(
-                row, chosen.label, chosen.steps, self._batch_size, tuned, self.tokenizer, part,
-                values_of)]
-        return self._all(Job(lambda item: _row(tuned, 0, Asked(*pair(item)), None), compute, 1),
-                         texts, errors)
+            return [
+                explanation.integrated_gradients(
+                    row,
+                    chosen.label,
+                    chosen.steps,
+                    self._batch_size,
+                    tuned,
+                    self.tokenizer,
+                    part,
+                    values_of,
+                )
+            ]
+
+        return self._all(
+            Job(lambda item: _row(tuned, 0, Asked(*pair(item)), None), compute, 1), texts, errors
+        )
 
     # ---- what it was pretrained for
 
     @overload
-    def fill(self, texts: str, errors: Literal["raise"] = ...,
-             **settings: Any) -> list[filling.Filling]: ...
+    def fill(
+        self, texts: str, errors: Literal["raise"] = ..., **settings: Any
+    ) -> list[filling.Filling]: ...
 
     @overload
-    def fill(self, texts: Several, errors: Literal["raise"] = ...,
-             **settings: Any) -> list[list[filling.Filling]]: ...
+    def fill(
+        self, texts: Several, errors: Literal["raise"] = ..., **settings: Any
+    ) -> list[list[filling.Filling]]: ...
 
     @overload
-    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = ...,
-             **settings: Any) -> Any: ...
+    def fill(
+        self, texts: Union[str, Sequence[str], Column], errors: str = ..., **settings: Any
+    ) -> Any: ...
 
-    def fill(self, texts: Union[str, Sequence[str], Column], errors: str = "raise",
-             **settings: Any) -> Any:
+    def fill(
+        self, texts: Union[str, Sequence[str], Column], errors: str = "raise", **settings: Any
+    ) -> Any:
         """The likeliest fillings of the blanks in a text, the likeliest first: a list of
         `filling.Filling`.
 
@@ -514,26 +614,46 @@ class Model:
             for blanks in items:
                 self._count_cut(int(blanks.is_cut), 1, chosen.context)
             return [filling.fill(model, blanks, chosen) for blanks in items]
+
         return Job(prepare, compute, 1)
 
     @overload
-    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
-                 errors: str = ..., *, samples: int, **settings: Any) -> Any: ...
+    def generate(
+        self,
+        prompts: Union[str, Sequence[str], Column],
+        stop: Stop = ...,
+        errors: str = ...,
+        *,
+        samples: int,
+        **settings: Any,
+    ) -> Any: ...
 
     @overload
-    def generate(self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ...,
-                 **settings: Any) -> generation.Written: ...
+    def generate(
+        self, prompts: str, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
+    ) -> generation.Written: ...
 
     @overload
-    def generate(self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ...,
-                 **settings: Any) -> list[generation.Written]: ...
+    def generate(
+        self, prompts: Several, stop: Stop = ..., errors: Literal["raise"] = ..., **settings: Any
+    ) -> list[generation.Written]: ...
 
     @overload
-    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = ...,
-                 errors: str = ..., **settings: Any) -> Any: ...
+    def generate(
+        self,
+        prompts: Union[str, Sequence[str], Column],
+        stop: Stop = ...,
+        errors: str = ...,
+        **settings: Any,
+    ) -> Any: ...
 
-    def generate(self, prompts: Union[str, Sequence[str], Column], stop: Stop = None,
-                 errors: str = "raise", **settings: Any) -> Any:
+    def generate(
+        self,
+        prompts: Union[str, Sequence[str], Column],
+        stop: Stop = None,
+        errors: str = "raise",
+        **settings: Any,
+    ) -> Any:
         """Text that continues a prompt: `generation.Written`; a list of them if `samples` is above
         1. Several prompts are batched: with a seed each gets the text that it gets alone.
 
@@ -553,13 +673,13 @@ class Model:
 
         def compute(prompts):
             found = generation.write_all(model, self.tokenizer, prompts, chosen)
-            return found if chosen.samples > 1 else [one for one, in found]
+            return found if chosen.samples > 1 else [one for (one,) in found]
+
         # A batch of the network has a row for each beam or sample of each prompt.
         copies = chosen.beams if chosen.method == "beam" else chosen.samples
         return Job(as_text, compute, max(self._batch_size // copies, 1))
 
-    def stream(self, prompt: str, stop: Stop = None,
-               **settings: Any) -> Iterator[generation.Part]:
+    def stream(self, prompt: str, stop: Stop = None, **settings: Any) -> Iterator[generation.Part]:
         """Yields the text of `generate` as it comes: `generation.Part`s. Other calls may come
         between two parts, and another prompt's parts, too.
 
@@ -570,8 +690,14 @@ class Model:
         chosen = _generation(stop, settings)
         return generation.write(self._language_model(), self.tokenizer, as_text(prompt), chosen)
 
-    def attention(self, text: Text, layers: Sequence[int], order: str = "random", seed: int = 0,
-                  most_tokens: int = 512) -> Attention:
+    def attention(
+        self,
+        text: Text,
+        layers: Sequence[int],
+        order: str = "random",
+        seed: int = 0,
+        most_tokens: int = 512,
+    ) -> Attention:
         """What each head attends to in a text, in both streams. A fine-tuned model has the content
         stream alone, in which every token sees all; its text may be a pair.
 
@@ -585,16 +711,24 @@ class Model:
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
-        chosen = from_keywords(AttentionSettings, {
-            "order": order, "seed": seed, "most_tokens": most_tokens})
+        chosen = from_keywords(
+            AttentionSettings, {"order": order, "seed": seed, "most_tokens": most_tokens}
+        )
         tuned = self._loaded.tuned
         if tuned:
             row = _row(tuned, 0, Asked(*pair(text)), None)
             return attention.of_fine_tuned(
-                tuned, self.tokenizer, row, layers, self.n_layer, chosen, self._open().part(
-                    "attention", lambda: attention.build(self._loaded, tuned)))
-        return attention.attention(self._language_model(), self.tokenizer, as_text(text),
-                                   layers, chosen)
+                tuned,
+                self.tokenizer,
+                row,
+                layers,
+                self.n_layer,
+                chosen,
+                self._open().part("attention", lambda: attention.build(self._loaded, tuned)),
+            )
+        return attention.attention(
+            self._language_model(), self.tokenizer, as_text(text), layers, chosen
+        )
 
     def _language_model(self):
         restored = self._open()
@@ -611,44 +745,58 @@ class Model:
         tuned = self._tuned(verb)
         chosen = from_keywords(PredictSettings, settings)
         if chosen.threshold is not None and not tuned.task.scorer.has_threshold:
-            raise UserError("threshold: the task %s has %s, for which there is no threshold" % (
-                tuned.task.name, "%d labels, of which the likeliest one is predicted" % len(
-                    tuned.task.labels) if tuned.task.labels else "no labels"))
+            raise UserError(
+                "threshold: the task {} has {}, for which there is no threshold".format(
+                    tuned.task.name,
+                    f"{len(tuned.task.labels)} labels, of which the likeliest one is predicted"
+                    if tuned.task.labels
+                    else "no labels",
+                )
+            )
         least = tuned.settings.predict_threshold if chosen.threshold is None else chosen.threshold
         method, numbers = METHODS[tuned.task.type.verb], itertools.count()
         # Of answers to questions: another number of best spans than in the prediction files.
         scorer = tuned.task.scorer
         if chosen.top_k is not None:
             if not hasattr(tuned.task.options, "n_best_size"):
-                raise UserError("top_k: the model was trained for %s, which has no best spans"
-                                % tuned.task.type.name)
+                raise UserError(
+                    f"top_k: the model was trained for {tuned.task.type.name}, which has "
+                    "no best spans"
+                )
             scorer = tuned.task.with_options(n_best_size=chosen.top_k).scorer
 
         # An item may be several rows, as the documents of a query; all rows together are batched.
         def prepare(item):
             asked = method.rows(item)
-            return [_row(tuned, next(numbers), one, len(asked) > 1 and "document %d: " % number)
-                    for number, one in enumerate(asked)]
+            return [
+                _row(tuned, next(numbers), one, len(asked) > 1 and f"document {number}: ")
+                for number, one in enumerate(asked)
+            ]
 
         # An item of 1,000 documents is computed in as many steps as 1,000 texts are.
         def compute(items):
             rows = [row for mine in items for row in mine]
             found: list[Any] = []
             for begin in range(0, len(rows), self._at_once):
-                some = rows[begin:begin + self._at_once]
+                some = rows[begin : begin + self._at_once]
                 found += scorer.results(some, self._values(tuned, some), least)
             results = iter(found)
             return [method.result([next(results) for _ in mine]) for mine in items]
+
         return Job(prepare, compute, self._at_once)
 
     def _tuned(self, verb: Optional[str]) -> FineTunedTask:
         tuned = self._loaded.tuned
         if tuned is None:
-            raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
-                            "it has encode, vectors, fill and generate" % (verb or "predict"))
+            raise UserError(
+                "%s: the model is pretrained alone, expected one that was fine-tuned; "
+                "it has encode, vectors, fill and generate" % (verb or "predict")
+            )
         if verb not in (None, tuned.task.type.verb):
-            raise UserError("%s: the model was trained for %s (%s), its method is %s" % (
-                verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
+            raise UserError(
+                f"{verb}: the model was trained for {tuned.task.type.name} "
+                f"({tuned.task.name}), its method is {tuned.task.type.verb}"
+            )
         return tuned
 
     def _values(self, tuned: FineTunedTask, rows: list[Row], texts: Optional[int] = None) -> Any:
@@ -661,12 +809,15 @@ class Model:
         records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
         self._note_cut(records, texts)
         part = self._task_part(tuned)
-        joined = in_order_of_records([
-            dict(part({name: name for name in part.names}, batch), index=numbers)
-            for numbers, batch in session.batches_by_length(
-                records, how.max_seq_length, tuned.padding,
-                self._batch_size)])
-        joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
+        joined = in_order_of_records(
+            [
+                dict(part({name: name for name in part.names}, batch), index=numbers)
+                for numbers, batch in session.batches_by_length(
+                    records, how.max_seq_length, tuned.padding, self._batch_size
+                )
+            ]
+        )
+        joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)  # without labels
         return task.head.join(joined, windows if encoding.has_windows(how) else None).values
 
     def _task_part(self, tuned):
@@ -674,6 +825,7 @@ class Model:
             inputs = session.placeholders(tuned)
             model = TaskModel(self._loaded.config, tuned, self._loaded.network)
             return inputs, model.outputs(inputs)
+
         return self._open().part("task", build)
 
     def _open(self) -> session.Restored:
@@ -691,8 +843,13 @@ class Model:
         with self._lock:
             is_first, self.cut = cut and not self.cut, self.cut + cut
         if is_first:
-            _log.warning("note: %d text(s) of %d are cut to %d tokens; from now on they are "
-                         "counted in `cut` alone", cut, count, length)
+            _log.warning(
+                "note: %d text(s) of %d are cut to %d tokens; from now on they are "
+                "counted in `cut` alone",
+                cut,
+                count,
+                length,
+            )
 
 
 def _example(item):
@@ -714,10 +871,16 @@ def _row(tuned, number, asked, place):
 
 # ---- lists of items: results in the order of the items, errors item by item
 
+
 def _bar(total: Optional[int], is_wanted: bool) -> tqdm:
     """A progress bar on standard error, for work of some seconds and only on a terminal."""
-    return tqdm(total=total, unit=" texts", leave=False, delay=_SECONDS_WITHOUT_BAR,
-                disable=None if is_wanted else True)
+    return tqdm(
+        total=total,
+        unit=" texts",
+        leave=False,
+        delay=_SECONDS_WITHOUT_BAR,
+        disable=None if is_wanted else True,
+    )
 
 
 def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int], object]) -> list:
@@ -737,7 +900,7 @@ def _results(job: Job, items: Sequence[Any], errors: str, update: Callable[[int]
     good = [number for number, each in enumerate(found) if not isinstance(each, UserError)]
     update(len(items) - len(good))
     for begin in range(0, len(good), job.at_once):
-        some = good[begin:begin + job.at_once]
+        some = good[begin : begin + job.at_once]
         for number, result in zip(some, job.compute([found[number] for number in some])):
             found[number] = result
         update(len(some))
@@ -755,7 +918,7 @@ def _pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Itera
             some: list[Any] = []
             try:
                 for item in itertools.islice(iterator, job.at_once):
-                    some.append(item)       # one by one: what was read before a failure is kept
+                    some.append(item)  # one by one: what was read before a failure is kept
             except Exception as e:
                 failure = e
             if not some:
@@ -770,10 +933,13 @@ def _pipe(job: Job, items: Iterable[Any], errors: str, shows_bar: bool) -> Itera
 
 
 def _numbered(number, error):
-    return UserError("text %d: %s" % (number, error))
+    return UserError(f"text {number}: {error}")
 
 
 # The methods of `Model.pipe`, as functions from the model and their settings.
 _PIPED: dict[str, Callable[..., Job]] = {
-    "predict": Model._predicting, "vectors": Model._vectorizing, "fill": Model._filling,
-    "generate": Model._generating}
+    "predict": Model._predicting,
+    "vectors": Model._vectorizing,
+    "fill": Model._filling,
+    "generate": Model._generating,
+}

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.special
 
 
-def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: int = 0,
-                 top_p: float = 1.) -> np.ndarray:
+def distribution(
+    log_probabilities: np.ndarray, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0
+) -> np.ndarray:
     """The probabilities that a token is sampled with: float64 [V], sum 1.
 
     With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 the first and the third are kept: 0.625 and 0.375.
@@ -22,7 +23,7 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
         scaled = logs / temperature
         if scaled.max() == -np.inf:
             scaled = (logs - logs.max()) / temperature
-    order = np.argsort(-scaled, kind="stable")                            # likeliest first
+    order = np.argsort(-scaled, kind="stable")  # likeliest first
     # Then the `top_k` likeliest tokens are kept.
     if top_k:
         order = order[:top_k]

@@ -24,16 +24,17 @@ from xlnet.model_directory.task_settings import FineTunedTask, Padding
 from xlnet.records import feature_spec
 from xlnet.settings.devices import DeviceSettings
 
-Tensors = dict[str, tf.Tensor]       # by name
-Arrays = dict[str, np.ndarray]       # by name, [m, ...]
+Tensors = dict[str, tf.Tensor]  # by name
+Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
-IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number of tokens
+IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
 
 # Whether nobody waits for what this thread computes any more; asked before each call of a network.
 IS_LEFT: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
-    "is_left", default=lambda: False)
+    "is_left", default=lambda: False
+)
 
 
 def placeholders(tuned: FineTunedTask) -> Tensors:
@@ -42,7 +43,8 @@ def placeholders(tuned: FineTunedTask) -> Tensors:
     task = tuned.task
     length = tuned.layout.max_seq_length
     features = feature_spec.finetuning_features(
-        length, task.head.features(length), task.head.num_choices(False))
+        length, task.head.features(length), task.head.num_choices(False)
+    )
     inputs = {}
     for name, shape, dtype in features:
         if name not in ("is_real_example", *task.head.targets):
@@ -69,14 +71,20 @@ class Part:
             raise UserError("dropped: nobody waits for it any more")
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         with errors.explained(), self._restored.while_open():
-            return self._restored.session.run(wanted, {
-                tensor: features[name] for name, tensor in self._inputs.items()
-                if name in features})
+            return self._restored.session.run(
+                wanted,
+                {
+                    tensor: features[name]
+                    for name, tensor in self._inputs.items()
+                    if name in features
+                },
+            )
 
 
 class Restored:
     """A session with the weights of a checkpoint, of this prefix, and without anything of training.
     Any number of threads may use it."""
+
     # A graph with several parts on the same variables: a fine-tuned model has those of its task, of
     # vectors, of attention and of explanations, each built and restored when it is first used.
 
@@ -85,8 +93,9 @@ class Restored:
         self._prefix = prefix
         self._graph = tf.Graph()
         # Each process of a launcher, such as srun, has a model of its own.
-        self.session = tf.Session(graph=self._graph,
-                                  config=connect(device.on_one_machine()).session_config())
+        self.session = tf.Session(
+            graph=self._graph, config=connect(device.on_one_machine()).session_config()
+        )
         self.is_closed = False
         self._process = os.getpid()
         self._parts: dict[str, Part] = {}
@@ -98,7 +107,7 @@ class Restored:
         if name in self._parts:
             return self._parts[name]
         with self._lock, self.while_open():
-            if name not in self._parts:         # another thread may have built it meanwhile
+            if name not in self._parts:  # another thread may have built it meanwhile
                 with gradients_forgotten(), self._graph.as_default():
                     before = set(tf.global_variables())
                     part = Part(self, *build())
@@ -124,8 +133,11 @@ class Restored:
     def check_process(self) -> None:
         """Raises UserError in a fork: it lacks TensorFlow's threads, for which it would wait."""
         if os.getpid() != self._process:
-            raise UserError("the model was loaded in process %d and cannot be used in its fork %d: "
-                            "load it in each process" % (self._process, os.getpid()))
+            raise UserError(
+                f"the model was loaded in process {self._process} and cannot be used in "
+                f"its fork {os.getpid()}: "
+                "load it in each process"
+            )
 
     def close(self) -> None:
         """Frees the session; no part can be used any more. In a fork it frees nothing."""
@@ -135,17 +147,23 @@ class Restored:
 
 
 def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:
-    """Reads variables of the default graph from the checkpoint `prefix`; UserError if it lacks one.
+    """Reads the default graph's variables from a checkpoint; UserError if it lacks one.
+
+    prefix: of the checkpoint's files.
     """
     missing = checkpoint.compare(prefix, variables).missing
     if missing:
-        raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
-            prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
+        raise UserError(
+            "checkpoint {} lacks {} of the model's variables: {}".format(
+                prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)
+            )
+        )
     Restoring(variables)(session, prefix)
 
 
-def batches_by_length(records: Arrays, row_length: int, padding: Padding,
-                      batch_size: int) -> Iterator[tuple[np.ndarray, Arrays]]:
+def batches_by_length(
+    records: Arrays, row_length: int, padding: Padding, batch_size: int
+) -> Iterator[tuple[np.ndarray, Arrays]]:
     """Yields batches of about equal length, the shortest first: the numbers of the records, int
     [B], and the records without the columns that are padding in all of them.
 
@@ -153,24 +171,32 @@ def batches_by_length(records: Arrays, row_length: int, padding: Padding,
       records: `IDS` and the features by token [m,C*T], others [m,...].
       row_length: T.
     """
+
     # Sorted by length, texts next to each other have little padding: the work of a batch is its
     # longest text's.
-    def split(values):                                                              # [m,C,T]
+    def split(values):  # [m,C,T]
         return values.reshape(len(values), -1, row_length)
+
     by_token = (*IDS, *padding.token_features)
     # The length of each text: from its first token to the end of the row or, if padding is on the
     # right, from the beginning to its last token. Of choices that of the longest.
-    is_text = split(records["input_mask"]) < 1                                      # [m,C,T]
+    is_text = split(records["input_mask"]) < 1  # [m,C,T]
     is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
-    lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)                     # [m]
+    lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)  # [m]
     order = np.argsort(lengths, kind="stable")
     for begin in range(0, len(order), batch_size):
         # The columns that are padding in all texts of the batch go, up to a multiple: so batches
         # have few different shapes.
-        numbers = order[begin:begin + batch_size]
+        numbers = order[begin : begin + batch_size]
         longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
         length = min(longest, row_length)
         kept = slice(None, length) if padding.side == "right" else slice(-length, None)
-        yield numbers, {
-            name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
-            if name in by_token else values[numbers] for name, values in records.items()}
+        yield (
+            numbers,
+            {
+                name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
+                if name in by_token
+                else values[numbers]
+                for name, values in records.items()
+            },
+        )

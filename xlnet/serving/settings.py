@@ -19,9 +19,9 @@ from xlnet.settings.network import NetworkSettings
 Chosen = TypeVar("Chosen", bound=Settings)
 
 POOLINGS = ("mean", "first", "last", "none")
-_MOST_CONTEXT = 1_000_000        # tokens
-MOST_PIECES = 64               # of a blank
-_MOST_TEXTS, _LONGEST_TEXT = 64, 1000       # of stop, and of targets; characters
+_MOST_CONTEXT = 1_000_000  # tokens
+MOST_PIECES = 64  # of a blank
+_MOST_TEXTS, _LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
@@ -30,14 +30,21 @@ ATTENTION_ORDERS = ("random", "left_to_right", "none")
 @dataclasses.dataclass(frozen=True)
 class LoadSettings(Settings):
     """Which model, and where it runs."""
-    model_dir: str = required("model directory, directory with a released checkpoint, its config "
-                              "and its vocabulary, or checkpoint prefix", aliases=("model",))
-    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it is not "
-                                               "next to the checkpoint")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
-                                               "the checkpoint")
-    use_checkpoint: str = setting("best", "that of model_dir/best if it is there, or the newest",
-                                  choices=("best", "newest"))
+
+    model_dir: str = required(
+        "model directory, directory with a released checkpoint, its config "
+        "and its vocabulary, or checkpoint prefix",
+        aliases=("model",),
+    )
+    model_config_path: Optional[str] = setting(
+        None, "JSON with the architecture, if it is not next to the checkpoint"
+    )
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model, if it is not next to the checkpoint"
+    )
+    use_checkpoint: str = setting(
+        "best", "that of model_dir/best if it is there, or the newest", choices=("best", "newest")
+    )
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     task_module: Optional[str] = as_in(TaskSettings, "task_module")
@@ -46,32 +53,49 @@ class LoadSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class FillingSettings(Settings):
     """How blanks are filled."""
-    blank: str = setting("___", "how a blank is written in the text; more underscores are one "
-                         "blank, too")
+
+    blank: str = setting(
+        "___", "how a blank is written in the text; more underscores are one blank, too"
+    )
     pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
-    order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
-                         "right_to_left, random, all (the mean over all of them), or the numbers "
-                         "of the blanks, as 2,1,3, pieces of a blank from left to right")
-    targets: Optional[str] = setting(None, "compare only these words for the one blank, a JSON "
-                                     "list; pieces and whole_words do not apply")
-    whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
-                                "and has no punctuation")
+    order: str = setting(
+        "left_to_right",
+        "the factorization order of the pieces: left_to_right, "
+        "right_to_left, random, all (the mean over all of them), or the numbers "
+        "of the blanks, as 2,1,3, pieces of a blank from left to right",
+    )
+    targets: Optional[str] = setting(
+        None,
+        "compare only these words for the one blank, a JSON "
+        "list; pieces and whole_words do not apply",
+    )
+    whole_words: bool = setting(
+        True, "only words: what is filled in begins and ends with a word, and has no punctuation"
+    )
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
-    beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1,
-                         maximum=10_000)
-    context: int = setting(512, "known tokens that are read around the blanks, at most [tokens]",
-                           minimum=2, maximum=_MOST_CONTEXT)
+    beams: int = setting(
+        50, "fillings that are followed from piece to piece", minimum=1, maximum=10_000
+    )
+    context: int = setting(
+        512,
+        "known tokens that are read around the blanks, at most [tokens]",
+        minimum=2,
+        maximum=_MOST_CONTEXT,
+    )
     seed: int = setting(0, "seed of random orders", minimum=0, maximum=_MOST_SEED)
 
     def check(self) -> None:
         super().check()
         if not self.blank.strip() or len(self.blank) > _LONGEST_TEXT:
-            raise UserError("blank is %.80r, expected a text that marks a blank, of at most %d "
-                            "characters" % (self.blank, _LONGEST_TEXT))
+            raise UserError(
+                f"blank is {self.blank!r:.80}, expected a text that marks a blank, of "
+                f"at most {_LONGEST_TEXT} "
+                "characters"
+            )
         if self.targets is not None and not stop_texts(self.targets, "targets"):
-            raise UserError("targets is %s, expected one word or more" % self.targets)
+            raise UserError(f"targets is {self.targets}, expected one word or more")
         if self.top > self.beams:
-            raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
+            raise UserError(f"top is {self.top}, expected at most beams, {self.beams}")
         self.pieces_range()
         if self.order not in ORDERS:
             self.blanks_in_order()
@@ -85,10 +109,15 @@ class FillingSettings(Settings):
     def pieces_range(self) -> range:
         """The numbers of pieces that a blank may have."""
         ends = self.pieces.split("-")
-        if len(ends) > 2 or not all(map(_is_number, ends)) or not (
-                1 <= int(ends[0]) <= int(ends[-1]) <= MOST_PIECES):
-            raise UserError("pieces is '%.80s', expected a number, or two as in 1-3, at most %d"
-                            % (self.pieces, MOST_PIECES))
+        if (
+            len(ends) > 2
+            or not all(map(_is_number, ends))
+            or not (1 <= int(ends[0]) <= int(ends[-1]) <= MOST_PIECES)
+        ):
+            raise UserError(
+                f"pieces is '{self.pieces!s:.80}', expected a number, or two as in 1-3, "
+                f"at most {MOST_PIECES}"
+            )
         return range(int(ends[0]), int(ends[-1]) + 1)
 
     def blanks_in_order(self) -> list[int]:
@@ -99,53 +128,88 @@ class FillingSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class GenerationSettings(Settings):
     """How text is generated."""
-    method: str = setting("sample", "sample: sample each token; greedy: take the likeliest one; "
-                          "beam: beam search", choices=("sample", "greedy", "beam"))
-    max_tokens: int = setting(100, "generated tokens, at most", minimum=1,
-                              aliases=("max_new_tokens",))
-    min_tokens: int = setting(0, "generated tokens, at least: before them no document ends",
-                              minimum=0, aliases=("min_new_tokens",))
-    temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.,
-                                 maximum=1e6)
-    top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0,
-                         maximum=1 << 30)
-    top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
-                           "probability together", above=0., maximum=1.)
+
+    method: str = setting(
+        "sample",
+        "sample: sample each token; greedy: take the likeliest one; beam: beam search",
+        choices=("sample", "greedy", "beam"),
+    )
+    max_tokens: int = setting(
+        100, "generated tokens, at most", minimum=1, aliases=("max_new_tokens",)
+    )
+    min_tokens: int = setting(
+        0,
+        "generated tokens, at least: before them no document ends",
+        minimum=0,
+        aliases=("min_new_tokens",),
+    )
+    temperature: float = setting(
+        1.0, "of sampling: below 1 likely tokens become likelier", above=0.0, maximum=1e6
+    )
+    top_k: int = setting(
+        0, "of sampling: only the k likeliest tokens; 0: all", minimum=0, maximum=1 << 30
+    )
+    top_p: float = setting(
+        1.0,
+        "of sampling (nucleus): only the likeliest tokens that have this probability together",
+        above=0.0,
+        maximum=1.0,
+    )
     beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
-    length_penalty: float = setting(1., "of beams: the score of a text is its log probability over "
-                                    "its number of tokens to this power", minimum=0., maximum=10.)
-    samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
-                           maximum=10_000, aliases=("num_return_sequences",))
-    repetition_penalty: float = setting(1., "log probabilities of tokens that are among the last "
-                                        "`context` ones are multiplied by it; 1: off", above=0.,
-                                        maximum=100.)
-    no_repeat_ngram_size: int = setting(0, "no n-gram of so many tokens occurs twice in the last "
-                                        "`context` tokens; 0: off",
-                                        minimum=0, maximum=100)
-    stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
-                                  "list")
-    context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2,
-                           maximum=_MOST_CONTEXT)
-    seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0,
-                                  maximum=_MOST_SEED)
+    length_penalty: float = setting(
+        1.0,
+        "of beams: the score of a text is its log probability over "
+        "its number of tokens to this power",
+        minimum=0.0,
+        maximum=10.0,
+    )
+    samples: int = setting(
+        1,
+        "texts for each prompt; of method beam, the best ones",
+        minimum=1,
+        maximum=10_000,
+        aliases=("num_return_sequences",),
+    )
+    repetition_penalty: float = setting(
+        1.0,
+        "log probabilities of tokens that are among the last "
+        "`context` ones are multiplied by it; 1: off",
+        above=0.0,
+        maximum=100.0,
+    )
+    no_repeat_ngram_size: int = setting(
+        0,
+        "no n-gram of so many tokens occurs twice in the last `context` tokens; 0: off",
+        minimum=0,
+        maximum=100,
+    )
+    stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON list")
+    context: int = setting(
+        512, "last tokens that a token is generated from [tokens]", minimum=2, maximum=_MOST_CONTEXT
+    )
+    seed: Optional[int] = setting(
+        None, "seed of sampling; off: another text each time", minimum=0, maximum=_MOST_SEED
+    )
 
     def check(self) -> None:
         super().check()
         if self.min_tokens > self.max_tokens:
-            raise UserError("min_tokens is %d, expected at most max_tokens, %d"
-                            % (self.min_tokens, self.max_tokens))
+            raise UserError(
+                f"min_tokens is {self.min_tokens}, expected at most max_tokens, {self.max_tokens}"
+            )
         if self.method == "greedy" and self.samples > 1:
-            raise UserError("samples is %d, but method=greedy writes one text; use sample or beam"
-                            % self.samples)
+            raise UserError(
+                f"samples is {self.samples}, but method=greedy writes one text; use sample or beam"
+            )
         if self.method == "beam" and self.samples > self.beams:
-            raise UserError("samples is %d, expected at most beams, %d"
-                            % (self.samples, self.beams))
+            raise UserError(f"samples is {self.samples}, expected at most beams, {self.beams}")
         stop_texts(self.stop)
 
 
 @dataclasses.dataclass(frozen=True)
 class PythonSettings(Settings):
     """How a model is loaded from Python, in addition to `LoadSettings`."""
+
     batch_size: int = setting(32, "texts that go through the network together", minimum=1)
     progress: bool = setting(True, "progress bars")
 
@@ -153,25 +217,36 @@ class PythonSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class PredictSettings(Settings):
     """How a fine-tuned model predicts."""
+
     threshold: Optional[float] = share(None, "least probability of a label, or of no answer")
-    top_k: Optional[int] = setting(None, "of answers to questions: the best spans that are "
-                                   "returned, as many as there are", minimum=1, maximum=10_000)
+    top_k: Optional[int] = setting(
+        None,
+        "of answers to questions: the best spans that are returned, as many as there are",
+        minimum=1,
+        maximum=10_000,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class ExplanationSettings(Settings):
     """How a prediction is explained."""
-    method: str = setting("leave_one_out", "leave_one_out: the output without each word; "
-                          "integrated_gradients: gradients on the way from zero embeddings",
-                          choices=("leave_one_out", "integrated_gradients"))
-    label: Optional[str] = setting(None, "the label whose probability is explained; the most "
-                                   "probable one if not given")
+
+    method: str = setting(
+        "leave_one_out",
+        "leave_one_out: the output without each word; "
+        "integrated_gradients: gradients on the way from zero embeddings",
+        choices=("leave_one_out", "integrated_gradients"),
+    )
+    label: Optional[str] = setting(
+        None, "the label whose probability is explained; the most probable one if not given"
+    )
     steps: int = setting(50, "steps of integrated_gradients", minimum=2, maximum=10_000)
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings(Settings):
     """How vectors of texts are made."""
+
     pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
     normalize: bool = setting(False, "scale each vector to length 1")
 
@@ -179,8 +254,11 @@ class VectorSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """In which order attention is computed, and of how much."""
-    order: str = setting("random", "factorization order: random, left_to_right, none, or the "
-                         "numbers of the tokens, as 2,1,3")
+
+    order: str = setting(
+        "random",
+        "factorization order: random, left_to_right, none, or the numbers of the tokens, as 2,1,3",
+    )
     seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
     most_tokens: int = setting(512, "tokens of the text, at most", minimum=1)
 
@@ -197,25 +275,36 @@ class AttentionSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class ErrorSettings(Settings):
     """What becomes of a bad text in a list."""
-    errors: str = setting("raise", "raise, or return its error as its result",
-                          choices=("raise", "return"))
+
+    errors: str = setting(
+        "raise", "raise, or return its error as its result", choices=("raise", "return")
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class LimitSettings(Settings):
     """Limits of a server."""
-    budget: int = setting(32 * 512 ** 2, "largest examples x tokens^2 computed together; memory is "
-                          "proportional; larger requests are split", minimum=1)
+
+    budget: int = setting(
+        32 * 512**2,
+        "largest examples x tokens^2 computed together; memory is "
+        "proportional; larger requests are split",
+        minimum=1,
+    )
     max_batch: int = setting(32, "most examples computed together", minimum=1)
     max_rows: int = setting(128, "most examples in a request", minimum=1)
     max_characters: int = setting(100_000, "longest text [characters]", minimum=1)
     max_body: int = setting(1 << 20, "largest request [bytes]", minimum=1)
     max_waiting: int = setting(1024, "most examples that wait; others are refused", minimum=1)
     max_connections: int = setting(256, "most connections open; others are refused", minimum=1)
-    max_seconds: int = setting(300, "longest that a request may take, waiting included; then it is "
-                               "dropped [s]", minimum=1)
-    grace: int = setting(8, "longest that requests in progress are still answered when the server "
-                         "ends [s]", minimum=0)
+    max_seconds: int = setting(
+        300, "longest that a request may take, waiting included; then it is dropped [s]", minimum=1
+    )
+    grace: int = setting(
+        8,
+        "longest that requests in progress are still answered when the server ends [s]",
+        minimum=0,
+    )
 
 
 def _is_number(text):
@@ -226,9 +315,13 @@ def _numbers_in_order(order, names, what):
     """The numbers 0 ... n - 1 in an order such as "2,1,3"."""
     numbers = order.split(",")
     if not all(_is_number(number.strip()) for number in numbers) or sorted(
-            map(int, numbers)) != list(range(1, len(numbers) + 1)):
-        raise UserError("order is '%.80s', expected %s, or the numbers of the %s as in 2,1,3%s"
-                        % (order, ", ".join(names), what, did_you_mean(order[:80], names)))
+        map(int, numbers)
+    ) != list(range(1, len(numbers) + 1)):
+        raise UserError(
+            "order is '{!s:.80}', expected {}, or the numbers of the {} as in 2,1,3{}".format(
+                order, ", ".join(names), what, did_you_mean(order[:80], names)
+            )
+        )
     return [int(number) - 1 for number in numbers]
 
 
@@ -241,13 +334,18 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
     # NumPy's numbers, and names of other libraries.
-    plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
-             for name, value in values.items()}
+    plain = {
+        name: value.item() if getattr(value, "ndim", None) == 0 else value
+        for name, value in values.items()
+    }
     for name, field in fields.items():
         for alias in set(field.metadata["aliases"]) & set(plain):
             if name in plain:
-                raise UserError("%s%s and %s are one setting, expected one of them" % (
-                    source and source + ": ", alias, name))
+                raise UserError(
+                    "{}{} and {} are one setting, expected one of them".format(
+                        source and source + ": ", alias, name
+                    )
+                )
             plain[name] = plain.pop(alias)
     # A list of texts is JSON, as the flag has it.
     for name in ("stop", "targets"):
@@ -255,9 +353,14 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
             plain[name] = json.dumps(stop_texts(plain[name], name))
     for name, value in plain.items():
         if name not in fields:
-            raise UserError("%sno '%s'%s (there are %s)" % (
-                source and source + ": ", name, did_you_mean(name, list(fields)),
-                ", ".join(fields)))
+            raise UserError(
+                "{}no '{}'{} (there are {})".format(
+                    source and source + ": ",
+                    name,
+                    did_you_mean(name, list(fields)),
+                    ", ".join(fields),
+                )
+            )
         if value is not None or fields[name].default is not None:
             check_value(fields[name], value, source)
     made = group(**plain)
@@ -276,13 +379,17 @@ def stop_texts(stop: Any, name: str = "stop") -> tuple[str, ...]:
         except ValueError as e:
             # "[END]" is a plain text; what begins as a list of texts is a damaged one.
             if re.match(r'\[\s*"', stop):
-                raise UserError("%s is %.80s, expected a text or a JSON list of texts (%s)"
-                                % (name, stop, e)) from None
+                raise UserError(
+                    f"{name} is {stop!s:.80}, expected a text or a JSON list of texts ({e})"
+                ) from None
     if not isinstance(texts, (type(None), list, tuple)) or not all(
-            isinstance(text, str) and text for text in texts or ()):
-        raise UserError("%s is %.80r, expected texts that are not empty" % (name, stop))
+        isinstance(text, str) and text for text in texts or ()
+    ):
+        raise UserError(f"{name} is {stop!r:.80}, expected texts that are not empty")
     texts = tuple(texts or ())
     if len(texts) > _MOST_TEXTS or any(len(text) > _LONGEST_TEXT for text in texts):
-        raise UserError("%s is %.80r, expected at most %d texts of at most %d characters" % (
-            name, stop, _MOST_TEXTS, _LONGEST_TEXT))
+        raise UserError(
+            f"{name} is {stop!r:.80}, expected at most {_MOST_TEXTS} texts of at most "
+            f"{_LONGEST_TEXT} characters"
+        )
     return texts

@@ -32,34 +32,47 @@ def in_order(texts: Any) -> Iterable[Any]:
     """The items of a list, an array, a column of a table, or a generator."""
     # The iteration over a table or a dict would give the names of its columns.
     found = _plain(texts)
-    if isinstance(found, (str, bytes, Mapping)) or hasattr(found, "columns") or not isinstance(
-            found, Iterable):
-        raise UserError("texts is %s, expected a list or a generator of texts"
-                        % " ".join(("%.80r" % (texts,)).split()))
+    if (
+        isinstance(found, (str, bytes, Mapping))
+        or hasattr(found, "columns")
+        or not isinstance(found, Iterable)
+    ):
+        raise UserError(
+            "texts is {}, expected a list or a generator of texts".format(
+                " ".join((f"{texts!r:.80}").split())
+            )
+        )
     return found
 
 
 def as_text(item: Any) -> str:
     """A str; UserError if it is none."""
     if not isinstance(item, str):
-        raise UserError("found %s, expected a text: str" % type(item).__name__)
+        raise UserError(f"found {type(item).__name__}, expected a text: str")
     if not is_text(item):
-        raise UserError("found %r, expected a text: it has code points that are no characters"
-                        % item[:40])
-    return str(item)                                # not NumPy's
+        raise UserError(
+            f"found {item[:40]!r}, expected a text: it has code points that are no characters"
+        )
+    return str(item)  # not NumPy's
 
 
 def pair(item: Any) -> tuple:
     """(text, second text or None) of a text, a pair, or a dict with `text` and `text_pair`."""
     if isinstance(item, Mapping):
         if not {"text"} <= set(item) <= {"text", "text_pair"}:
-            raise UserError("found a dict with %s, expected text, and text_pair of a pair" % (
-                ", ".join(map(str, item)) or "nothing"))
-        return pair((item["text"], item["text_pair"])) if item.get("text_pair") is not None \
+            raise UserError(
+                "found a dict with {}, expected text, and text_pair of a pair".format(
+                    ", ".join(map(str, item)) or "nothing"
+                )
+            )
+        return (
+            pair((item["text"], item["text_pair"]))
+            if item.get("text_pair") is not None
             else pair(item["text"])
+        )
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
-            raise UserError("found %d texts together, expected one text or a pair" % len(item))
+            raise UserError(f"found {len(item)} texts together, expected one text or a pair")
         return as_text(item[0]), as_text(item[1])
     return as_text(item), None
 
@@ -68,7 +81,7 @@ def several(name: str, values: Any) -> Sequence:
     """A list or a tuple; UserError if it is none."""
     values = _plain(values)
     if not isinstance(values, (list, tuple)):
-        raise UserError("%s is %.80r, expected a list" % (name, values))
+        raise UserError(f"{name} is {values!r:.80}, expected a list")
     return values
 
 
@@ -77,18 +90,23 @@ def together(**lists: Any) -> list[tuple]:
     listed = [several(name, values) for name, values in lists.items()]
     sizes = list(map(len, listed))
     if len(set(sizes)) != 1:
-        raise UserError("found lists of %s, expected as many of each"
-                        % " and ".join(map(str, sizes)))
+        raise UserError(
+            "found lists of {}, expected as many of each".format(" and ".join(map(str, sizes)))
+        )
     return list(zip(*listed))
 
 
 # ---- the item of each method
 
+
 def _parts(item, *forms):
     """The parts of an item that is a tuple; forms: the names of its parts."""
     if not isinstance(item, (tuple, list)) or len(item) not in map(len, forms):
-        raise UserError("found %.80r, expected %s" % (item, " or ".join(
-            "(%s)" % ", ".join(names) for names in forms)))
+        raise UserError(
+            "found {!r:.80}, expected {}".format(
+                item, " or ".join("({})".format(", ".join(names)) for names in forms)
+            )
+        )
     return item
 
 
@@ -99,8 +117,13 @@ def _of_pair(item):
 def _of_choices(item):
     parts = _parts(item, ("text", "choices"), ("text", "choices", "question"))
     asked = parts[2] if len(parts) > 2 else None
-    return [Asked(as_text(parts[0]), None if asked is None else as_text(asked),
-                  tuple(map(as_text, several("choices", parts[1]))))]
+    return [
+        Asked(
+            as_text(parts[0]),
+            None if asked is None else as_text(asked),
+            tuple(map(as_text, several("choices", parts[1]))),
+        )
+    ]
 
 
 def _of_query(item):
@@ -120,16 +143,24 @@ def _of_words(item):
 
 def _ranked(found):
     scores = np.array(found)
-    return [results.Ranked(int(index), float(scores[index]))
-            for index in ranking.best_first(scores, np.arange(len(scores)))]
+    return [
+        results.Ranked(int(index), float(scores[index]))
+        for index in ranking.best_first(scores, np.arange(len(scores)))
+    ]
 
 
 class Method(NamedTuple):
     """A method that asks a fine-tuned model: an item to its rows, and their results to its own."""
+
     rows: Callable[[Any], list[Asked]]
     result: Callable[[list], Any] = operator.itemgetter(0)
 
 
 METHODS = {
-    "classify": Method(_of_pair), "score": Method(_of_pair), "choose": Method(_of_choices),
-    "rank": Method(_of_query, _ranked), "answer": Method(_of_question), "tag": Method(_of_words)}
+    "classify": Method(_of_pair),
+    "score": Method(_of_pair),
+    "choose": Method(_of_choices),
+    "rank": Method(_of_query, _ranked),
+    "answer": Method(_of_question),
+    "tag": Method(_of_words),
+}

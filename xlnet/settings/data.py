@@ -9,7 +9,7 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
-WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining sequence
+WINDOW_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 # Settings of records that train_gpu.py compares with its flags.
 RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
@@ -17,35 +17,59 @@ RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 @dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, need=Need.TEXT):
     """How text is cleaned."""
-    uncased: Optional[bool] = setting(None, "lower-case the text; if not given, as when the "
-                                      "vocabulary was trained, or False", resume="any")
-    keep_accents: Optional[bool] = setting(None, "leave accents, syllables and full-width letters "
-                                           "to the vocabulary's normalization; if not given, as "
-                                           "when the vocabulary was trained, or False",
-                                           resume="any")
+
+    uncased: Optional[bool] = setting(
+        None,
+        "lower-case the text; if not given, as when the vocabulary was trained, or False",
+        resume="any",
+    )
+    keep_accents: Optional[bool] = setting(
+        None,
+        "leave accents, syllables and full-width letters "
+        "to the vocabulary's normalization; if not given, as "
+        "when the vocabulary was trained, or False",
+        resume="any",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class InputSettings(Settings, need=Need.TEXT):
     """Which text is read, and how."""
-    input_glob: str = required("comma-separated text files, glob patterns and directories (their "
-                               "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines and "
-                               "Parquet are recognized by content, all else is text_format",
-                               aliases=("input",))
-    text_format: str = setting("lines", "form of plain text. lines: a sentence a line, a blank "
-                               "line between documents; paragraphs: a paragraph a line, cut into "
-                               "sentences", choices=("lines", "paragraphs"))
-    json_field: str = setting("text", "field of JSON lines, or column of Parquet, that holds the "
-                              "text")
-    encoding: Optional[str] = setting(None, "encoding of the text, such as cp1252 or gb18030; "
-                                      "UTF-8 if not given")
-    on_error: str = setting("fail", "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "
-                            "bad records and damaged .gz: fail, or skip the line and count it",
-                            choices=("fail", "skip"), resume="any")
-    split: str = setting("all", "documents to use: all, those to train on, or the held-out ones",
-                         choices=("all", "train", "heldout"))
-    heldout_share: float = setting(0.05, "fraction of documents held out, by a hash of their text",
-                                   above=0.0, below=1.0)
+
+    input_glob: str = required(
+        "comma-separated text files, glob patterns and directories (their "
+        "*.txt, *.jsonl, *.ndjson, *.gz and *.parquet); JSON lines and "
+        "Parquet are recognized by content, all else is text_format",
+        aliases=("input",),
+    )
+    text_format: str = setting(
+        "lines",
+        "form of plain text. lines: a sentence a line, a blank "
+        "line between documents; paragraphs: a paragraph a line, cut into "
+        "sentences",
+        choices=("lines", "paragraphs"),
+    )
+    json_field: str = setting(
+        "text", "field of JSON lines, or column of Parquet, that holds the text"
+    )
+    encoding: Optional[str] = setting(
+        None, "encoding of the text, such as cp1252 or gb18030; UTF-8 if not given"
+    )
+    on_error: str = setting(
+        "fail",
+        "what to do at bad UTF-8, NUL bytes, lines of more than 1 MiB, "
+        "bad records and damaged .gz: fail, or skip the line and count it",
+        choices=("fail", "skip"),
+        resume="any",
+    )
+    split: str = setting(
+        "all",
+        "documents to use: all, those to train on, or the held-out ones",
+        choices=("all", "train", "heldout"),
+    )
+    heldout_share: float = setting(
+        0.05, "fraction of documents held out, by a hash of their text", above=0.0, below=1.0
+    )
 
     def check(self) -> None:
         super().check()
@@ -55,66 +79,101 @@ class InputSettings(Settings, need=Need.TEXT):
             encodings.check(self.encoding)
             # Files are cut into lines as bytes: a line feed must be the byte 10.
             if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
-                raise UserError("encoding: %s is not supported, as its line feed is not one byte; "
-                                "convert the files: iconv -f %s -t utf-8 OLD > NEW"
-                                % (self.encoding, self.encoding))
+                raise UserError(
+                    f"encoding: {self.encoding} is not supported, as its line feed is not "
+                    "one byte; "
+                    f"convert the files: iconv -f {self.encoding} -t utf-8 OLD > NEW"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     """xlnet data make: text to pretraining records."""
+
     # Where from, where to.
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
     # The form of the records.
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
-    reuse_len: int = setting(256, "leading part of a sequence that continues the one before "
-                             "[tokens]", minimum=1, resume="any")
-    num_streams: int = setting(0, "number of text streams, a multiple of the training batch size; "
-                               "0: up to 32, as many as the text fills", minimum=0,
-                               aliases=("bsz_per_host",))
+    reuse_len: int = setting(
+        256,
+        "leading part of a sequence that continues the one before [tokens]",
+        minimum=1,
+        resume="any",
+    )
+    num_streams: int = setting(
+        0,
+        "number of text streams, a multiple of the training batch size; "
+        "0: up to 32, as many as the text fills",
+        minimum=0,
+        aliases=("bsz_per_host",),
+    )
     bi_data: bool = setting(True, "run half of the text streams backward", resume="any")
-    from_raw_text: bool = setting(True, "the input is text; False: each line holds token ids",
-                                  need=Need.TEXT)
+    from_raw_text: bool = setting(
+        True, "the input is text; False: each line holds token ids", need=Need.TEXT
+    )
     use_eod: bool = setting(True, "put <eod> at the end of each document")
-    num_passes: int = setting(1, "repetitions of the corpus, each with other A/B pairs and another "
-                              "document order", minimum=1)
+    num_passes: int = setting(
+        1,
+        "repetitions of the corpus, each with other A/B pairs and another document order",
+        minimum=1,
+    )
     seed: int = as_in(RunSettings, "seed")
     # How the work is divided, and what becomes of earlier work.
     num_workers: int = setting(0, "processes; 0: one per core", minimum=0, need=Need.SPEED)
-    num_task: int = setting(1, "machines, or runs, that share the input", minimum=1,
-                            need=Need.DEVICES)
+    num_task: int = setting(
+        1, "machines, or runs, that share the input", minimum=1, need=Need.DEVICES
+    )
     task: int = setting(0, "index of this machine or run, from 0", minimum=0, need=Need.DEVICES)
-    tokens_dir: Optional[str] = setting(None, "directory that keeps tokenized text for other "
-                                        "records; if not given, it is in save_dir until the "
-                                        "records are complete")
-    overwrite: bool = setting(False, "regenerate the records, and replace those in save_dir once "
-                              "the new ones are complete")
-    for_config: Optional[str] = setting(None, "preset of xlnet pretrain, a file or a name, that "
-                                        "sets seq_len, reuse_len and num_streams where they are "
-                                        "not given")
+    tokens_dir: Optional[str] = setting(
+        None,
+        "directory that keeps tokenized text for other "
+        "records; if not given, it is in save_dir until the "
+        "records are complete",
+    )
+    overwrite: bool = setting(
+        False,
+        "regenerate the records, and replace those in save_dir once the new ones are complete",
+    )
+    for_config: Optional[str] = setting(
+        None,
+        "preset of xlnet pretrain, a file or a name, that "
+        "sets seq_len, reuse_len and num_streams where they are "
+        "not given",
+    )
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
-            raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
-                            "line of ids is a sentence" % self.text_format)
-        if not self.for_config:      # it sets the lengths and the number of streams
+            raise UserError(
+                f"text_format is {self.text_format}, expected lines where from_raw_text "
+                "is False: a "
+                "line of ids is a sentence"
+            )
+        if not self.for_config:  # it sets the lengths and the number of streams
             self._check_window()
         if self.task >= self.num_task:
-            raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
-                            % (self.task, self.num_task))
+            raise UserError(
+                f"task is {self.task}, expected less than num_task, {self.num_task} "
+                "(tasks count from 0)"
+            )
 
     def _check_window(self) -> None:
-        shortest = WINDOW_SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
+        shortest = WINDOW_SPECIAL_TOKENS + 3  # one token of the reused part, of A and of B
         if self.seq_len < shortest:
-            raise UserError("sequence too short: seq_len is %d, expected at least %d"
-                            % (self.seq_len, shortest))
+            raise UserError(
+                f"sequence too short: seq_len is {self.seq_len}, expected at least {shortest}"
+            )
         longest = self.seq_len - WINDOW_SPECIAL_TOKENS - 2
         if not 1 <= self.reuse_len <= longest:
-            raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the "
-                            "rest of a sequence is two segments, <sep> <sep> <cls>)"
-                            % (self.reuse_len, longest))
+            raise UserError(
+                f"reuse_len is {self.reuse_len}, expected 1 <= reuse_len <= seq_len - 5 = "
+                f"{longest} (the "
+                "rest of a sequence is two segments, <sep> <sep> <cls>)"
+            )
         if self.bi_data and self.num_streams % 2:
-            raise UserError("num_streams (or bsz_per_host) is %d, expected an even number: with "
-                            "bi_data half of the streams run backward" % self.num_streams)
+            raise UserError(
+                f"num_streams (or bsz_per_host) is {self.num_streams}, expected an even "
+                "number: with "
+                "bi_data half of the streams run backward"
+            )

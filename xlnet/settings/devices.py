@@ -14,21 +14,46 @@ _log = logging.getLogger(__name__)
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings, need=Need.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""
+
     num_hosts: Optional[int] = setting(
-        None, "number of machines; if not given, as many as TF_CONFIG, SLURM or Open MPI name; "
-        "needed in Kubernetes' indexed jobs", minimum=1, resume="any")
-    num_core_per_host: int = setting(1, "GPUs per machine, or replicas on the CPU with device=cpu",
-                                     minimum=1, resume="any")
-    device: str = setting("auto", "where to run; auto: on GPUs, or with one replica on the CPU if "
-                          "there are none", choices=("auto", "gpu", "cpu"), resume="any")
+        None,
+        "number of machines; if not given, as many as TF_CONFIG, SLURM or Open MPI name; "
+        "needed in Kubernetes' indexed jobs",
+        minimum=1,
+        resume="any",
+    )
+    num_core_per_host: int = setting(
+        1, "GPUs per machine, or replicas on the CPU with device=cpu", minimum=1, resume="any"
+    )
+    device: str = setting(
+        "auto",
+        "where to run; auto: on GPUs, or with one replica on the CPU if there are none",
+        choices=("auto", "gpu", "cpu"),
+        resume="any",
+    )
     use_tpu: bool = setting(False, "run on a TPU (never tried)", resume="any")
-    tpu_name: str = setting("local", "name or grpc address of the TPU", aliases=("tpu",),
-                            need=Need.ORIGINAL, resume="any")
-    xla: bool = setting(False, "compile the training step with XLA; in fine-tuning all batches "
-                        "are then as long as max_seq_length", need=Need.SPEED, resume="any")
-    deterministic: bool = setting(False, "on GPUs use only operations that give the same bits each "
-                                  "time, and no TF32: slower, and an error where TensorFlow has "
-                                  "none", need=Need.SPEED, resume="any")
+    tpu_name: str = setting(
+        "local",
+        "name or grpc address of the TPU",
+        aliases=("tpu",),
+        need=Need.ORIGINAL,
+        resume="any",
+    )
+    xla: bool = setting(
+        False,
+        "compile the training step with XLA; in fine-tuning all batches "
+        "are then as long as max_seq_length",
+        need=Need.SPEED,
+        resume="any",
+    )
+    deterministic: bool = setting(
+        False,
+        "on GPUs use only operations that give the same bits each "
+        "time, and no TF32: slower, and an error where TensorFlow has "
+        "none",
+        need=Need.SPEED,
+        resume="any",
+    )
 
     @property
     def uses_tf32(self) -> bool:
@@ -45,10 +70,13 @@ class DeviceSettings(Settings, need=Need.DEVICES):
           UserError: there are several machines.
         """
         if self.use_tpu:
-            _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
-                         "--num_hosts=1 --num_core_per_host=1")
+            _log.warning(
+                "note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
+                "--num_hosts=1 --num_core_per_host=1"
+            )
             return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
         if self.num_hosts not in (None, 1):
-            raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
-                            % self.num_hosts)
+            raise UserError(
+                f"num_hosts is {self.num_hosts}: fine-tuning runs on one machine; leave it 1"
+            )
         return dataclasses.replace(self, num_hosts=1)

@@ -23,6 +23,7 @@ REQUIRED = _Required()
 
 class Need(enum.Enum):
     """What a setting is for: the groups of `--help`, in their order."""
+
     TASK = "What to do"
     TEXT = "Text that goes in"
     COLUMNS = "Columns of your own files"
@@ -42,12 +43,22 @@ class Need(enum.Enum):
     OTHER = "Others"
 
 
-def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
-            minimum: Optional[float] = None, maximum: Optional[float] = None,
-            above: Optional[float] = None, below: Optional[float] = None,
-            instead_of: Optional[str] = None, aliases: Sequence[str] = (),
-            of_model: bool = False, is_result: bool = False, need: Optional[Need] = None,
-            resume: Literal["same", "evaluation", "any"] = "same") -> Any:
+def setting(
+    default: Any,
+    help: str,
+    *,
+    choices: Optional[Sequence[str]] = None,
+    minimum: Optional[float] = None,
+    maximum: Optional[float] = None,
+    above: Optional[float] = None,
+    below: Optional[float] = None,
+    instead_of: Optional[str] = None,
+    aliases: Sequence[str] = (),
+    of_model: bool = False,
+    is_result: bool = False,
+    need: Optional[Need] = None,
+    resume: Literal["same", "evaluation", "any"] = "same",
+) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
     Args:
@@ -68,10 +79,21 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
       resume: the value that a resumed run must have: the same; the same if the run evaluates; or
         any, where the value does not affect training, or is a path whose content is compared.
     """
-    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
-                "above": above, "below": below, "instead_of": instead_of, "aliases": aliases,
-                "of_model": of_model, "is_result": is_result, "need": need, "resume": resume}
-    if default is REQUIRED:     # as a factory: it may follow fields with defaults
+    metadata = {
+        "help": help,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "above": above,
+        "below": below,
+        "instead_of": instead_of,
+        "aliases": aliases,
+        "of_model": of_model,
+        "is_result": is_result,
+        "need": need,
+        "resume": resume,
+    }
+    if default is REQUIRED:  # as a factory: it may follow fields with defaults
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -128,7 +150,7 @@ def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> 
     kind, before = setting_type(field), source and source + ": "
     fits = type(value) in ((int, float) if kind is float else (kind,))
     if not fits:
-        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, kind.__name__))
+        raise UserError(f"{before}{field.name} is {value!r}, expected {kind.__name__}")
     check_limits(field, value, before)
 
 
@@ -136,25 +158,43 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
     """Raises UserError, which begins with `before`, unless `field` allows `value`."""
     choices = field.metadata["choices"]
     if choices and value not in choices:
-        raise UserError("%s%s is %r, expected one of %s%s" % (
-            before, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
+        raise UserError(
+            "{}{} is {!r}, expected one of {}{}".format(
+                before, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)
+            )
+        )
     if isinstance(value, float) and not math.isfinite(value):
-        raise UserError("%s%s is %r, expected a finite number" % (before, field.name, value))
-    least, most, above, below = (field.metadata[name] for name in
-                                 ("minimum", "maximum", "above", "below"))
-    if (least is not None and value < least or most is not None and value > most
-            or above is not None and value <= above or below is not None and value >= below):
-        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, _range(field)))
+        raise UserError(f"{before}{field.name} is {value!r}, expected a finite number")
+    least, most, above, below = (
+        field.metadata[name] for name in ("minimum", "maximum", "above", "below")
+    )
+    if (
+        least is not None
+        and value < least
+        or most is not None
+        and value > most
+        or above is not None
+        and value <= above
+        or below is not None
+        and value >= below
+    ):
+        raise UserError(f"{before}{field.name} is {value!r}, expected {_range(field)}")
 
 
 def _range(field: "dataclasses.Field[Any]") -> str:
     """The allowed values of a number: "at least 1", "0 <= dropout < 1"."""
     sides = [field.metadata[name] for name in ("minimum", "above", "maximum", "below")]
     if sides[1:] == [None, None, None]:
-        return "at least %g" % sides[0]
-    return "".join(text % side for text, side in zip(("%g <= ", "%g < "), sides[:2])
-                   if side is not None) + field.name + "".join(
-        text % side for text, side in zip((" <= %g", " < %g"), sides[2:]) if side is not None)
+        return f"at least {sides[0]:g}"
+    return (
+        "".join(
+            text % side for text, side in zip(("%g <= ", "%g < "), sides[:2]) if side is not None
+        )
+        + field.name
+        + "".join(
+            text % side for text, side in zip((" <= %g", " < %g"), sides[2:]) if side is not None
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +210,7 @@ class Settings:
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]
         if missing:
-            raise TypeError("%s: missing %s" % (type(self).__name__, ", ".join(missing)))
+            raise TypeError("{}: missing {}".format(type(self).__name__, ", ".join(missing)))
 
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.

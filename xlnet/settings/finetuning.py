@@ -10,104 +10,197 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
 
-EXAMPLES_NAME = "examples.json"     # in a model directory: rows for the page of the server
-FINETUNING_NAME = "finetuning"      # .json there: all settings of the run
-QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
+EXAMPLES_NAME = "examples.json"  # in a model directory: rows for the page of the server
+FINETUNING_NAME = "finetuning"  # .json there: all settings of the run
+QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with its question
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     """What fine-tuning has on a task of any type: the task, what to do."""
+
     # The task and its files.
-    task_name: str = of_model("", "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
-                              "unknown name lists all) or custom for your own files",
-                              need=Need.TASK, resume="any")
-    task_module: Optional[str] = setting(None, "FILE.py, or an installed module, that registers an "
-                                         "own task type, which custom files then have",
-                                         need=Need.TASK, resume="any")
-    data_dir: str = setting("", "directory of the task's files; custom: train, dev (or validation) "
-                            "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
-                            need=Need.TEXT, resume="any")
-    train_file: Optional[str] = setting(None, "files to train on instead of those in data_dir: "
-                                        "comma-separated paths or glob patterns", need=Need.TEXT,
-                                        resume="any")
-    dev_file: Optional[str] = setting(None, "files to evaluate on instead of those in data_dir",
-                                      aliases=("validation_file", "eval_file"), need=Need.TEXT,
-                                      resume="any")
-    test_file: Optional[str] = setting(None, "files of the test split instead of those in data_dir",
-                                       need=Need.TEXT, resume="any")
-    output_dir: str = setting("", "directory that keeps tokenized records; if not given, records "
-                              "in model_dir to train, else a temporary one", need=Need.RECORDS,
-                              resume="any")
-    spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
-                                   help="SentencePiece model; if not given, that of model_dir or "
-                                   "of init_checkpoint")
+    task_name: str = of_model(
+        "",
+        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
+        "unknown name lists all) or custom for your own files",
+        need=Need.TASK,
+        resume="any",
+    )
+    task_module: Optional[str] = setting(
+        None,
+        "FILE.py, or an installed module, that registers an "
+        "own task type, which custom files then have",
+        need=Need.TASK,
+        resume="any",
+    )
+    data_dir: str = setting(
+        "",
+        "directory of the task's files; custom: train, dev (or validation) "
+        "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
+        need=Need.TEXT,
+        resume="any",
+    )
+    train_file: Optional[str] = setting(
+        None,
+        "files to train on instead of those in data_dir: comma-separated paths or glob patterns",
+        need=Need.TEXT,
+        resume="any",
+    )
+    dev_file: Optional[str] = setting(
+        None,
+        "files to evaluate on instead of those in data_dir",
+        aliases=("validation_file", "eval_file"),
+        need=Need.TEXT,
+        resume="any",
+    )
+    test_file: Optional[str] = setting(
+        None, "files of the test split instead of those in data_dir", need=Need.TEXT, resume="any"
+    )
+    output_dir: str = setting(
+        "",
+        "directory that keeps tokenized records; if not given, records "
+        "in model_dir to train, else a temporary one",
+        need=Need.RECORDS,
+        resume="any",
+    )
+    spiece_model_file: str = as_in(
+        RunSettings,
+        "spiece_model_file",
+        default="",
+        help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
+    )
     model_config_path: str = as_in(RunSettings, "model_config_path", default="")
     # None until the size of an epoch is known (`finetuning.train.in_steps`).
-    save_steps: int = as_in(RunSettings, "save_steps", default=None, help="interval between "
-                            "checkpoints [steps]; if not given, an epoch, at most 1000")
-    eval_steps: int = as_in(RunSettings, "eval_steps", default=None, help="interval between the "
-                            "evaluations that choose model_dir/best [steps]; if not given, an "
-                            "epoch; 0: none")
+    save_steps: int = as_in(
+        RunSettings,
+        "save_steps",
+        default=None,
+        help="interval between checkpoints [steps]; if not given, an epoch, at most 1000",
+    )
+    eval_steps: int = as_in(
+        RunSettings,
+        "eval_steps",
+        default=None,
+        help="interval between the "
+        "evaluations that choose model_dir/best [steps]; if not given, an "
+        "epoch; 0: none",
+    )
     max_save: int = as_in(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(False, "fine-tune on the train split", need=Need.TASK, resume="any")
     do_eval: bool = as_in(PretrainingSettings, "do_eval", help="evaluate on eval_split")
-    do_predict: bool = setting(False, "write predictions for predict_split or predict_file",
-                               need=Need.TASK, resume="any")
+    do_predict: bool = setting(
+        False, "write predictions for predict_split or predict_file", need=Need.TASK, resume="any"
+    )
 
-    dev_share: Optional[float] = setting(None, "fraction of the training examples held out where "
-                                         "there is no dev file; if not given, 0.05 for known tasks "
-                                         "and 0.1 for custom; 0: none", minimum=0.0, below=1.0,
-                                         need=Need.TEXT)
-    eval_split: str = setting("dev", "split to evaluate on: dev, test, train, dev_matched, ...",
-                              resume="evaluation")
-    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir",
-                                  need=Need.ORIGINAL, resume="any")
-    metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint, or "
-                                     "FILE.py:FUNCTION, with :min if lower is better; the task's "
-                                     "first one if not given", resume="evaluation")
-    patience: int = setting(0, "evaluations without improvement until training stops (early "
-                            "stopping); 0: never", minimum=0, resume="any")
-    predict_split: str = setting("test", "split to predict: test, dev, ...", need=Need.PREDICTION,
-                                 resume="any")
-    predict_file: Optional[str] = setting(None, "file to predict instead of predict_split, with or "
-                                          "without labels; -: the standard input",
-                                          aliases=("input",), need=Need.PREDICTION, resume="any")
-    predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given",
-                                         need=Need.PREDICTION, resume="any")
+    dev_share: Optional[float] = setting(
+        None,
+        "fraction of the training examples held out where "
+        "there is no dev file; if not given, 0.05 for known tasks "
+        "and 0.1 for custom; 0: none",
+        minimum=0.0,
+        below=1.0,
+        need=Need.TEXT,
+    )
+    eval_split: str = setting(
+        "dev", "split to evaluate on: dev, test, train, dev_matched, ...", resume="evaluation"
+    )
+    eval_all_ckpt: bool = setting(
+        False, "evaluate every checkpoint in model_dir", need=Need.ORIGINAL, resume="any"
+    )
+    metric: Optional[str] = of_model(
+        None,
+        "metric that chooses the best checkpoint, or "
+        "FILE.py:FUNCTION, with :min if lower is better; the task's "
+        "first one if not given",
+        resume="evaluation",
+    )
+    patience: int = setting(
+        0,
+        "evaluations without improvement until training stops (early stopping); 0: never",
+        minimum=0,
+        resume="any",
+    )
+    predict_split: str = setting(
+        "test", "split to predict: test, dev, ...", need=Need.PREDICTION, resume="any"
+    )
+    predict_file: Optional[str] = setting(
+        None,
+        "file to predict instead of predict_split, with or without labels; -: the standard input",
+        aliases=("input",),
+        need=Need.PREDICTION,
+        resume="any",
+    )
+    predict_dir: Optional[str] = setting(
+        None,
+        "directory for predictions; model_dir if not given",
+        need=Need.PREDICTION,
+        resume="any",
+    )
     predict_output: Optional[str] = setting(
-        None, "file for the predictions instead of predict_dir; -: the standard output",
-        aliases=("output",), is_result=True, need=Need.PREDICTION, resume="any")
+        None,
+        "file for the predictions instead of predict_dir; -: the standard output",
+        aliases=("output",),
+        is_result=True,
+        need=Need.PREDICTION,
+        resume="any",
+    )
 
     # From text to batches.
-    max_seq_length: int = of_model(128, "length of an example with its special tokens [tokens]",
-                                   need=Need.LENGTH)
-    encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of files (cp1252, "
-                                    "gb18030, ...); if not given, found: UTF-8 or UTF-16")
-    delimiter: Optional[str] = setting(None, "character between the columns of .csv, .tsv and .txt "
-                                       "files, or tab; found in the first line if not given",
-                                       need=Need.TEXT)
-    on_error: str = as_in(InputSettings, "on_error", help="what to do at unreadable rows: fail, or "
-                          "skip and count them; a table of predictions has an empty cell for each")
-    overwrite_data: bool = setting(False, "tokenize again even if the records fit",
-                                   need=Need.ORIGINAL, resume="any")
+    max_seq_length: int = of_model(
+        128, "length of an example with its special tokens [tokens]", need=Need.LENGTH
+    )
+    encoding: Optional[str] = as_in(
+        InputSettings,
+        "encoding",
+        help="encoding of files (cp1252, gb18030, ...); if not given, found: UTF-8 or UTF-16",
+    )
+    delimiter: Optional[str] = setting(
+        None,
+        "character between the columns of .csv, .tsv and .txt "
+        "files, or tab; found in the first line if not given",
+        need=Need.TEXT,
+    )
+    on_error: str = as_in(
+        InputSettings,
+        "on_error",
+        help="what to do at unreadable rows: fail, or "
+        "skip and count them; a table of predictions has an empty cell for each",
+    )
+    overwrite_data: bool = setting(
+        False, "tokenize again even if the records fit", need=Need.ORIGINAL, resume="any"
+    )
 
-    eval_batch_size: int = setting(32, "examples per batch and device in evaluation and prediction",
-                                   minimum=1, resume="any")
-    epochs: Optional[float] = setting(None, "length of training in epochs instead of train_steps; "
-                                      "3 if neither is given", above=0.0, instead_of="train_steps",
-                                      need=Need.STEPS, resume="any")
+    eval_batch_size: int = setting(
+        32, "examples per batch and device in evaluation and prediction", minimum=1, resume="any"
+    )
+    epochs: Optional[float] = setting(
+        None,
+        "length of training in epochs instead of train_steps; 3 if neither is given",
+        above=0.0,
+        instead_of="train_steps",
+        need=Need.STEPS,
+        resume="any",
+    )
     # Against overfitting, of which small files have much.
-    freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; 0: "
-                                 "none", minimum=0, need=Need.REGULARIZATION)
-    class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
-                                           "label:weight,...; all 1 if not given",
-                                           need=Need.REGULARIZATION)
-    label_smoothing: float = share(0.0, "probability spread evenly over all labels; 0: off",
-                                   need=Need.REGULARIZATION)
-    cls_scope: Optional[str] = of_model(None, "name of the output layer; that of the task if not "
-                                        "given", need=Need.ORIGINAL)
+    freeze_layers: int = setting(
+        0,
+        "freeze the embeddings and this many of the lowest layers; 0: none",
+        minimum=0,
+        need=Need.REGULARIZATION,
+    )
+    class_weights: Optional[str] = setting(
+        None,
+        "weights of the labels in the loss: balanced, or label:weight,...; all 1 if not given",
+        need=Need.REGULARIZATION,
+    )
+    label_smoothing: float = share(
+        0.0, "probability spread evenly over all labels; 0: off", need=Need.REGULARIZATION
+    )
+    cls_scope: Optional[str] = of_model(
+        None, "name of the output layer; that of the task if not given", need=Need.ORIGINAL
+    )
 
     # Class attributes, not flags: the values in programs without a setting of the name.
     program = ""
@@ -118,8 +211,9 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     def check(self) -> None:
         super().check()
         if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
-                            "--do_predict=True")
+            raise UserError(
+                "nothing to do: give --do_train=True, --do_eval=True or --do_predict=True"
+            )
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
 
@@ -127,7 +221,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         """Raises UserError for early stopping without evaluations while training; needed: what is
         missing, in words."""
         if self.patience:
-            raise UserError("patience needs %s: it looks at evaluations while training" % needed)
+            raise UserError(f"patience needs {needed}: it looks at evaluations while training")
 
     @property
     def named_files(self) -> dict[str, str]:
@@ -138,9 +232,11 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     @property
     def needs_data_dir(self) -> bool:
         """Whether files are read that no other flag names."""
-        needed = {*(["train"] if self.do_train else ()),
-                  *([self.eval_split] if self.do_eval else ()),
-                  *([self.predict_split] if self.do_predict and not self.predict_file else ())}
+        needed = {
+            *(["train"] if self.do_train else ()),
+            *([self.eval_split] if self.do_eval else ()),
+            *([self.predict_split] if self.do_predict and not self.predict_file else ()),
+        }
         held_out = {"dev"} if self.train_file else set()
         return not needed <= {*self.named_files, *held_out}
 
@@ -148,56 +244,97 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
     """xlnet classify: the task, its files, what to do."""
+
     # The columns of own files; the labels say which task type it is.
     text_a_column: str = of_model("text_a", "custom: column of the text; a,b joins two columns")
     text_b_column: Optional[str] = of_model(None, "custom: column of the second text")
-    label_column: str = of_model("label", "custom: column of the label; with multi_label also a "
-                                 "column of 0 and 1 per label")
-    id_column: Optional[str] = of_model(None, "custom: column of an example's name; row number if "
-                                        "not given")
-    choice_columns: Optional[str] = of_model(None, "custom: columns of the choices, of which one "
-                                             "is right, or one column of JSON lists of them")
-    is_regression: bool = of_model(False, "custom: labels are numbers; compared with known tasks",
-                                   need=Need.TASK)
+    label_column: str = of_model(
+        "label", "custom: column of the label; with multi_label also a column of 0 and 1 per label"
+    )
+    id_column: Optional[str] = of_model(
+        None, "custom: column of an example's name; row number if not given"
+    )
+    choice_columns: Optional[str] = of_model(
+        None,
+        "custom: columns of the choices, of which one "
+        "is right, or one column of JSON lists of them",
+    )
+    is_regression: bool = of_model(
+        False, "custom: labels are numbers; compared with known tasks", need=Need.TASK
+    )
     multi_label: bool = of_model(False, "custom: an example has any number of labels")
     label_separator: str = of_model(",", "custom: text between the labels in a cell of multi_label")
     # Several labels, and rankings.
     label_thresholds: Optional[str] = of_model(
-        None, "multi_label: minimum probability of single labels instead of predict_threshold: "
-        "label:0.3,other:0.6", need=Need.PREDICTION, resume="evaluation")
-    query_id_column: Optional[str] = of_model(None, "custom: column of a query's name; makes a "
-                                              "ranking: text_a is the query, text_b and id the "
-                                              "document, label its relevance")
-    ranking_loss: str = setting("pairwise", "loss of a ranking: logistic loss on the difference of "
-                                "the scores of two documents, or squared error of the relevance of "
-                                "each", choices=("pairwise", "pointwise"), need=Need.HEAD)
-    highest_grade: int = of_model(0, "relevance of a perfect document, for ERR; 0: the highest one "
-                                  "of the file", minimum=0, need=Need.EVALUATION,
-                                  resume="evaluation")
+        None,
+        "multi_label: minimum probability of single labels instead of predict_threshold: "
+        "label:0.3,other:0.6",
+        need=Need.PREDICTION,
+        resume="evaluation",
+    )
+    query_id_column: Optional[str] = of_model(
+        None,
+        "custom: column of a query's name; makes a "
+        "ranking: text_a is the query, text_b and id the "
+        "document, label its relevance",
+    )
+    ranking_loss: str = setting(
+        "pairwise",
+        "loss of a ranking: logistic loss on the difference of "
+        "the scores of two documents, or squared error of the relevance of "
+        "each",
+        choices=("pairwise", "pointwise"),
+        need=Need.HEAD,
+    )
+    highest_grade: int = of_model(
+        0,
+        "relevance of a perfect document, for ERR; 0: the highest one of the file",
+        minimum=0,
+        need=Need.EVALUATION,
+        resume="evaluation",
+    )
 
     # Prediction.
     predict_form: Optional[str] = setting(
-        None, "form of predict_file; from its extension if not given. text: a text on each line, "
+        None,
+        "form of predict_file; from its extension if not given. text: a text on each line, "
         "tabs between a pair; run, qrels: TREC's",
-        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"), need=Need.PREDICTION,
-        aliases=("input_format",), resume="any")
-    predict_threshold: float = of_model(0.5, "minimum probability of the second of two labels, or "
-                                        "of each label with multi_label", minimum=0.0, maximum=1.0,
-                                        need=Need.PREDICTION, resume="evaluation")
+        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"),
+        need=Need.PREDICTION,
+        aliases=("input_format",),
+        resume="any",
+    )
+    predict_threshold: float = of_model(
+        0.5,
+        "minimum probability of the second of two labels, or of each label with multi_label",
+        minimum=0.0,
+        maximum=1.0,
+        need=Need.PREDICTION,
+        resume="evaluation",
+    )
 
     # Texts longer than `max_seq_length`.
     long_document: str = of_model(
-        "truncate", "how to fit long texts: truncate the end, cut the middle (head_tail), average "
+        "truncate",
+        "how to fit long texts: truncate the end, cut the middle (head_tail), average "
         "sliding windows, or read segments of max_seq_length with memory of those before",
-        choices=("truncate", "head_tail", "sliding", "memory"), need=Need.LENGTH)
-    max_segments: int = of_model(8, "long_document=memory: maximum number of segments of a text",
-                                 minimum=1, need=Need.LENGTH)
+        choices=("truncate", "head_tail", "sliding", "memory"),
+        need=Need.LENGTH,
+    )
+    max_segments: int = of_model(
+        8, "long_document=memory: maximum number of segments of a text", minimum=1, need=Need.LENGTH
+    )
 
     # The output layer.
-    summary_type: str = of_model("last", "how a text is pooled to one vector",
-                                 choices=("last", "first", "mean", "attn"), need=Need.HEAD)
-    use_summ_proj: bool = of_model(True, "apply a dense tanh layer to the summary",
-                                   need=Need.ORIGINAL)
+    summary_type: str = of_model(
+        "last",
+        "how a text is pooled to one vector",
+        choices=("last", "first", "mean", "attn"),
+        need=Need.HEAD,
+    )
+    use_summ_proj: bool = of_model(
+        True, "apply a dense tanh layer to the summary", need=Need.ORIGINAL
+    )
 
     program = "xlnet classify"
 
@@ -205,27 +342,51 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
 @dataclasses.dataclass(frozen=True)
 class TaggerSettings(TaskSettings, need=Need.COLUMNS):
     """xlnet tag: the task, its files, what to do."""
-    task_name: str = as_in(TaskSettings, "task_name", help="a known task (conll2003, msra_ner, "
-                           "resume_ner) or custom for your own files")
-    data_dir: str = as_in(TaskSettings, "data_dir", help="directory of the task's files; custom: "
-                          "train, dev and test, such as train.txt, eng.train or train.jsonl, or "
-                          "one file to train on")
-    word_column: str = of_model("1", "custom: column of the words, by number from 1 or by name; in "
-                                "JSON the key of the text or the tokens")
-    tag_column: Optional[str] = of_model(None, "custom: column of the tags, by number or name; in "
-                                         "JSON the key of the entities or the tags; if not given, "
-                                         "the last column, or a usual key")
+
+    task_name: str = as_in(
+        TaskSettings,
+        "task_name",
+        help="a known task (conll2003, msra_ner, resume_ner) or custom for your own files",
+    )
+    data_dir: str = as_in(
+        TaskSettings,
+        "data_dir",
+        help="directory of the task's files; custom: "
+        "train, dev and test, such as train.txt, eng.train or train.jsonl, or "
+        "one file to train on",
+    )
+    word_column: str = of_model(
+        "1",
+        "custom: column of the words, by number from 1 or by name; in "
+        "JSON the key of the text or the tokens",
+    )
+    tag_column: Optional[str] = of_model(
+        None,
+        "custom: column of the tags, by number or name; in "
+        "JSON the key of the entities or the tags; if not given, "
+        "the last column, or a usual key",
+    )
     scheme: str = of_model(
-        "auto", "tagging scheme of the files; auto: found in the train file, and illegal tags are "
+        "auto",
+        "tagging scheme of the files; auto: found in the train file, and illegal tags are "
         "an error; if given, they are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"), need=Need.TEXT)
-    delimiter: Optional[str] = as_in(TaskSettings, "delimiter", help="character between "
-                                     "columns, or tab; if not given, tabs where there are some, or "
-                                     "spaces")
-    predict_form: Optional[str] = as_in(ClassifierSettings, "predict_form",
-                                        help="form of predict_file: columns, JSON, or raw text, a "
-                                        "sentence a line; found by its content if not given",
-                                        choices=("conll", "jsonl", "text"))
+        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
+        need=Need.TEXT,
+    )
+    delimiter: Optional[str] = as_in(
+        TaskSettings,
+        "delimiter",
+        help="character between "
+        "columns, or tab; if not given, tabs where there are some, or "
+        "spaces",
+    )
+    predict_form: Optional[str] = as_in(
+        ClassifierSettings,
+        "predict_form",
+        help="form of predict_file: columns, JSON, or raw text, a "
+        "sentence a line; found by its content if not given",
+        choices=("conll", "jsonl", "text"),
+    )
 
     program = "xlnet tag"
 
@@ -233,62 +394,116 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
 @dataclasses.dataclass(frozen=True)
 class SpanSettings(TaskSettings, need=Need.COLUMNS):
     """xlnet squad: questions, what to do with them."""
-    task_name: str = as_in(TaskSettings, "task_name", default="custom", help="a known task "
-                           "(squad1, squad2, cmrc2018) or custom for your own files")
-    data_dir: str = as_in(TaskSettings, "data_dir", default="", help="directory of the task's "
-                          "files; custom: train, dev and test as SQuAD's .json, or as .tsv, .csv "
-                          "or .jsonl with a question per row; or one file to train on")
-    predict_file: Optional[str] = as_in(TaskSettings, "predict_file", help="file to predict; if it "
-                                        "has answers, do_eval and eval_steps evaluate on it")
+
+    task_name: str = as_in(
+        TaskSettings,
+        "task_name",
+        default="custom",
+        help="a known task (squad1, squad2, cmrc2018) or custom for your own files",
+    )
+    data_dir: str = as_in(
+        TaskSettings,
+        "data_dir",
+        default="",
+        help="directory of the task's "
+        "files; custom: train, dev and test as SQuAD's .json, or as .tsv, .csv "
+        "or .jsonl with a question per row; or one file to train on",
+    )
+    predict_file: Optional[str] = as_in(
+        TaskSettings,
+        "predict_file",
+        help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
+    )
     do_prepro: bool = setting(False, "make the records of the files", need=Need.TASK, resume="any")
     model_dir: str = as_in(TaskSettings, "model_dir", default="")
     # The columns of tables.
     context_column: str = of_model("context", "tables: column of the text with the answer")
     question_column: str = of_model("question", "tables: column of the question")
-    answer_column: str = of_model("answer", "tables: column of the answer, empty where there is "
-                                  "none; in JSON lines a text or a list of texts")
+    answer_column: str = of_model(
+        "answer",
+        "tables: column of the answer, empty where there is "
+        "none; in JSON lines a text or a list of texts",
+    )
     answer_start_column: Optional[str] = of_model(
-        None, "tables: column of the answer's offset in the context [characters]; if not given, "
-        "answers that occur once are found")
-    id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
-                           "the question's name; row number without it")
+        None,
+        "tables: column of the answer's offset in the context [characters]; if not given, "
+        "answers that occur once are found",
+    )
+    id_column: str = as_in(
+        ClassifierSettings,
+        "id_column",
+        default="id",
+        help="tables: column of the question's name; row number without it",
+    )
 
-    max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512, help="length of a "
-                                "window with its question and special tokens [tokens]")
+    max_seq_length: int = as_in(
+        TaskSettings,
+        "max_seq_length",
+        default=512,
+        help="length of a window with its question and special tokens [tokens]",
+    )
     # A paragraph is cut into windows, each with the complete question.
-    doc_stride: int = of_model(128, "stride between the windows of a long paragraph [tokens]",
-                               minimum=1, need=Need.LENGTH)
-    max_query_length: int = of_model(64, "maximum length of a question [tokens]", minimum=1,
-                                     need=Need.LENGTH)
-    long_document: str = as_in(ClassifierSettings, "long_document", default="sliding",
-                               choices=("sliding", "memory"), help="how to read the windows of a "
-                               "long paragraph: alone, or with memory of the text before, which "
-                               "is read with the question")
-    max_segments: int = as_in(ClassifierSettings, "max_segments", default=2,
-                              help="long_document=memory: segments of max_seq_length that are read "
-                              "for a window, itself included")
+    doc_stride: int = of_model(
+        128, "stride between the windows of a long paragraph [tokens]", minimum=1, need=Need.LENGTH
+    )
+    max_query_length: int = of_model(
+        64, "maximum length of a question [tokens]", minimum=1, need=Need.LENGTH
+    )
+    long_document: str = as_in(
+        ClassifierSettings,
+        "long_document",
+        default="sliding",
+        choices=("sliding", "memory"),
+        help="how to read the windows of a "
+        "long paragraph: alone, or with memory of the text before, which "
+        "is read with the question",
+    )
+    max_segments: int = as_in(
+        ClassifierSettings,
+        "max_segments",
+        default=2,
+        help="long_document=memory: segments of max_seq_length that are read "
+        "for a window, itself included",
+    )
     # Which answers are considered: a beam of starts, for each a beam of ends.
-    max_answer_length: int = of_model(64, "maximum length of an answer [tokens]", minimum=1,
-                                      need=Need.PREDICTION)
-    start_n_top: int = of_model(5, "beam size of the start of an answer", minimum=1,
-                                need=Need.PREDICTION)
-    end_n_top: int = of_model(5, "beam size of the end for each start", minimum=1,
-                              need=Need.PREDICTION)
-    n_best_size: int = setting(5, "answers written for each question", minimum=1,
-                               need=Need.PREDICTION, resume="any")
-    span_head: str = of_model("joint", "output layer; joint: the end depends on the start, and "
-                              "answerability has its own logit, as in the original; separate: "
-                              "both are independent, as in Hugging Face's simple form",
-                              choices=("joint", "separate"), need=Need.HEAD)
+    max_answer_length: int = of_model(
+        64, "maximum length of an answer [tokens]", minimum=1, need=Need.PREDICTION
+    )
+    start_n_top: int = of_model(
+        5, "beam size of the start of an answer", minimum=1, need=Need.PREDICTION
+    )
+    end_n_top: int = of_model(
+        5, "beam size of the end for each start", minimum=1, need=Need.PREDICTION
+    )
+    n_best_size: int = setting(
+        5, "answers written for each question", minimum=1, need=Need.PREDICTION, resume="any"
+    )
+    span_head: str = of_model(
+        "joint",
+        "output layer; joint: the end depends on the start, and "
+        "answerability has its own logit, as in the original; separate: "
+        "both are independent, as in Hugging Face's simple form",
+        choices=("joint", "separate"),
+        need=Need.HEAD,
+    )
     scoring: Optional[str] = of_model(
-        None, "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
+        None,
+        "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
         "CMRC's; if not given, squad2.0 where some questions have no answer, else squad1.1",
-        choices=("squad1.1", "squad2.0", "characters"), need=Need.EVALUATION)
-    predict_threshold: float = as_in(ClassifierSettings, "predict_threshold", help="probability "
-                                     "of no answer above which none is given")
-    predict_form: Optional[str] = as_in(ClassifierSettings, "predict_form",
-                                        help="form of predict_file; from its extension if not "
-                                        "given", choices=("json", "jsonl", "tsv", "csv"))
+        choices=("squad1.1", "squad2.0", "characters"),
+        need=Need.EVALUATION,
+    )
+    predict_threshold: float = as_in(
+        ClassifierSettings,
+        "predict_threshold",
+        help="probability of no answer above which none is given",
+    )
+    predict_form: Optional[str] = as_in(
+        ClassifierSettings,
+        "predict_form",
+        help="form of predict_file; from its extension if not given",
+        choices=("json", "jsonl", "tsv", "csv"),
+    )
 
     program = "xlnet squad"
 
@@ -300,8 +515,9 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
     @property
     def needs_data_dir(self) -> bool:
         """As in other programs, but `predict_file` can be evaluated, too."""
-        return self.do_train and not self.train_file \
-            or not self.named_file and super().needs_data_dir
+        return (
+            self.do_train and not self.train_file or not self.named_file and super().needs_data_dir
+        )
 
     @property
     def does_run(self) -> bool:
@@ -321,14 +537,17 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:
-            raise UserError("max_query_length is %d: with %d special tokens it leaves nothing of "
-                            "max_seq_length %d for the paragraph" % (
-                                self.max_query_length, QUESTION_SPECIAL_TOKENS,
-                                self.max_seq_length))
+            raise UserError(
+                f"max_query_length is {self.max_query_length}: with "
+                f"{QUESTION_SPECIAL_TOKENS} special tokens it leaves nothing of "
+                f"max_seq_length {self.max_seq_length} for the paragraph"
+            )
         if self.doc_stride > room:
-            raise UserError("doc_stride is %d, expected at most max_seq_length - max_query_length "
-                            "- 3 = %d: windows would leave out parts of a paragraph"
-                            % (self.doc_stride, room))
+            raise UserError(
+                f"doc_stride is {self.doc_stride}, expected at most max_seq_length - "
+                "max_query_length "
+                f"- 3 = {room}: windows would leave out parts of a paragraph"
+            )
 
 
 # The settings of any fine-tuning program.

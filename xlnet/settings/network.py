@@ -18,8 +18,8 @@ from xlnet.settings.fields import (
     setting,
 )
 
-CONFIG_NAME = "xlnet_config.json"   # the architecture's file in a checkpoint's directory
-CARRIED_NAME = "huggingface_config.json"    # next to converted weights: what only that library uses
+CONFIG_NAME = "xlnet_config.json"  # the architecture's file in a checkpoint's directory
+CARRIED_NAME = "huggingface_config.json"  # next to converted weights: what only that library uses
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -33,26 +33,30 @@ class XLNetConfig:
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
     """
+
     n_layer: int = required("number of layers", minimum=1, maximum=1000)
     d_model: int = required("width of the hidden states", minimum=1)
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
-    ff_activation: str = required("activation of the feed-forward layer; gelu is the tanh form of "
-                                  "the original, gelu_erf the exact one",
-                                  choices=("relu", "gelu", "gelu_erf"))
+    ff_activation: str = required(
+        "activation of the feed-forward layer; gelu is the tanh form of "
+        "the original, gelu_erf the exact one",
+        choices=("relu", "gelu", "gelu_erf"),
+    )
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; that of the data if not given", minimum=1)
 
-    def __init__(self, FLAGS: Any = None,
-                 json_path: Union[str, os.PathLike[str], None] = None, **values: Any) -> None:
+    def __init__(
+        self, FLAGS: Any = None, json_path: Union[str, os.PathLike[str], None] = None, **values: Any
+    ) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
             raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
         source = "XLNetConfig"
         if FLAGS is not None:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
-            source = "model config %s" % json_path
+            source = f"model config {json_path}"
             values, _ = presets.read(os.fspath(json_path), "model config", presets.MODEL)
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
@@ -72,27 +76,42 @@ ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig
 def _check_architecture(values: Mapping[str, Any], source: str) -> None:
     for key in values:
         if key not in ARCHITECTURE_KEYS:
-            raise UserError("%s: unknown key '%s'%s" % (
-                source, key, did_you_mean(key, ARCHITECTURE_KEYS)))
+            raise UserError(f"{source}: unknown key '{key}'{did_you_mean(key, ARCHITECTURE_KEYS)}")
     missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
     if missing:
-        raise UserError("%s: missing %s" % (source, ", ".join(missing)))
+        raise UserError("{}: missing {}".format(source, ", ".join(missing)))
     for field in dataclasses.fields(XLNetConfig):
         check_value(field, values[field.name], source)
     if values["d_model"] % 2:
-        raise UserError("%s: d_model is %d, expected an even number (sine and cosine halves)"
-                        % (source, values["d_model"]))
+        raise UserError(
+            "{}: d_model is {}, expected an even number (sine and cosine halves)".format(
+                source, values["d_model"]
+            )
+        )
 
 
 ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
     "ArchitectureSettings",
-    [(field.name, Optional[field.type], as_in(
-        XLNetConfig, field.name, default=None,
-        need=Need.MODEL if field.name == "n_token" else Need.ORIGINAL))
-     for field in dataclasses.fields(XLNetConfig)],
-    bases=(Settings,), frozen=True, namespace={
+    [
+        (
+            field.name,
+            Optional[field.type],
+            as_in(
+                XLNetConfig,
+                field.name,
+                default=None,
+                need=Need.MODEL if field.name == "n_token" else Need.ORIGINAL,
+            ),
+        )
+        for field in dataclasses.fields(XLNetConfig)
+    ],
+    bases=(Settings,),
+    frozen=True,
+    namespace={
         "__module__": __name__,
-        "__doc__": "The architecture as flags, in place of model_config_path."})
+        "__doc__": "The architecture as flags, in place of model_config_path.",
+    },
+)
 
 
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -102,28 +121,52 @@ POSITION_DROPOUTS = ("none", "row")
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings(Settings, need=Need.REGULARIZATION):
     """How the network is initialized and regularized."""
+
     # Against overfitting.
     dropout: float = rate(0.1, "dropout rate of hidden states")
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
-    position_dropout: str = setting("none", "dropout of the sinusoids of the relative distances; "
-                                    "row: a mask per batch element, as in the original",
-                                    choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
+    position_dropout: str = setting(
+        "none",
+        "dropout of the sinusoids of the relative distances; "
+        "row: a mask per batch element, as in the original",
+        choices=POSITION_DROPOUTS,
+        need=Need.ORIGINAL,
+    )
     # The initial weights, and how far apart positions may be.
-    init: str = setting("normal", "distribution of the initial weights",
-                        choices=("normal", "uniform"), need=Need.ORIGINAL)
-    init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
-                              need=Need.ORIGINAL)
-    init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
-                                need=Need.ORIGINAL)
-    clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
-                             minimum=-1, need=Need.ORIGINAL)
+    init: str = setting(
+        "normal",
+        "distribution of the initial weights",
+        choices=("normal", "uniform"),
+        need=Need.ORIGINAL,
+    )
+    init_std: float = setting(
+        0.02, "standard deviation of normal initialization", minimum=0.0, need=Need.ORIGINAL
+    )
+    init_range: float = setting(
+        0.1, "half width of uniform initialization", minimum=0.0, need=Need.ORIGINAL
+    )
+    clamp_len: int = setting(
+        -1,
+        "clip relative distances to ±clamp_len [tokens]; -1: off",
+        minimum=-1,
+        need=Need.ORIGINAL,
+    )
     # Speed and memory.
-    use_bfloat16: bool = setting(False, "the same as --precision=bf16", need=Need.ORIGINAL,
-                                 resume="any")
-    precision: Optional[str] = setting(None, "dtype of the matmuls (mixed precision); fp32 if not "
-                                       "given", choices=PRECISIONS, need=Need.SPEED)
-    recompute: bool = setting(False, "gradient checkpointing: less memory, a third more time",
-                              need=Need.SPEED, resume="any")
+    use_bfloat16: bool = setting(
+        False, "the same as --precision=bf16", need=Need.ORIGINAL, resume="any"
+    )
+    precision: Optional[str] = setting(
+        None,
+        "dtype of the matmuls (mixed precision); fp32 if not given",
+        choices=PRECISIONS,
+        need=Need.SPEED,
+    )
+    recompute: bool = setting(
+        False,
+        "gradient checkpointing: less memory, a third more time",
+        need=Need.SPEED,
+        resume="any",
+    )
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
         """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
@@ -131,8 +174,13 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
         Raises:
           UserError: as `check`.
         """
-        return RunConfig(is_training=is_training, use_tpu=False, built_once=is_training,
-                         **dataclasses.asdict(self), **more)
+        return RunConfig(
+            is_training=is_training,
+            use_tpu=False,
+            built_once=is_training,
+            **dataclasses.asdict(self),
+            **more,
+        )
 
     def check(self) -> None:
         self.run_config(is_training=True)
@@ -171,6 +219,7 @@ class RunConfig:
     Raises:
       UserError: a value is not allowed, or two contradict each other.
     """
+
     is_training: bool
     use_tpu: bool
     use_bfloat16: bool
@@ -195,14 +244,13 @@ class RunConfig:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
         if self.device not in (None, "cpu", "gpu", "xla"):
-            raise UserError("device is %r, expected None, cpu, gpu or xla" % (self.device,))
+            raise UserError(f"device is {self.device!r}, expected None, cpu, gpu or xla")
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
         if not self.clamp_len:
             raise UserError("clamp_len is 0, expected at least 1, or -1: off")
         if self.use_bfloat16 and precision != "bf16":
-            raise UserError("use_bfloat16 is True and precision is %s: give one of them"
-                            % precision)
+            raise UserError(f"use_bfloat16 is True and precision is {precision}: give one of them")
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
@@ -218,8 +266,15 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
     # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
     defaults: dict[str, Any] = {
         field.name: field.default
-        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
+        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)
+    }
     defaults["use_tpu"] = False
     unread = _NOT_OF_FLAGS + (_RECURRENCE if is_finetune else ())
-    return RunConfig(is_training, **{name: getattr(FLAGS, name, default)
-                                     for name, default in defaults.items() if name not in unread})
+    return RunConfig(
+        is_training,
+        **{
+            name: getattr(FLAGS, name, default)
+            for name, default in defaults.items()
+            if name not in unread
+        },
+    )

@@ -8,52 +8,84 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import Need, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
-PRETRAINING_NAME = "pretraining"    # .json in a model directory: the settings of its pretraining
+PRETRAINING_NAME = "pretraining"  # .json in a model directory: the settings of its pretraining
 
 
 # The manifest of the records has the value.
-_CHECKED: dict[str, Any] = dict(default=None, help="compared with the records if given",
-                                need=Need.ORIGINAL, resume="any")
+_CHECKED: dict[str, Any] = dict(
+    default=None, help="compared with the records if given", need=Need.ORIGINAL, resume="any"
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings, need=Need.TARGETS):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
-    model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; "
-                           "a run found there resumes; if not given, model next to the records")
+
+    model_dir: str = as_in(
+        RunSettings,
+        "model_dir",
+        default="",
+        help="directory for checkpoints; "
+        "a run found there resumes; if not given, model next to the records",
+    )
     # The records, and what is done with them.
-    record_info_dir: str = required("directory of records made by xlnet data make",
-                                    need=Need.RECORDS)
+    record_info_dir: str = required(
+        "directory of records made by xlnet data make", need=Need.RECORDS
+    )
     spiece_model_file: Optional[str] = as_in(
-        RunSettings, "spiece_model_file", help="SentencePiece model of records of the original "
-        "implementation, if their corpus_info.json does not name it")
-    train_batch_size: int = as_in(RunSettings, "train_batch_size", default=16, help="sequences per "
-                                  "step over all devices and hosts; divides the number of text "
-                                  "streams")
-    eval_steps: int = as_in(RunSettings, "eval_steps", help="interval between held-out evaluations "
-                            "[steps]; 0: before and after training only")
-    eval_record_info_dir: Optional[str] = setting(None, "directory of held-out records",
-                                                  need=Need.RECORDS, resume="evaluation")
-    do_eval: bool = setting(False, "instead of training, compute the loss and perplexity of "
-                            "init_checkpoint, or of the newest checkpoint in model_dir, on "
-                            "eval_record_info_dir, or else on record_info_dir", need=Need.TASK,
-                            resume="any")
-    objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
-                             "the next token (Transformer-XL), or masked tokens (BERT)",
-                             choices=("permutation", "causal", "masked"), need=Need.TASK)
-    next_segment_loss: float = setting(0.0, "weight of the loss of predicting whether segment B "
-                                       "continues A; 0: off", minimum=0.0)
+        RunSettings,
+        "spiece_model_file",
+        help="SentencePiece model of records of the original "
+        "implementation, if their corpus_info.json does not name it",
+    )
+    train_batch_size: int = as_in(
+        RunSettings,
+        "train_batch_size",
+        default=16,
+        help="sequences per step over all devices and hosts; divides the number of text streams",
+    )
+    eval_steps: int = as_in(
+        RunSettings,
+        "eval_steps",
+        help="interval between held-out evaluations [steps]; 0: before and after training only",
+    )
+    eval_record_info_dir: Optional[str] = setting(
+        None, "directory of held-out records", need=Need.RECORDS, resume="evaluation"
+    )
+    do_eval: bool = setting(
+        False,
+        "instead of training, compute the loss and perplexity of "
+        "init_checkpoint, or of the newest checkpoint in model_dir, on "
+        "eval_record_info_dir, or else on record_info_dir",
+        need=Need.TASK,
+        resume="any",
+    )
+    objective: str = setting(
+        "permutation",
+        "what is predicted: tokens in a random order (XLNet), "
+        "the next token (Transformer-XL), or masked tokens (BERT)",
+        choices=("permutation", "causal", "masked"),
+        need=Need.TASK,
+    )
+    next_segment_loss: float = setting(
+        0.0, "weight of the loss of predicting whether segment B continues A; 0: off", minimum=0.0
+    )
     same_length: bool = setting(False, "with objective=causal each position sees mem_len others")
     # Memory, and which tokens are predicted: sampled while training, so not of the records.
-    mem_len: int = setting(384, "length of the memory of earlier sequences [tokens]; 0: none",
-                           minimum=0)
+    mem_len: int = setting(
+        384, "length of the memory of earlier sequences [tokens]; 0: none", minimum=0
+    )
     perm_size: int = setting(256, "size of a permutation chunk [tokens]", minimum=1)
     num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1)
-    mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 words; "
-                             "single tokens; or n pieces by the rule of the original",
-                             choices=("whole_word", "token", "legacy"))
-    mask_alpha: int = setting(6, "about one in mask_alpha / mask_beta n-grams is a target, evenly "
-                              "spaced", minimum=1)
+    mask_mode: str = setting(
+        "whole_word",
+        "what is predicted together: n-grams of 1 to 5 words; "
+        "single tokens; or n pieces by the rule of the original",
+        choices=("whole_word", "token", "legacy"),
+    )
+    mask_alpha: int = setting(
+        6, "about one in mask_alpha / mask_beta n-grams is a target, evenly spaced", minimum=1
+    )
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     # Of the records: flags of the original that may be given all the same.
     seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
@@ -65,10 +97,13 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     def check(self) -> None:
         super().check()
         if self.do_eval and not (self.init_checkpoint or self.model_dir):
-            raise UserError("do_eval needs --init_checkpoint or --model_dir: the weights to "
-                            "evaluate")
+            raise UserError(
+                "do_eval needs --init_checkpoint or --model_dir: the weights to evaluate"
+            )
         if self.same_length and self.objective != "causal":
             raise UserError("same_length is True; it belongs to --objective=causal")
         if self.same_length and not self.mem_len:
-            raise UserError("same_length is True and mem_len is 0: each position would see only "
-                            "itself; expected mem_len of at least 1")
+            raise UserError(
+                "same_length is True and mem_len is 0: each position would see only "
+                "itself; expected mem_len of at least 1"
+            )

@@ -7,42 +7,63 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.fields import Need, Settings, rate, required, setting, share
 
-JOURNAL_NAME = "training.csv"           # in a model directory: losses by step
-UNREPORTED_NAME = "unreported_losses.json"      # there: of steps that are in no row of it yet
+JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
+UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
-BEST = "best"       # the directory of the best checkpoint in a model directory
-TASK_NAME = "task.json"     # there: the task of a fine-tuned model and its settings
+BEST = "best"  # the directory of the best checkpoint in a model directory
+TASK_NAME = "task.json"  # there: the task of a fine-tuned model and its settings
 
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings(Settings, need=Need.MODEL):
     """What every training run has: its directory, its initial weights, its steps."""
+
     # Where a run is, and what it starts from.
     model_dir: str = required("directory for checkpoints; a run found there resumes", resume="any")
     model_config_path: Optional[str] = setting(
-        None, "JSON file of the architecture, or tiny, base or large; if not given, that of "
-        "model_dir or of init_checkpoint", resume="any")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model", need=Need.TEXT,
-                                               resume="any")
-    init_checkpoint: Optional[str] = setting(None, "initial weights: a checkpoint prefix, its "
-                                             "directory, or DIRECTORY/latest", resume="any")
+        None,
+        "JSON file of the architecture, or tiny, base or large; if not given, that of "
+        "model_dir or of init_checkpoint",
+        resume="any",
+    )
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model", need=Need.TEXT, resume="any"
+    )
+    init_checkpoint: Optional[str] = setting(
+        None,
+        "initial weights: a checkpoint prefix, its directory, or DIRECTORY/latest",
+        resume="any",
+    )
     # Its steps.
-    train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1,
-                                    need=Need.STEPS)
-    grad_accum_steps: int = setting(1, "micro-batches per device and step (gradient accumulation) "
-                                    "to save memory; 1: off", minimum=1, need=Need.STEPS,
-                                    resume="any")
-    seed: int = setting(0, "seed of all random numbers", minimum=0, maximum=2 ** 63 - 1,
-                        need=Need.STEPS)
+    train_batch_size: int = setting(
+        8, "examples per training step, over all devices", minimum=1, need=Need.STEPS
+    )
+    grad_accum_steps: int = setting(
+        1,
+        "micro-batches per device and step (gradient accumulation) to save memory; 1: off",
+        minimum=1,
+        need=Need.STEPS,
+        resume="any",
+    )
+    seed: int = setting(
+        0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, need=Need.STEPS
+    )
     # What happens between them.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1, resume="any")
-    eval_steps: int = setting(0, "interval between evaluations [steps]; 0: before and after "
-                              "training only", minimum=0, need=Need.EVALUATION, resume="any")
-    log_steps: int = setting(50, "interval between log lines [steps]", minimum=1, need=Need.STEPS,
-                             resume="any")
+    eval_steps: int = setting(
+        0,
+        "interval between evaluations [steps]; 0: before and after training only",
+        minimum=0,
+        need=Need.EVALUATION,
+        resume="any",
+    )
+    log_steps: int = setting(
+        50, "interval between log lines [steps]", minimum=1, need=Need.STEPS, resume="any"
+    )
     max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, resume="any")
-    allow_changes: bool = setting(False, "resume in model_dir although settings that affect "
-                                  "training differ", resume="any")
+    allow_changes: bool = setting(
+        False, "resume in model_dir although settings that affect training differ", resume="any"
+    )
 
     def check(self) -> None:
         super().check()
@@ -52,30 +73,51 @@ class RunSettings(Settings, need=Need.MODEL):
 @dataclasses.dataclass(frozen=True)
 class OptimizationSettings(Settings, need=Need.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
+
     # The schedule.
     learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
-    train_steps: int = setting(100000, "length of training [steps]", minimum=1, need=Need.STEPS,
-                               resume="any")
-    warmup_steps: int = setting(0, "length of the warm-up of the learning rate [steps]; 0: none",
-                                minimum=0)
-    warmup_ratio: float = share(0.0, "warmup_steps as a fraction of train_steps; 0: none",
-                                instead_of="warmup_steps", aliases=("warmup_share",))
-    decay_method: str = setting("poly", "schedule of the learning rate after warm-up",
-                                choices=("poly", "cos", "constant"))
-    min_lr_ratio: float = share(0.001, "final learning rate as a fraction of the peak",
-                                need=Need.ORIGINAL)
+    train_steps: int = setting(
+        100000, "length of training [steps]", minimum=1, need=Need.STEPS, resume="any"
+    )
+    warmup_steps: int = setting(
+        0, "length of the warm-up of the learning rate [steps]; 0: none", minimum=0
+    )
+    warmup_ratio: float = share(
+        0.0,
+        "warmup_steps as a fraction of train_steps; 0: none",
+        instead_of="warmup_steps",
+        aliases=("warmup_share",),
+    )
+    decay_method: str = setting(
+        "poly", "schedule of the learning rate after warm-up", choices=("poly", "cos", "constant")
+    )
+    min_lr_ratio: float = share(
+        0.001, "final learning rate as a fraction of the peak", need=Need.ORIGINAL
+    )
     # AdamW.
-    weight_decay: float = setting(0.0, "decoupled weight decay, except on biases and layer norms; "
-                                  "0: off", minimum=0.0)
+    weight_decay: float = setting(
+        0.0, "decoupled weight decay, except on biases and layer norms; 0: off", minimum=0.0
+    )
     adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, need=Need.ORIGINAL)
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
-    lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a fraction of that of "
-                                         "the layer above; the embedding is the lowest; 1: off",
-                                         minimum=0.0)
-    ema_decay: float = rate(0.0, "decay per step of the exponential moving average (EMA) of the "
-                            "weights, such as 0.999; 0: none", aliases=("average_decay",))
-    legacy_optimizer: bool = setting(False, "use the original optimizer: no bias correction with "
-                                     "weight decay, layer decay on gradients", need=Need.ORIGINAL)
+    lr_layer_decay_rate: float = setting(
+        1.0,
+        "learning rate of a layer as a fraction of that of "
+        "the layer above; the embedding is the lowest; 1: off",
+        minimum=0.0,
+    )
+    ema_decay: float = rate(
+        0.0,
+        "decay per step of the exponential moving average (EMA) of the "
+        "weights, such as 0.999; 0: none",
+        aliases=("average_decay",),
+    )
+    legacy_optimizer: bool = setting(
+        False,
+        "use the original optimizer: no bias correction with "
+        "weight decay, layer decay on gradients",
+        need=Need.ORIGINAL,
+    )
 
     @property
     def warmup(self) -> int:
@@ -85,14 +127,18 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
     def check(self) -> None:
         super().check()
         if self.warmup_ratio and self.warmup_steps:
-            raise UserError("warmup_ratio is %s and warmup_steps is %d; give one of them"
-                            % (self.warmup_ratio, self.warmup_steps))
+            raise UserError(
+                f"warmup_ratio is {self.warmup_ratio} and warmup_steps is "
+                f"{self.warmup_steps}; give one of them"
+            )
         self.check_warmup()
 
     def check_warmup(self) -> None:
         """Raises UserError unless the peak learning rate is reached."""
         # Of the ratio, which is at most 1, this cannot happen.
         if self.warmup_steps > self.train_steps:
-            raise UserError("warmup_steps is %d, but train_steps %d: the peak learning rate is not "
-                            "reached; give fewer, or --warmup_ratio"
-                            % (self.warmup_steps, self.train_steps))
+            raise UserError(
+                f"warmup_steps is {self.warmup_steps}, but train_steps "
+                f"{self.train_steps}: the peak learning rate is not "
+                "reached; give fewer, or --warmup_ratio"
+            )

@@ -15,4 +15,5 @@ def register(part: _Part) -> _Part:
     """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it. A module
     with such calls is imported by --task_module, or is an entry point of the group xlnet.tasks."""
     from xlnet.tasks.types import known
+
     return known.register(part)

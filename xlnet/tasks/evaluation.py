@@ -27,7 +27,7 @@ class Evaluation:
         self._task = task
         self._directory = directory
         self._threshold = threshold
-        self._explained: set[tuple[str, str]] = set()       # (split, undefined metric)
+        self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
 
     def baseline(self, split: str, rows: Sequence[Row]) -> dict:
         """Logs and returns the metrics of predictions that ignore the examples, a dict of
@@ -45,8 +45,9 @@ class Evaluation:
         gold_labels = scorer.gold_labels(rows)
         result = scorer.evaluate(values, gold_labels, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        interval = intervals.interval(self._task, values, rows, self._threshold,
-                                      result[self._task.metrics[0]])
+        interval = intervals.interval(
+            self._task, values, rows, self._threshold, result[self._task.metrics[0]]
+        )
         if interval:
             result["interval"] = list(interval)
         constant = scorer.constant_prediction(values, gold_labels, self._threshold)
@@ -54,8 +55,10 @@ class Evaluation:
 
     def mean(self, results: Sequence[dict]) -> dict:
         """The result of a split of several files: the mean; degenerate if all of them are."""
-        result = {name: float(np.mean([one[name] for one in results]))
-                  for name in (*self._task.metrics, "loss")}
+        result = {
+            name: float(np.mean([one[name] for one in results]))
+            for name in (*self._task.metrics, "loss")
+        }
         if all("collapsed" in one for one in results):
             result["collapsed"] = results[0]["collapsed"]
         return result
@@ -64,34 +67,74 @@ class Evaluation:
         """Logs a result in a line; why a checkpoint's metric is undefined in another one, once for
         a split."""
         scorer = self._task.scorer
-        numbers = "  ".join("%s %s" % (name, in_words(value)) for name, value in result.items()
-                            if name not in ("collapsed", "interval"))
+        numbers = "  ".join(
+            f"{name} {in_words(value)}"
+            for name, value in result.items()
+            if name not in ("collapsed", "interval")
+        )
         for name in self._task.metrics:
             is_undefined = name in result and math.isnan(result[name])
             is_constant = what == scorer.baseline_words
             if is_undefined and not is_constant and (split, name) not in self._explained:
                 self._explained.add((split, name))
-                _log.warning("note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
-                             self._task.name, split, name,
-                             scorer.undefined_words or split_metrics.why_undefined(name))
-        interval = "  95 %% interval of %s: %.4f to %.4f" % (
-            self._task.metrics[0], *result["interval"]) if "interval" in result else ""
+                _log.warning(
+                    "note: eval %s %s: %s is undefined: %s; it chooses no checkpoint",
+                    self._task.name,
+                    split,
+                    name,
+                    scorer.undefined_words or split_metrics.why_undefined(name),
+                )
+        interval = (
+            "  95 % interval of {}: {:.4f} to {:.4f}".format(
+                self._task.metrics[0], *result["interval"]
+            )
+            if "interval" in result
+            else ""
+        )
         degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""
-        _log.info("eval %s %s  %s  %s  (%d rows)%s%s", self._task.name, split, what, numbers,
-                  len(rows), interval, degenerate)
+        _log.info(
+            "eval %s %s  %s  %s  (%d rows)%s%s",
+            self._task.name,
+            split,
+            what,
+            numbers,
+            len(rows),
+            interval,
+            degenerate,
+        )
 
-    def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
-                     results: Sequence[dict], best: Optional[dict]) -> None:
+    def keep_results(
+        self,
+        split: str,
+        rows: Sequence[Row],
+        baseline: dict,
+        results: Sequence[dict],
+        best: Optional[dict],
+    ) -> None:
         """Writes `eval_results_<split>.json`. results: of the checkpoints: dicts as `score` returns
         them, with their step; best: one of them, None: none is better than others."""
         main_metric = self._task.metrics[0]
         if len(results) > 1 and best:
-            _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
-                      main_metric, best[main_metric])
+            _log.info(
+                "best %s %s  step %d  %s %.4f",
+                self._task.name,
+                split,
+                best["step"],
+                main_metric,
+                best[main_metric],
+            )
         if self._directory:
-            files.write_json(os.path.join(self._directory, "eval_results_%s.json" % split), {
-                "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
-                "best_step": best["step"] if best else None, "checkpoints": results})
+            files.write_json(
+                os.path.join(self._directory, f"eval_results_{split}.json"),
+                {
+                    "task": self._task.name,
+                    "split": split,
+                    "rows": len(rows),
+                    "baseline": baseline,
+                    "best_step": best["step"] if best else None,
+                    "checkpoints": results,
+                },
+            )
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes the wrong predictions, and the confusion matrix as text and as a plot, if the task
@@ -99,20 +142,29 @@ class Evaluation:
         scorer = self._task.scorer
         directory = self._directory
         if directory:
-            path = os.path.join(directory, "errors_%s.tsv" % split)
-            _log.info("wrong predictions %s %s  %d of %d rows, the worst first: %s",
-                      self._task.name, split, prediction_files.write_errors(
-                          path, self._task, rows, values, self._threshold), len(rows), path)
-        text = scorer.table(values, scorer.gold_labels(rows), self._threshold, os.path.join(
-            directory, "confusion_%s.png" % split) if directory else None)
+            path = os.path.join(directory, f"errors_{split}.tsv")
+            _log.info(
+                "wrong predictions %s %s  %d of %d rows, the worst first: %s",
+                self._task.name,
+                split,
+                prediction_files.write_errors(path, self._task, rows, values, self._threshold),
+                len(rows),
+                path,
+            )
+        text = scorer.table(
+            values,
+            scorer.gold_labels(rows),
+            self._threshold,
+            os.path.join(directory, f"confusion_{split}.png") if directory else None,
+        )
         if text is None:
             return
         if directory:
-            files.write_text(os.path.join(directory, "eval_table_%s.txt" % split), text + "\n")
+            files.write_text(os.path.join(directory, f"eval_table_{split}.txt"), text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)
 
 
 def in_words(value: float) -> str:
     """A metric for a line of text."""
-    return "undefined" if math.isnan(value) else "%.4f" % value
+    return "undefined" if math.isnan(value) else f"{value:.4f}"

@@ -40,45 +40,46 @@ class Task:
     form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object on each
     line); `directory_form` is the form of a directory.
     """
+
     name: str
-    text_a: tuple                    # column(s) of the text
-    text_b: tuple                    # column(s) of the second text; () if there is none
-    label: tuple                     # column(s) of the label
-    labels: Optional[tuple]          # L names, in the order of their ids; None: a score
-    metrics: tuple                   # names of them, the official main one first
-    type: TaskType                   # of `known.TASK_TYPES`, possibly with other options
-    id: Optional[str] = "index"      # column of the row's name; the row number where there is none
-    id_required: bool = False        # a file without the column `id` is refused
-    choices: tuple = ()              # columns of the C answers, or one column that lists them
-    query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
+    text_a: tuple  # column(s) of the text
+    text_b: tuple  # column(s) of the second text; () if there is none
+    label: tuple  # column(s) of the label
+    labels: Optional[tuple]  # L names, in the order of their ids; None: a score
+    metrics: tuple  # names of them, the official main one first
+    type: TaskType  # of `known.TASK_TYPES`, possibly with other options
+    id: Optional[str] = "index"  # column of the row's name; the row number where there is none
+    id_required: bool = False  # a file without the column `id` is refused
+    choices: tuple = ()  # columns of the C answers, or one column that lists them
+    query: Optional[str] = None  # column of the query's name; rows are documents to be ranked
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
     # by split: a name, or several; the first that exists is used
-    directory_form: Optional[str] = None     # of directories: "folders" or "race"
-    groups: dict = dataclasses.field(default_factory=dict)        # a split -> its parts
-    header: tuple = ()               # column names of the files that have no line of them
-    column_aliases: dict = dataclasses.field(default_factory=dict)    # in some files -> column
-    keep_where: dict = dataclasses.field(default_factory=dict)    # column -> value of wanted rows
-    replacements: tuple = ()         # (old, new) in every text
-    label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
-    skipped_labels: tuple = ()       # labels of rows that are left out, as by the set's authors
-    submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
-    submission_form: str = "tsv"     # "tsv" for GLUE's server, "json" for CLUE's
-    trained_as: Optional[str] = None     # the task whose output layer this one uses
-    broken_rows: bool = False        # bad rows of official files are left out, with a note
-    label_at_end: bool = False       # the label is the last cell of a row, which may be wider
-    cut_first: bool = False          # only the first text is truncated
-    dev_share: float = 0.0           # fraction of the training rows held out as dev
-    encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
+    directory_form: Optional[str] = None  # of directories: "folders" or "race"
+    groups: dict = dataclasses.field(default_factory=dict)  # a split -> its parts
+    header: tuple = ()  # column names of the files that have no line of them
+    column_aliases: dict = dataclasses.field(default_factory=dict)  # in some files -> column
+    keep_where: dict = dataclasses.field(default_factory=dict)  # column -> value of wanted rows
+    replacements: tuple = ()  # (old, new) in every text
+    label_names: dict = dataclasses.field(default_factory=dict)  # label in some files -> label
+    skipped_labels: tuple = ()  # labels of rows that are left out, as by the set's authors
+    submissions: dict = dataclasses.field(default_factory=dict)  # a server's file names, by split
+    submission_form: str = "tsv"  # "tsv" for GLUE's server, "json" for CLUE's
+    trained_as: Optional[str] = None  # the task whose output layer this one uses
+    broken_rows: bool = False  # bad rows of official files are left out, with a note
+    label_at_end: bool = False  # the label is the last cell of a row, which may be wider
+    cut_first: bool = False  # only the first text is truncated
+    dev_share: float = 0.0  # fraction of the training rows held out as dev
+    encoding: Optional[str] = None  # of the files' text; None: UTF-8, or as the file shows
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
-    skips_errors: bool = False       # rows that cannot be read are left out and counted; if no
+    skips_errors: bool = False  # rows that cannot be read are left out and counted; if no
     # labels are needed they stay, without texts, so that predictions are aligned with the file
-    own_metrics: dict = dataclasses.field(default_factory=dict)   # a user's: name -> --metric
-    quoted: bool = True              # .tsv: cells may be quoted; those of public sets are not
+    own_metrics: dict = dataclasses.field(default_factory=dict)  # a user's: name -> --metric
+    quoted: bool = True  # .tsv: cells may be quoted; those of public sets are not
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """`labels` of a task that has labels."""
-        assert self.labels is not None, "task %s has scores, not labels" % self.name
+        assert self.labels is not None, f"task {self.name} has scores, not labels"
         return self.labels
 
     @property
@@ -130,7 +131,13 @@ def expand_split(task: Task, split: str) -> tuple:
         return task.groups[split]
     known = splits_of(task)
     if split not in known:
-        raise UserError("task %s has no split '%s'%s (splits: %s)%s" % (
-            task.name, split, did_you_mean(split, known), ", ".join(known),
-            "; train on task %s" % task.trained_as if task.trained_as else ""))
+        raise UserError(
+            "task {} has no split '{}'{} (splits: {}){}".format(
+                task.name,
+                split,
+                did_you_mean(split, known),
+                ", ".join(known),
+                f"; train on task {task.trained_as}" if task.trained_as else "",
+            )
+        )
     return (split,)

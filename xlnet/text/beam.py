@@ -37,9 +37,9 @@ from xlnet.text.recognition import Form
 from xlnet.text.token_store import Made, content_of
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
-_LEAST_BYTES = 1 << 23          # of text in an element, unless there is little
-_FEWEST, _MOST = 16, 1024       # elements of text, and of streams
-_DONE = ".done"                 # the last step has ended
+_LEAST_BYTES = 1 << 23  # of text in an element, unless there is little
+_FEWEST, _MOST = 16, 1024  # elements of text, and of streams
+_DONE = ".done"  # the last step has ended
 _RESUME = "finished work is kept: run the same command again to resume"
 
 
@@ -47,36 +47,48 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` describe, and waits for the pipeline's end; False if they
     had been made before. `options`: Beam's `PipelineOptions`; None runs here."""
     if settings.num_task > 1:
-        raise UserError("num_task is %d: Beam divides the text among its workers; leave it 1"
-                        % settings.num_task)
+        raise UserError(
+            f"num_task is {settings.num_task}: Beam divides the text among its workers; leave it 1"
+        )
     # This process lists the files and reads none of them.
     paths, sizes = preparation.list_input(settings)
     if not sum(sizes):
-        raise UserError("input_glob: no text in %s" % reading.some_of(paths))
+        raise UserError(f"input_glob: no text in {reading.some_of(paths)}")
     job = RecordsJob(settings, settings.save_dir, (), preparation.describe(settings, paths, sizes))
     is_finished = preparation.is_finished(job)
     # Object stores have no locks.
     with contextlib.nullcontext() if files.is_remote(job.directory) else preparation.alone(job):
-        source = _write(job, "input", {
-            "settings": dataclasses.asdict(settings), "description": job.description,
-            "chunk_bytes": reading.chunk_size(sum(sizes)), "files": list(zip(paths, sizes))})
+        source = _write(
+            job,
+            "input",
+            {
+                "settings": dataclasses.asdict(settings),
+                "description": job.description,
+                "chunk_bytes": reading.chunk_size(sum(sizes)),
+                "files": list(zip(paths, sizes)),
+            },
+        )
         most = max(_FEWEST, min(_MOST, sum(sizes) // _LEAST_BYTES))
         files.remove([source + _DONE])
         try:
             with beam.Pipeline(options=options) as pipeline:
-                found = (pipeline
-                         | "text" >> beam.Create(_ranges(sum(sizes), most))
-                         | "read" >> beam.Map(_read, source, is_finished)
-                         | "gather chunks" >> beam.GroupByKey())
-                if is_finished:         # the text may be another one of the same size
+                found = (
+                    pipeline
+                    | "text" >> beam.Create(_ranges(sum(sizes), most))
+                    | "read" >> beam.Map(_read, source, is_finished)
+                    | "gather chunks" >> beam.GroupByKey()
+                )
+                if is_finished:  # the text may be another one of the same size
                     _ = found | "compare" >> beam.Map(_compare, source)
                 else:
-                    _ = (found
-                         | "plan" >> beam.FlatMap(_plan, source)
-                         | "spread streams" >> beam.GroupByKey()
-                         | "write streams" >> beam.FlatMap(_write_streams)
-                         | "gather streams" >> beam.GroupByKey()
-                         | "write manifest" >> beam.Map(_write_manifest))
+                    _ = (
+                        found
+                        | "plan" >> beam.FlatMap(_plan, source)
+                        | "spread streams" >> beam.GroupByKey()
+                        | "write streams" >> beam.FlatMap(_write_streams)
+                        | "gather streams" >> beam.GroupByKey()
+                        | "write manifest" >> beam.Map(_write_manifest)
+                    )
         except Exception as e:
             files.remove([source])
             raise _in_one_line(e) from e
@@ -85,8 +97,9 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
         is_done = files.exists(source + _DONE)
         files.remove([source, source + _DONE])
         if not is_done:
-            raise UserError("the pipeline ended before its last step, perhaps as its "
-                            "cluster ended; " + _RESUME)
+            raise UserError(
+                "the pipeline ended before its last step, perhaps as its cluster ended; " + _RESUME
+            )
         folder = preparation.unfinished_folder(job.directory)
         if files.is_remote(folder):
             files.remove(files.match(folder + "/**"))
@@ -102,21 +115,27 @@ def _ranges(size, most):
 
 def _in_one_line(error):
     """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
-    text = re.sub(r" \[while running .*", "", str(error)).strip()     # Beam adds the step
+    text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
     said = re.search(r"UserError: (.+)", text)
     if isinstance(error, UserError) or said:
         return UserError(said[1] if said else text)
-    return UserError("the pipeline failed: %s: %s; %s" % (
-        type(error).__name__, (text or "no reason").splitlines()[0], _RESUME))
+    return UserError(
+        "the pipeline failed: {}: {}; {}".format(
+            type(error).__name__, (text or "no reason").splitlines()[0], _RESUME
+        )
+    )
 
 
 # What the steps share: files in the folder of unfinished work, so that the runner need not move
 # them. Their names have a digest, as a worker's process may serve several pipelines.
 
+
 def _write(job, name, values):
     content = json.dumps(values).encode("utf-8")
-    path = os.path.join(preparation.unfinished_folder(job.directory), "%s-%s.json" % (
-        name, hashlib.sha256(content).hexdigest()[:16]))
+    path = os.path.join(
+        preparation.unfinished_folder(job.directory),
+        f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.json",
+    )
     with files.writing(path) as f:
         f.write(content)
     return path
@@ -127,7 +146,7 @@ def _load(path):
     try:
         return files.read_json(path, "save_dir")
     except UserError as e:
-        raise UserError("%s; all workers must reach save_dir by this name" % e) from None
+        raise UserError(f"{e}; all workers must reach save_dir by this name") from None
 
 
 @functools.lru_cache(maxsize=2)
@@ -135,14 +154,17 @@ def _load_plan(path):
     """(job, layout, counts) of a file that `_plan` wrote."""
     plan = _load(path)
     settings = CorpusSettings(**plan["settings"])
-    chunks = tuple(reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
-                   for path, form, begin, end, _ in plan["chunks"])
+    chunks = tuple(
+        reading.Chunk(plan["paths"][path], begin, end, Form(*plan["forms"][form]))
+        for path, form, begin, end, _ in plan["chunks"]
+    )
     counts = collections.Counter(plan["counts"])
     layout = preparation.make_layout(settings, [tokens for *_, tokens in plan["chunks"]], counts)
     return RecordsJob(settings, settings.save_dir, chunks, plan["description"]), layout, counts
 
 
 # The steps.
+
 
 def _read(text, source, is_compared):
     """Makes the tokens of a range of the text, unless they exist or are only compared; returns
@@ -156,12 +178,16 @@ def _read(text, source, is_compared):
     for path, size in job_of["files"]:
         # The chunks that begin in the range; the files lie one behind the other.
         if file_begin < high and low < file_begin + max(size, 1):
-            for chunk in reading.cut([path], job_of["chunk_bytes"], settings.json_field,
-                                     settings.encoding):
+            for chunk in reading.cut(
+                [path], job_of["chunk_bytes"], settings.json_field, settings.encoding
+            ):
                 if low <= file_begin + chunk.begin < high:
                     own = dataclasses.replace(job, chunks=(chunk,))
-                    made = Made({}, content_of(chunk)) if is_compared else \
-                        preparation.tokenize_chunk(own, 0)
+                    made = (
+                        Made({}, content_of(chunk))
+                        if is_compared
+                        else preparation.tokenize_chunk(own, 0)
+                    )
                     chunks.append((chunk, made.tokens, made.content))
                     counts.update(made.counts)
         file_begin += size
@@ -176,10 +202,17 @@ def _gathered(values, source):
         rows += chunks
         counts.update(found)
     settings, chunks = CorpusSettings(**job_of["settings"]), tuple(row[0] for row in rows)
-    job = RecordsJob(settings, settings.save_dir, chunks, job_of["description"]
-                     | preparation.describe_forms(settings, chunks))
-    return preparation.with_content(job, [Made({}, row[2]) for row in rows]), [
-        row[1] for row in rows], counts
+    job = RecordsJob(
+        settings,
+        settings.save_dir,
+        chunks,
+        job_of["description"] | preparation.describe_forms(settings, chunks),
+    )
+    return (
+        preparation.with_content(job, [Made({}, row[2]) for row in rows]),
+        [row[1] for row in rows],
+        counts,
+    )
 
 
 def _compare(keyed, source):
@@ -196,16 +229,29 @@ def _plan(keyed, source):
     plan = preparation.make_layout(job.settings, sizes, counts).plan
     paths = list(dict.fromkeys(chunk.path for chunk in job.chunks))
     forms = list(dict.fromkeys(chunk.form for chunk in job.chunks))
-    path_of, form_of = ({value: index for index, value in enumerate(values)}
-                        for values in (paths, forms))
-    path = _write(job, "plan", {
-        "settings": dataclasses.asdict(job.settings), "description": job.description,
-        "counts": counts, "source": source, "paths": paths, "forms": forms, "chunks": [
-            (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
-            for chunk, tokens in zip(job.chunks, sizes)]})
+    path_of, form_of = (
+        {value: index for index, value in enumerate(values)} for values in (paths, forms)
+    )
+    path = _write(
+        job,
+        "plan",
+        {
+            "settings": dataclasses.asdict(job.settings),
+            "description": job.description,
+            "counts": counts,
+            "source": source,
+            "paths": paths,
+            "forms": forms,
+            "chunks": [
+                (path_of[chunk.path], form_of[chunk.form], chunk.begin, chunk.end, tokens)
+                for chunk, tokens in zip(job.chunks, sizes)
+            ],
+        },
+    )
     # Room for the streams: the manifest goes first, then streams that they do not replace.
-    names = {preparation.stream_name(stream, plan.num_streams)
-             for stream in range(plan.num_streams)}
+    names = {
+        preparation.stream_name(stream, plan.num_streams) for stream in range(plan.num_streams)
+    }
     others = files.match(os.path.join(glob.escape(job.directory), preparation.STREAMS))
     files.remove(preparation.vouching(job))
     files.remove(other for other in others if os.path.basename(other) not in names)
@@ -218,24 +264,35 @@ def _write_streams(keyed):
     (the plan, their entries in the manifest)."""
     for path, (low, high) in keyed[1]:
         job, layout, _ = _load_plan(path)
-        yield 0, (path, [preparation.write_stream(job, layout, stream, job.directory)
-                         for stream in range(low, high)])
+        yield (
+            0,
+            (
+                path,
+                [
+                    preparation.write_stream(job, layout, stream, job.directory)
+                    for stream in range(low, high)
+                ],
+            ),
+        )
 
 
 def _write_manifest(keyed):
     """Removes what killed workers left; writes the SentencePiece model and, last, the manifest."""
     values = list(keyed[1])
     job, layout, counts = _load_plan(values[0][0])
-    entries = sorted((entry for _, part in values for entry in part),
-                     key=lambda entry: entry["file"])
+    entries = sorted(
+        (entry for _, part in values for entry in part), key=lambda entry: entry["file"]
+    )
     manifest = preparation.make_manifest(job, layout.plan, counts, entries)
     files.remove(files.match(os.path.join(glob.escape(job.directory), "*.partial-*")))
     with tempfile.TemporaryDirectory() as folder:
         preparation.tokenizer_of(job.settings).save(os.path.join(folder, SPIECE_NAME))
         manifest.write(folder)
         for name in sorted(os.listdir(folder), key=lambda name: name == MANIFEST_NAME):
-            with open(os.path.join(folder, name), "rb") as made, \
-                    files.writing(os.path.join(job.directory, name)) as f:
+            with (
+                open(os.path.join(folder, name), "rb") as made,
+                files.writing(os.path.join(job.directory, name)) as f,
+            ):
                 shutil.copyfileobj(made, f)
     _mark_done(_load(values[0][0])["source"])
 

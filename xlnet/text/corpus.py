@@ -29,8 +29,14 @@ _BATCH_LINES = 8192
 
 # Lines to tokens.
 
-def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, counts: Counter[str],
-             seen: Optional[reading.SeenBytes] = None) -> Iterator[np.ndarray]:
+
+def tokenize(
+    chunk: Chunk,
+    settings: CorpusSettings,
+    tokenizer: Tokenizer,
+    counts: Counter[str],
+    seen: Optional[reading.SeenBytes] = None,
+) -> Iterator[np.ndarray]:
     """Yields the tokens of a chunk as uint32 arrays of some thousand lines each; adds `COUNTS`, and
     the lines left out by their reasons, to `counts`. `seen` as in `read_chunk`."""
     eod_id = tokenizer.eod_id if settings.use_eod else None
@@ -40,8 +46,11 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer, count
         # The first line alone tells whether its document began in an earlier chunk.
         if in_document is None:
             in_document = not batch[0].begins_document
-        ids, lengths = _encode_text(batch, tokenizer) if settings.from_raw_text else \
-            _parse_ids(chunk, batch, tokenizer.vocab_size, settings, counts)
+        ids, lengths = (
+            _encode_text(batch, tokenizer)
+            if settings.from_raw_text
+            else _parse_ids(chunk, batch, tokenizer.vocab_size, settings, counts)
+        )
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
@@ -56,7 +65,7 @@ def _encode_text(batch, tokenizer):
     if tokenizer.eop_id is not None:
         ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
         for line in np.flatnonzero(ends):
-            texts[line] = texts[line][:-len(EOP)].rstrip()
+            texts[line] = texts[line][: -len(EOP)].rstrip()
     ids, lengths = tokenizer.encode_to_array(texts)
     # A sentence that follows the one before without a space begins without the mark of a word.
     joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
@@ -77,12 +86,17 @@ def _parse_ids(chunk, batch, vocab_size, settings, counts):
     parsed = []
     for line in batch:
         words = line.text.split()
-        wrong = [word for word in words if not (word.isascii() and word.isdigit()
-                 and len(word) < 20 and int(word) < vocab_size)]
+        wrong = [
+            word
+            for word in words
+            if not (word.isascii() and word.isdigit() and len(word) < 20 and int(word) < vocab_size)
+        ]
         if wrong and settings.on_error != "skip":
-            raise UserError("%s: '%.40s' is not a token id, expected integers from 0 to %d "
-                            "(from_raw_text is False)" % (
-                                reading.place(chunk, line.offset), wrong[0], vocab_size - 1))
+            raise UserError(
+                f"{reading.place(chunk, line.offset)}: '{wrong[0]!s:.40}' is not a token "
+                f"id, expected integers from 0 to {vocab_size - 1} "
+                "(from_raw_text is False)"
+            )
         if wrong:
             counts["not token ids"] += 1
         parsed.append([] if wrong else list(map(int, words)))
@@ -90,8 +104,14 @@ def _parse_ids(chunk, batch, vocab_size, settings, counts):
     return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
 
 
-def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optional[int],
-         in_document: bool, counts: Counter[str]) -> tuple[np.ndarray, bool]:
+def mark(
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    ends: np.ndarray,
+    eod_id: Optional[int],
+    in_document: bool,
+    counts: Counter[str],
+) -> tuple[np.ndarray, bool]:
     """Marks where sentences and documents begin, and puts <eod> behind each document.
 
     Args:
@@ -107,7 +127,7 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
     #     ids       5 6   7         8
     #     tokens   D5 6  S7 <eod>  D8
     # A document without tokens gets no <eod>; a sentence without tokens gets no mark.
-    document = np.cumsum(ends) - ends                     # [sentences]
+    document = np.cumsum(ends) - ends  # [sentences]
     filled = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
     filled[0] |= in_document
     ended = ends & filled[document]
@@ -127,6 +147,7 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
 
 # Blocks and passes.
 
+
 class TokenLayout:
     """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
 
@@ -136,15 +157,16 @@ class TokenLayout:
 
     def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
         self.plan = plan
-        self._chunk_ends = np.cumsum(chunk_sizes)                           # int64, in the text
+        self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
         self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         total = int(self._chunk_ends[-1])
         self._block_begins = np.arange(0, total, BLOCK_TOKENS)
         self._block_sizes = np.diff(self._block_begins, append=total)
         self._seed = seed
 
-    def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
-                    pass_index: int) -> Callable[[int, int], np.ndarray]:
+    def part_reader(
+        self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int, pass_index: int
+    ) -> Callable[[int, int], np.ndarray]:
         """Returns a function that reads tokens [low, high) of a stream's part in a pass, by
         `read_chunk` of (chunk, begin, end)."""
         first = self.plan.part(stream) * self.plan.part_len
@@ -156,13 +178,21 @@ class TokenLayout:
 
         def load(begin, end):
             """Tokens [begin, end) of the text, from the chunks that have some of them."""
-            chunks = range(np.searchsorted(self._chunk_ends, begin, "right"),
-                           np.searchsorted(self._chunk_ends, end, "left") + 1)
-            parts = ((chunk, int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk]))
-                     for chunk in chunks)
-            return np.concatenate([
-                read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
-                for chunk, low, high in parts if high > low])
+            chunks = range(
+                np.searchsorted(self._chunk_ends, begin, "right"),
+                np.searchsorted(self._chunk_ends, end, "left") + 1,
+            )
+            parts = (
+                (chunk, int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk]))
+                for chunk in chunks
+            )
+            return np.concatenate(
+                [
+                    read_chunk(chunk, max(begin - low, 0), min(end, high) - low)
+                    for chunk, low, high in parts
+                    if high > low
+                ]
+            )
 
         def load_block(block):
             begin = self._block_begins[block]
@@ -171,13 +201,14 @@ class TokenLayout:
 
         def read(low, high):
             low, high = first + low, first + high
-            if not pass_index:              # no more of a block than is asked for
+            if not pass_index:  # no more of a block than is asked for
                 return load(low, high)
             # All blocks that the pass reads in [low, high), in its order; then the part of them.
             is_read = (begins < high) & (begins + self._block_sizes > low)
             blocks = order[is_read[order]]
             shift = int(begins[blocks[0]])
-            return np.concatenate(list(map(load_block, blocks)))[low - shift:high - shift]
+            return np.concatenate(list(map(load_block, blocks)))[low - shift : high - shift]
+
         return read
 
 

@@ -20,12 +20,16 @@ def merge(save_dir: str) -> Manifest:
     files.require_directory(save_dir, "input")
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
-        raise UserError("input: no task-...-of-... in %s; make them with xlnet data make --task=K "
-                        "--num_task=N" % save_dir)
+        raise UserError(
+            f"input: no task-...-of-... in {save_dir}; make them with xlnet data make --task=K "
+            "--num_task=N"
+        )
     path = os.path.join(save_dir, MANIFEST_NAME)
     if os.path.exists(path) and not preparation.lists(path, "task-"):
-        raise UserError("input: %s is of other records, expected none or that of merged tasks; "
-                        "move them to another directory" % path)
+        raise UserError(
+            f"input: {path} is of other records, expected none or that of merged tasks; "
+            "move them to another directory"
+        )
     manifests = [Manifest.read(folder, "input") for folder in folders]
     first = manifests[0]
 
@@ -33,32 +37,49 @@ def merge(save_dir: str) -> Manifest:
     count = first.made_from["num_task"]
     missing = set(range(count)) - {manifest.made_from["task"] for manifest in manifests}
     if missing:
-        raise UserError("input: task %d of %d is missing" % (min(missing), count))
+        raise UserError(f"input: task {min(missing)} of {count} is missing")
     for folder, manifest in zip(folders, manifests):
         for name, value in first.made_from.items():
             other = manifest.made_from.get(name)
             if name not in preparation.OF_ONE_TASK and other != value:
-                raise UserError("input: %s %s in %s, %s in %s; regenerate the tasks with equal "
-                                "settings" % (name, value, folders[0], other, folder))
+                raise UserError(
+                    f"input: {name} {value} in {folders[0]}, {other} in {folder}; "
+                    "regenerate the tasks with equal "
+                    "settings"
+                )
 
     # All streams become as long as the shortest one: tasks have about equally much text. What is
     # cut off counts as dropped.
-    streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
-               for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
+    streams = [
+        dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
+        for folder, manifest in zip(folders, manifests)
+        for stream in manifest.streams
+    ]
     windows = min(manifest.windows_per_stream for manifest in manifests)
-    cut = sum((manifest.windows_per_stream - windows) * manifest.num_streams
-              for manifest in manifests)
-    counts = {name: sum(getattr(manifest, name) for manifest in manifests)
-              for name in (*corpus.COUNTS, "dropped")}
+    cut = sum(
+        (manifest.windows_per_stream - windows) * manifest.num_streams for manifest in manifests
+    )
+    counts = {
+        name: sum(getattr(manifest, name) for manifest in manifests)
+        for name in (*corpus.COUNTS, "dropped")
+    }
     # A window adds `reuse_len` tokens; each pass, and each direction, reads all tokens.
     counts["dropped"] += cut * first.reuse_len // (first.num_passes * (1 + first.bi_data))
     merged = dataclasses.replace(
-        first, num_streams=len(streams), streams=tuple(streams), windows_per_stream=windows,
-        skipped=dict(sum((collections.Counter(m.skipped) for m in manifests),
-                         collections.Counter())),
-        made_from={name: value for name, value in first.made_from.items()
-                   if name not in preparation.OF_ONE_TASK},
-        **counts)
+        first,
+        num_streams=len(streams),
+        streams=tuple(streams),
+        windows_per_stream=windows,
+        skipped=dict(
+            sum((collections.Counter(m.skipped) for m in manifests), collections.Counter())
+        ),
+        made_from={
+            name: value
+            for name, value in first.made_from.items()
+            if name not in preparation.OF_ONE_TASK
+        },
+        **counts,
+    )
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
     # Tokens were kept for another number of tasks.

@@ -13,9 +13,9 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.text.text_forms import document
 
-_ROWS = 32                   # decoded at once: what is in memory, with a page of the file
-_PAGE = 1 << 20              # [bytes]
-_END = 8                     # [bytes] the size of the footer, and "PAR1"
+_ROWS = 32  # decoded at once: what is in memory, with a page of the file
+_PAGE = 1 << 20  # [bytes]
+_END = 8  # [bytes] the size of the footer, and "PAR1"
 
 
 def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
@@ -25,22 +25,30 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError("%s: a Parquet file, which pyarrow reads; pip install pyarrow, or convert "
-                        "it to JSON lines" % chunk.path) from None
+        raise UserError(
+            f"{chunk.path}: a Parquet file, which pyarrow reads; pip install pyarrow, or convert "
+            "it to JSON lines"
+        ) from None
     bad.row = 0
     try:
         # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
-        with files.open_binary(chunk.path) as f, parquet.ParquetFile(
-                f, buffer_size=_PAGE, pre_buffer=False) as stored:
+        with (
+            files.open_binary(chunk.path) as f,
+            parquet.ParquetFile(f, buffer_size=_PAGE, pre_buffer=False) as stored,
+        ):
             names = stored.schema_arrow.names
             if field not in names:
-                raise UserError("%s: no column '%s' (json_field); it has %.200s" % (
-                    chunk.path, field, ", ".join(names)))
+                raise UserError(
+                    "{}: no column '{}' (json_field); it has {!s:.200}".format(
+                        chunk.path, field, ", ".join(names)
+                    )
+                )
             for index in range(stored.num_row_groups):
                 group = stored.metadata.row_group(index)
                 columns = [group.column(i) for i in range(group.num_columns)]
-                begin = min(column.dictionary_page_offset or column.data_page_offset
-                            for column in columns)
+                begin = min(
+                    column.dictionary_page_offset or column.data_page_offset for column in columns
+                )
                 # A group of another chunk: its rows are counted, for the numbers in errors.
                 if not chunk.begin <= begin < chunk.end:
                     bad.row += group.num_rows
@@ -52,16 +60,21 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                         bad.row += 1
                         try:
                             text = value.as_py()
-                        except UnicodeDecodeError as e:     # pyarrow does not check text
-                            bad.add(begin, "not UTF-8", "field '%s' is not UTF-8: byte 0x%02x "
-                                    "at %d" % (field, e.object[e.start], e.start))
+                        except UnicodeDecodeError as e:  # pyarrow does not check text
+                            bad.add(
+                                begin,
+                                "not UTF-8",
+                                f"field '{field}' is not UTF-8: byte 0x{e.object[e.start]:02x} "
+                                f"at {e.start}",
+                            )
                             continue
                         yield from document({field: text}, field, begin, bad)
-    except (pyarrow.ArrowException, OSError) as e:      # OSError without a number: a damaged page
+    except (pyarrow.ArrowException, OSError) as e:  # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
-            raise UserError("cannot read %s: %s" % (chunk.path, e.strerror)) from None
-        raise UserError("%s: not a complete Parquet file: %s" % (
-            chunk.path, str(e).splitlines()[0])) from None
+            raise UserError(f"cannot read {chunk.path}: {e.strerror}") from None
+        raise UserError(
+            f"{chunk.path}: not a complete Parquet file: {str(e).splitlines()[0]}"
+        ) from None
 
 
 def footer(path: str) -> tuple[int, int]:

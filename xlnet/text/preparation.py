@@ -37,17 +37,24 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, description_pat
 
 _log = logging.getLogger(__name__)
 
-STREAMS = "stream-*-of-*.tfrecord"       # pattern of the names of all streams
-LOCK = "preparation.lock"        # in the folder of unfinished work: who makes records here
+STREAMS = "stream-*-of-*.tfrecord"  # pattern of the names of all streams
+LOCK = "preparation.lock"  # in the folder of unfinished work: who makes records here
 _UNFINISHED = "unfinished"
 _TOKENS = "tokens"
 _STREAMS = "streams-"
-_CONTENT = "input_content"       # in the description: the checksum of the text itself
+_CONTENT = "input_content"  # in the description: the checksum of the text itself
 OF_ONE_TASK = ("task", _CONTENT)
-_STALE_SECONDS = 3600            # age of an abandoned partial file
+_STALE_SECONDS = 3600  # age of an abandoned partial file
 # Settings that do not change the records, or are in the description in another form.
-_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite",
-                  "tokens_dir", "for_config")
+_NOT_DESCRIBED = (
+    "input_glob",
+    "save_dir",
+    "sp_path",
+    "num_workers",
+    "overwrite",
+    "tokens_dir",
+    "for_config",
+)
 
 # Of a description, a total and a unit: a context that yields a function `advance(n)`.
 Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
@@ -62,14 +69,16 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """What `make_records` did."""
+
     manifest: Manifest
     directory: str
-    seconds: Optional[float] = None     # None: the records had been made before
+    seconds: Optional[float] = None  # None: the records had been made before
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordsJob:
     """The input of one task, and where its records go."""
+
     settings: CorpusSettings
     directory: str
     chunks: tuple[reading.Chunk, ...]
@@ -81,12 +90,15 @@ class RecordsJob:
     def unfinished(self) -> str:
         """The folder of streams of this description until all are complete."""
         # Its digest is in the name: streams of other settings are not taken for these.
-        return os.path.join(unfinished_folder(self.directory),
-                            _STREAMS + hashlib.sha256(repr(self.description).encode()).hexdigest())
+        return os.path.join(
+            unfinished_folder(self.directory),
+            _STREAMS + hashlib.sha256(repr(self.description).encode()).hexdigest(),
+        )
 
     def token_store(self) -> TokenStore:
-        return TokenStore(token_directory(self.settings), self.settings,
-                          tokenizer_of(self.settings))
+        return TokenStore(
+            token_directory(self.settings), self.settings, tokenizer_of(self.settings)
+        )
 
 
 def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
@@ -99,17 +111,18 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     job = plan_job(settings)
 
     # Records of these settings may be there: then only the text is compared.
-    if is_finished(job, lambda: token_store.content_of_all(
-            _of_chunks(_content_of, job, "comparing", progress))):
+    if is_finished(
+        job, lambda: token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
+    ):
         left = unfinished_folder(job.directory)
-        if os.path.isdir(left):         # killed between manifest and end; or another run works here
+        if os.path.isdir(left):  # killed between manifest and end; or another run works here
             with contextlib.suppress(UserError), alone(job):
                 shutil.rmtree(left, ignore_errors=True)
         return Summary(Manifest.read(job.directory), job.directory)
 
     # Text to tokens, tokens to streams; then both get their final names.
     with alone(job):
-        _clear_partial(token_directory(settings), _STALE_SECONDS)   # other tasks may write there
+        _clear_partial(token_directory(settings), _STALE_SECONDS)  # other tasks may write there
         made = _of_chunks(tokenize_chunk, job, "reading", progress)
         job = with_content(job, made)
         manifest = _write_all(job, made, progress)
@@ -119,17 +132,24 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
 # The job.
 
+
 def plan_job(settings: CorpusSettings) -> RecordsJob:
     """Checks the settings and finds the input of this task; writes nothing."""
     paths, sizes = list_input(settings)
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
     own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not own:
-        raise UserError("input_glob: no text in %s" % reading.some_of(paths) + (
-            " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
+        raise UserError(
+            f"input_glob: no text in {reading.some_of(paths)}"
+            + (f" for task {settings.task} of {settings.num_task}" if chunks else "")
+        )
     _log.info(reading.in_words(chunks, settings))
-    return RecordsJob(settings, task_directory(settings), own,
-                      describe(settings, paths, sizes) | describe_forms(settings, chunks))
+    return RecordsJob(
+        settings,
+        task_directory(settings),
+        own,
+        describe(settings, paths, sizes) | describe_forms(settings, chunks),
+    )
 
 
 def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
@@ -138,7 +158,7 @@ def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
     for name in ("save_dir", "tokens_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError("%s: %s is a file, expected a directory" % (name, path))
+            raise UserError(f"{name}: {path} is a file, expected a directory")
     tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
     with reading.naming(reading.some_of(paths)):
@@ -162,7 +182,7 @@ def task_directory(settings: CorpusSettings) -> str:
     """`save_dir`, or the folder of this task in it."""
     if settings.num_task == 1:
         return settings.save_dir
-    return os.path.join(settings.save_dir, "task-%05d-of-%05d" % (settings.task, settings.num_task))
+    return os.path.join(settings.save_dir, f"task-{settings.task:05}-of-{settings.num_task:05}")
 
 
 def unfinished_folder(directory: str) -> str:
@@ -175,18 +195,28 @@ def token_directory(settings: CorpusSettings) -> str:
     return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
 
 
-def describe(settings: CorpusSettings, paths: Sequence[str],
-             sizes: Sequence[int]) -> dict[str, Any]:
+def describe(
+    settings: CorpusSettings, paths: Sequence[str], sizes: Sequence[int]
+) -> dict[str, Any]:
     """What the records depend on, as JSON, as far as it is known without reading the text."""
     tokenizer = tokenizer_of(settings)
     # Without directories: a corpus that was moved, or is mounted elsewhere, gives the same records.
     named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
-    found = {name: value for name, value in dataclasses.asdict(settings).items()
-             if name not in _NOT_DESCRIBED}
-    found["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
-        len(named), sum(sizes), hashlib.sha256(repr(named).encode("utf-8")).hexdigest()[:16])
-    return dict(found, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
-                keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
+    found = {
+        name: value
+        for name, value in dataclasses.asdict(settings).items()
+        if name not in _NOT_DESCRIBED
+    }
+    found["input"] = "{} files, {} bytes, checksum of names and sizes {}".format(
+        len(named), sum(sizes), hashlib.sha256(repr(named).encode("utf-8")).hexdigest()[:16]
+    )
+    return dict(
+        found,
+        sp_model_sha256=tokenizer.sha256,
+        uncased=tokenizer.uncased,
+        keep_accents=tokenizer.keep_accents,
+        format_version=FORMAT_VERSION,
+    )
 
 
 def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) -> dict[str, Any]:
@@ -195,17 +225,22 @@ def describe_forms(settings: CorpusSettings, chunks: Sequence[reading.Chunk]) ->
     if not all(reading.form_is_in_name(chunk) for chunk in chunks):
         found["input_forms"] = reading.in_words(chunks, settings)
     if settings.text_format != "lines" or any(chunk.form.kind != TEXT for chunk in chunks):
-        found["sentence_rules"] = token_store.RULES     # of sentences found in running text
+        found["sentence_rules"] = token_store.RULES  # of sentences found in running text
     return found
 
 
 def with_content(job: RecordsJob, made: Sequence[Made]) -> RecordsJob:
     """The job whose description includes the text."""
-    return dataclasses.replace(job, description=dict(job.description, **{
-        _CONTENT: token_store.content_of_all(each.content for each in made)}))
+    return dataclasses.replace(
+        job,
+        description=dict(
+            job.description, **{_CONTENT: token_store.content_of_all(each.content for each in made)}
+        ),
+    )
 
 
 # Records that exist already.
+
 
 def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) -> bool:
     """Whether the directory has exactly these records; a UserError if it has others.
@@ -223,17 +258,23 @@ def is_finished(job: RecordsJob, content: Optional[Callable[[], str]] = None) ->
     found = files.match(os.path.join(glob.escape(job.directory), "*"))
     sizes = {os.path.basename(path): size for path, size in found.items()}
     return {SPIECE_NAME, description_path(SPIECE_NAME)} <= set(sizes) and all(
-        sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ()))
+        sizes.get(stream["file"]) == stream["bytes"] for stream in manifest.get("streams", ())
+    )
 
 
 def check_same(manifest: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Raises UserError if a manifest describes other records than `wanted` says."""
     made = dict(manifest.get("made_from") or {}, format_version=manifest.get("format_version"))
-    different = "; ".join("%s %s there, %s now" % (name, made.get(name), value)
-                          for name, value in wanted.items() if made.get(name) != value)
+    different = "; ".join(
+        f"{name} {made.get(name)} there, {value} now"
+        for name, value in wanted.items()
+        if made.get(name) != value
+    )
     if different:
-        raise UserError("save_dir: it has records of other settings or input: %s; give another "
-                        "directory or --overwrite=True" % different)
+        raise UserError(
+            f"save_dir: it has records of other settings or input: {different}; give another "
+            "directory or --overwrite=True"
+        )
 
 
 def _content_of(job, index):
@@ -242,6 +283,7 @@ def _content_of(job, index):
 
 # Folders.
 
+
 @contextlib.contextmanager
 def alone(job: RecordsJob) -> Iterator[None]:
     """Locks the directory; a job that fails leaves no empty folder."""
@@ -249,8 +291,11 @@ def alone(job: RecordsJob) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as holding:
             with _naming(folder):
-                holding.enter_context(lock.held(os.path.join(folder, LOCK),
-                                                "save_dir: records are made in %s" % job.directory))
+                holding.enter_context(
+                    lock.held(
+                        os.path.join(folder, LOCK), f"save_dir: records are made in {job.directory}"
+                    )
+                )
             yield
     except BaseException:
         _remove_empty_folders(job)
@@ -263,11 +308,14 @@ def _naming(path):
     try:
         yield
     except OSError as e:
-        raise UserError("save_dir: cannot write to %s: %s; finished work is kept: run the same "
-                        "command again to resume" % (path, e.strerror or e)) from None
+        raise UserError(
+            f"save_dir: cannot write to {path}: {e.strerror or e}; finished work is kept: "
+            "run the same "
+            "command again to resume"
+        ) from None
 
 
-def _clear_partial(directory, age=0.):
+def _clear_partial(directory, age=0.0):
     """Removes partial files of killed processes, whose names do not have their numbers."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
@@ -278,21 +326,28 @@ def _clear_partial(directory, age=0.):
 def _remove_empty_folders(job):
     """Removes the folders of a job that has made nothing."""
     own = [folder for folder, *_ in os.walk(unfinished_folder(job.directory), topdown=False)]
-    for folder in (token_directory(job.settings), *own, job.directory,
-                   unfinished_folder(job.settings.save_dir), job.settings.save_dir):
-        with contextlib.suppress(OSError):       # it is not empty
+    for folder in (
+        token_directory(job.settings),
+        *own,
+        job.directory,
+        unfinished_folder(job.settings.save_dir),
+        job.settings.save_dir,
+    ):
+        with contextlib.suppress(OSError):  # it is not empty
             os.rmdir(folder)
 
 
 # The two steps.
+
 
 def _of_chunks(function, job, description, progress):
     """`[function(job, index) for index in range(len(job.chunks))]`."""
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     results: list[Any] = [None] * len(sizes)
     with progress(description, sum(sizes), "B") as advance:
-        for index, results[index] in in_processes(functools.partial(function, job),
-                                                  range(len(sizes)), job.settings.num_workers):
+        for index, results[index] in in_processes(
+            functools.partial(function, job), range(len(sizes)), job.settings.num_workers
+        ):
             advance(sizes[index])
     return results
 
@@ -310,54 +365,77 @@ def _write_all(job, made, progress):
         counts.update(each.counts)
     layout = make_layout(job.settings, [each.tokens for each in made], counts)
     plan = layout.plan
-    for folder in glob.glob(os.path.join(glob.escape(unfinished_folder(job.directory)),
-                                         _STREAMS + "*")):
-        if folder != job.unfinished:        # begun with other settings or text
+    for folder in glob.glob(
+        os.path.join(glob.escape(unfinished_folder(job.directory)), _STREAMS + "*")
+    ):
+        if folder != job.unfinished:  # begun with other settings or text
             shutil.rmtree(folder)
     streams: list[dict[str, Any]] = [{}] * plan.num_streams
-    with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
-                  " windows") as advance:
-        for index, entry in in_processes(functools.partial(write_stream, job, layout),
-                                         range(plan.num_streams), job.settings.num_workers):
+    with progress(
+        "writing", plan.num_streams * plan.windows * job.settings.num_passes, " windows"
+    ) as advance:
+        for index, entry in in_processes(
+            functools.partial(write_stream, job, layout),
+            range(plan.num_streams),
+            job.settings.num_workers,
+        ):
             streams[index] = entry
             advance(entry["windows"])
     return make_manifest(job, plan, counts, streams)
 
 
-def make_layout(settings: CorpusSettings, sizes: Sequence[int],
-                counts: Counter[str]) -> corpus.TokenLayout:
+def make_layout(
+    settings: CorpusSettings, sizes: Sequence[int], counts: Counter[str]
+) -> corpus.TokenLayout:
     """The `corpus.TokenLayout` of a text by the tokens of its chunks; `counts`: for the error."""
     if not sum(sizes):
-        raise reading.no_text(settings.input_glob, {
-            reason: count for reason, count in counts.items() if reason not in corpus.COUNTS})
-    plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
-                                settings.num_streams, settings.bi_data)
+        raise reading.no_text(
+            settings.input_glob,
+            {reason: count for reason, count in counts.items() if reason not in corpus.COUNTS},
+        )
+    plan = windows.plan_streams(
+        sum(sizes), settings.seq_len, settings.reuse_len, settings.num_streams, settings.bi_data
+    )
     return corpus.TokenLayout(plan, sizes, settings.seed)
 
 
-def write_stream(job: RecordsJob, layout: corpus.TokenLayout, index: int,
-                 folder: str = "") -> dict[str, Any]:
+def write_stream(
+    job: RecordsJob, layout: corpus.TokenLayout, index: int, folder: str = ""
+) -> dict[str, Any]:
     """Writes one stream, to `folder` or to the unfinished work, unless it exists; returns its entry
     in the manifest."""
     # It may be complete, here or among the records.
     plan, settings = layout.plan, job.settings
     name = stream_name(index, plan.num_streams)
-    path, published = os.path.join(folder or job.unfinished, name), os.path.join(
-        job.directory, name)
+    path, published = (
+        os.path.join(folder or job.unfinished, name),
+        os.path.join(job.directory, name),
+    )
     done = os.path.join(job.unfinished, name + ".json")
     if files.exists(done):
         entry = files.read_json(done, "save_dir")
         # A job that was killed while it published has left the stream there.
-        if path != published and files.exists(path) or files.exists(
-                published) and files.sha256(published) == entry["sha256"]:
+        if (
+            path != published
+            and files.exists(path)
+            or files.exists(published)
+            and files.sha256(published) == entry["sha256"]
+        ):
             return entry
 
     # Its windows of all passes, and then the entry that says that it is complete.
     store = job.token_store()
     batches = record_writer.stream_records(
-        settings, windows.Vocabulary.of(tokenizer_of(settings)), plan, index,
-        functools.partial(layout.part_reader, lambda chunk, begin, end: store.read(
-            job.chunks[chunk], begin, end), index))
+        settings,
+        windows.Vocabulary.of(tokenizer_of(settings)),
+        plan,
+        index,
+        functools.partial(
+            layout.part_reader,
+            lambda chunk, begin, end: store.read(job.chunks[chunk], begin, end),
+            index,
+        ),
+    )
     digest, size, count = hashlib.sha256(), 0, 0
     with _naming(path), files.writing(path) as f:
         for batch, num_windows in batches:
@@ -365,38 +443,59 @@ def write_stream(job: RecordsJob, layout: corpus.TokenLayout, index: int,
             digest.update(batch)
             size += len(batch)
             count += num_windows
-    entry = {"file": name, "direction": plan.direction(index), "windows": count, "bytes": size,
-             "sha256": digest.hexdigest()}
+    entry = {
+        "file": name,
+        "direction": plan.direction(index),
+        "windows": count,
+        "bytes": size,
+        "sha256": digest.hexdigest(),
+    }
     with _naming(done), files.writing(done) as f:
         f.write(json.dumps(entry).encode("utf-8"))
     return entry
 
 
 def stream_name(stream: int, num_streams: int) -> str:
-    return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
+    return f"stream-{stream:05}-of-{num_streams:05}.tfrecord"
 
 
-def make_manifest(job: RecordsJob, plan: windows.StreamPlan, counts: Counter[str],
-                  streams: Sequence[dict[str, Any]]) -> Manifest:
+def make_manifest(
+    job: RecordsJob,
+    plan: windows.StreamPlan,
+    counts: Counter[str],
+    streams: Sequence[dict[str, Any]],
+) -> Manifest:
     """Returns the manifest of records with these counts of all chunks and entries of streams."""
     settings, tokenizer, counts = job.settings, tokenizer_of(job.settings), counts.copy()
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
     # Of each part in a pass; later tokens are in no window.
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return Manifest(
-        vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
-        uncased=tokenizer.uncased, keep_accents=tokenizer.keep_accents, seq_len=settings.seq_len,
-        reuse_len=settings.reuse_len, bi_data=settings.bi_data, num_streams=plan.num_streams,
-        num_passes=settings.num_passes, windows_per_stream=plan.windows * settings.num_passes,
-        seed=settings.seed, dropped=found["tokens"] - plan.parts * used,
-        skipped=dict(sorted(counts.items())), streams=tuple(streams),
-        made_from=job.description, **found)
+        vocab_size=tokenizer.vocab_size,
+        sp_model=SPIECE_NAME,
+        sp_model_sha256=tokenizer.sha256,
+        uncased=tokenizer.uncased,
+        keep_accents=tokenizer.keep_accents,
+        seq_len=settings.seq_len,
+        reuse_len=settings.reuse_len,
+        bi_data=settings.bi_data,
+        num_streams=plan.num_streams,
+        num_passes=settings.num_passes,
+        windows_per_stream=plan.windows * settings.num_passes,
+        seed=settings.seed,
+        dropped=found["tokens"] - plan.parts * used,
+        skipped=dict(sorted(counts.items())),
+        streams=tuple(streams),
+        made_from=job.description,
+        **found,
+    )
 
 
 def vouching(job: RecordsJob) -> list[str]:
     """The manifests that list streams of the job's directory, to be removed before these."""
-    own, merged = (os.path.join(folder, MANIFEST_NAME)
-                   for folder in (job.directory, job.settings.save_dir))
+    own, merged = (
+        os.path.join(folder, MANIFEST_NAME) for folder in (job.directory, job.settings.save_dir)
+    )
     is_merged = own != merged and lists(merged, os.path.basename(job.directory) + "/")
     return [own, merged] if is_merged else [own]
 
@@ -416,7 +515,7 @@ def _publish(job, manifest):
     # or there, and resumes.
     with _naming(job.directory):
         for path in vouching(job):
-            with contextlib.suppress(FileNotFoundError):     # tasks may end at the same time
+            with contextlib.suppress(FileNotFoundError):  # tasks may end at the same time
                 os.remove(path)
         names = [stream["file"] for stream in manifest.streams]
         _clear_partial(job.directory)
@@ -425,8 +524,9 @@ def _publish(job, manifest):
                 os.remove(path)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                files.sync_and_rename(os.path.join(job.unfinished, name),
-                                      os.path.join(job.directory, name))
+                files.sync_and_rename(
+                    os.path.join(job.unfinished, name), os.path.join(job.directory, name)
+                )
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
     # The tokens of a task are kept until all tasks are merged: their number may still change.

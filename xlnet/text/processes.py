@@ -14,38 +14,42 @@ from typing import Any, Callable, TypeVar
 from xlnet import cores, errors
 
 _Result = TypeVar("_Result")
-_work: Callable[[int], Any]          # of a worker process
+_work: Callable[[int], Any]  # of a worker process
 
 
-def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
-                 num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
+def in_processes(
+    work: Callable[[int], _Result], indices: Sequence[int], num_workers: int = 0
+) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) for all indices, in any order; a killed worker is a UserError.
 
     work: pickled and sent to each process once.
     num_workers: processes; 0: one for each core that this process may use; 1: this one.
     """
-    pool = cores.process_pool(min(num_workers or cores.available(), len(indices)),
-                              _start_worker, (work,))
+    pool = cores.process_pool(
+        min(num_workers or cores.available(), len(indices)), _start_worker, (work,)
+    )
     if pool is None:
         for index in indices:
             yield index, work(index)
         return
     try:
-        with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
-                              "same command again to resume"):
+        with errors.explained(
+            fewer="give fewer --num_workers; finished work is kept: run the "
+            "same command again to resume"
+        ):
             with uninterrupted():
                 futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
     finally:
-        with uninterrupted():           # workers that start need this process until they ended
+        with uninterrupted():  # workers that start need this process until they ended
             pool.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Delays Ctrl-C to the end of the block."""
-    if threading.current_thread() is not threading.main_thread():      # which gets all signals
+    if threading.current_thread() is not threading.main_thread():  # which gets all signals
         yield
         return
     # The mask is for processes that are started, which inherit it: Ctrl-C must not end a worker
@@ -77,4 +81,5 @@ def _start_worker(work):
         if parent := multiprocessing.parent_process():
             parent.join()
         os._exit(1)
+
     threading.Thread(target=watch, daemon=True).start()

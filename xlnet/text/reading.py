@@ -32,16 +32,17 @@ from xlnet.text import parquet, recognition
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
-SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
-LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
-HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
-OTHER_PART = "documents of the other part (split)"      # why documents are left out
-_BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
-_CUT = "cut"                 # an event, as `End` is: see `_owned`
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
+LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: the longest novels fit
+HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
+OTHER_PART = "documents of the other part (split)"  # why documents are left out
+_BLOCK, _PAGE = 1 << 16, 1 << 12  # [bytes] read at once, at the edges
+_CUT = "cut"  # an event, as `End` is: see `_owned`
 
 
 class Chunk(NamedTuple):
     """The bytes [begin, end) of a file; all of them where `form.is_packed`."""
+
     path: str
     begin: int
     end: int
@@ -49,6 +50,7 @@ class Chunk(NamedTuple):
 
 
 # Files and chunks.
+
 
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """Returns the files that comma-separated names, glob patterns and directories name, sorted,
@@ -59,15 +61,22 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
-        raise UserError("%s: no file given" % what)
+        raise UserError(f"{what}: no file given")
     found: dict[Any, str] = {}
     for part in parts:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
-            raise UserError("%s: %s '%s'" % (
-                what, "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
-                if os.path.isdir(part) else "a file is expected, which can be read twice, not"
-                if os.path.exists(part) else "no file matches", part))
+            raise UserError(
+                "{}: {} '{}'".format(
+                    what,
+                    "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
+                    if os.path.isdir(part)
+                    else "a file is expected, which can be read twice, not"
+                    if os.path.exists(part)
+                    else "no file matches",
+                    part,
+                )
+            )
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
@@ -79,16 +88,23 @@ def _local_files(pattern):
         # A link to nowhere is kept, for an error when it is read rather than silence.
         if os.path.isfile(name) or not os.path.exists(name):
             paths.append(name)
-        for directory, below, found in os.walk(name):   # follows no links, which may be circles
+        for directory, below, found in os.walk(name):  # follows no links, which may be circles
             below[:] = [each for each in below if each[0] != "."]
-            paths += [os.path.join(directory, each) for each in found
-                      if each[0] != "." and each.lower().endswith(
-                          (".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))]
+            paths += [
+                os.path.join(directory, each)
+                for each in found
+                if each[0] != "."
+                and each.lower().endswith((".txt", ".jsonl", ".ndjson", ".gz", ".parquet"))
+            ]
     return paths
 
 
-def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
-        json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
+def cut(
+    paths: Sequence[str],
+    chunk_bytes: Optional[int] = None,
+    json_field: str = InputSettings.json_field,
+    encoding: Optional[str] = None,
+) -> list[Chunk]:
     """Returns the chunks of files, in order, of `chunk_bytes` or `chunk_size`; an empty file has
     none, and a form that is not supported is a UserError."""
     sizes = []
@@ -99,36 +115,42 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     chunks = []
     for path, size in zip(paths, sizes):
         if not size and path.endswith(".gz"):
-            raise UserError("%s: is empty, expected gzip data" % path)
+            raise UserError(f"{path}: is empty, expected gzip data")
         with naming(path):
             form = recognition.look(path, json_field, encoding) if size else Form()
         # .gz is read from its beginning only, so it is one chunk, for one process.
         step = size if form.is_packed else chunk_bytes
-        chunks += [Chunk(path, begin, min(begin + step, size), form)
-                   for begin in range(0, size, step or 1)]
+        chunks += [
+            Chunk(path, begin, min(begin + step, size), form) for begin in range(0, size, step or 1)
+        ]
     return chunks
 
 
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
-    words = {TEXT: "text (text_format %s)" % settings.text_format,
-             RECORDS: "JSON lines (field %s)" % settings.json_field,
-             PARQUET: "Parquet (column %s)" % settings.json_field}
+    words = {
+        TEXT: f"text (text_format {settings.text_format})",
+        RECORDS: f"JSON lines (field {settings.json_field})",
+        PARQUET: f"Parquet (column {settings.json_field})",
+    }
     names: dict[str, list[str]] = collections.defaultdict(list)
     for path, form in {chunk.path: chunk.form for chunk in chunks}.items():
         names[words[form.kind]].append(os.path.basename(path))
-    return "input: " + "; ".join("%s as %s" % (some_of(group), how) for how, group in names.items())
+    return "input: " + "; ".join(f"{some_of(group)} as {how}" for how, group in names.items())
 
 
 def some_of(names: Sequence[str]) -> str:
     """The name of one file; the number and the first name of several."""
-    return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
+    return names[0] if len(names) == 1 else f"{len(names)} files ({names[0]}, ...)"
 
 
 def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
     """The error of an input without text; `left_out`: lines and documents by reason."""
-    return UserError("input_glob: no text in %s%s" % (where, "".join(
-        "; left out, %s: %d" % item for item in left_out.items())))
+    return UserError(
+        "input_glob: no text in {}{}".format(
+            where, "".join("; left out, {}: {}".format(*item) for item in left_out.items())
+        )
+    )
 
 
 def chunk_size(total: int) -> int:
@@ -137,7 +159,7 @@ def chunk_size(total: int) -> int:
     # machines to get about as much each, few enough to keep a file of each. A power of four, so
     # that most edits keep it.
     step = SMALLEST_CHUNK
-    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total ** 0.5):
+    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
         step *= 4
     return step
 
@@ -148,6 +170,7 @@ class SeenBytes:
 
     Of a .gz file these are all of its packed bytes.
     """
+
     low: int
     high: int
     end: bool = False
@@ -169,7 +192,7 @@ class _File:
     """The (unpacked) bytes of a file; `seen` takes note of what is read, unless it is packed."""
 
     def __init__(self, path, form, seen=None):
-        self.path, self.damage = path, None     # damage: why the bytes of a .gz end too early
+        self.path, self.damage = path, None  # damage: why the bytes of a .gz end too early
         self._seen, self._place = None if form.is_packed else seen, 0
         with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
@@ -219,7 +242,7 @@ def naming(path: str) -> Iterator[None]:
     except gzip.BadGzipFile:
         raise
     except OSError as e:
-        raise UserError("cannot read %s: %s" % (e.filename or path, e.strerror or e)) from None
+        raise UserError(f"cannot read {e.filename or path}: {e.strerror or e}") from None
 
 
 def place(chunk: Chunk, offset: int) -> str:
@@ -232,13 +255,15 @@ def place(chunk: Chunk, offset: int) -> str:
             block = f.read(min(offset, _BLOCK))
             newlines += block.count(b"\n")
             offset = offset - len(block) if block else 0
-    return "%s, line %d" % (chunk.path, newlines + 1)
+    return f"{chunk.path}, line {newlines + 1}"
 
 
 # A chunk's lines.
 
-def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
-               seen: Optional[SeenBytes] = None) -> Iterator[CorpusSentence]:
+
+def read_chunk(
+    chunk: Chunk, settings: InputSettings, skipped: Counter[str], seen: Optional[SeenBytes] = None
+) -> Iterator[CorpusSentence]:
     """Yields the sentences of a chunk.
 
     skipped: counts what is left out by its reason: documents of the other part and, with on_error
@@ -254,10 +279,14 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
             events = parquet.events(chunk, settings.json_field, bad, seen)
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
-            events = events_of(_texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings,
-                               bad, form)
-        events = _owned(events, begin, end) if settings.split == "all" else _select(
-            _whole_documents(events, begin, end), settings, skipped)
+            events = events_of(
+                _texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings, bad, form
+            )
+        events = (
+            _owned(events, begin, end)
+            if settings.split == "all"
+            else _select(_whole_documents(events, begin, end), settings, skipped)
+        )
         yield from _mark_ends(events)
 
 
@@ -269,15 +298,15 @@ class _BadText:
         self.encoding = encodings.other_than_utf8(settings.encoding)
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
-        self.row: Optional[int] = None          # of a table
+        self.row: Optional[int] = None  # of a table
 
     def add(self, offset, reason, detail):
         # It belongs to the chunk in which its line begins; others meet it, too.
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            row = "" if self.row is None else "row %d: " % self.row
-            raise UserError("%s: %s%s" % (place(self.chunk, offset), row, detail)) from None
+            row = "" if self.row is None else f"row {self.row}: "
+            raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
         self._skipped[reason] += 1
 
 
@@ -300,7 +329,7 @@ def _texts(f, longest, bad, stand_alone):
     for offset, block in _blocks(f, begin, longest, bad):
         if stand_alone and offset >= bad.end:
             return
-        lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
+        lines = block.split(b"\n")  # bytes: split at \n only, never at U+0085
         if not lines[-1]:
             lines.pop()
         offsets = list(itertools.accumulate([offset] + [len(line) + 1 for line in lines[:-1]]))
@@ -309,6 +338,7 @@ def _texts(f, longest, bad, stand_alone):
 
 def _blocks(f, offset, longest, bad):
     """Yields (offset, bytes) of some lines each, the last cut off if longer than `longest`."""
+
     def read():
         return f.read(min(_BLOCK, max(bad.end - offset, _PAGE)))
 
@@ -317,14 +347,14 @@ def _blocks(f, offset, longest, bad):
         if not block.endswith(b"\n"):
             block += f.readline(longest + 1)
         if f.damage:
-            block = block[:block.rfind(b"\n") + 1]
+            block = block[: block.rfind(b"\n") + 1]
         yield offset, block
         offset += len(block)
         if not f.damage and not block.endswith(b"\n"):
             offset += _skip_line(f, sys.maxsize)
         block = read()
     if f.damage:
-        bad.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
+        bad.add(offset, "damaged .gz", f"the .gz file is damaged or cut off here ({f.damage})")
 
 
 def _decode(block, lines, offsets, longest, bad):
@@ -340,17 +370,29 @@ def _decode(block, lines, offsets, longest, bad):
 def _decode_line(line, offset, longest, bad):
     """The text of a line; None, after it was reported, if it is bad."""
     if len(line) > longest:
-        return bad.add(offset, "line too long", "a line of more than %d bytes; expected a "
-                       "sentence, a paragraph or a record a line" % longest)
+        return bad.add(
+            offset,
+            "line too long",
+            f"a line of more than {longest} bytes; expected a "
+            "sentence, a paragraph or a record a line",
+        )
     try:
         text = line.decode(_codec(bad, offset))
     except UnicodeDecodeError as e:
         name = bad.encoding or "UTF-8"
-        return bad.add(offset, "not " + name, "not %s: byte 0x%02x at column %d%s" % (
-            name, e.object[e.start], e.start + 1, "" if bad.encoding else _hint(bad, offset)))
+        return bad.add(
+            offset,
+            "not " + name,
+            "not {}: byte 0x{:02x} at column {}{}".format(
+                name, e.object[e.start], e.start + 1, "" if bad.encoding else _hint(bad, offset)
+            ),
+        )
     if "\0" in text:
-        return bad.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
-                       % (text.index("\0") + 1))
+        return bad.add(
+            offset,
+            "NUL byte",
+            "a NUL byte at column %s; expected plain UTF-8 text" % (text.index("\0") + 1),
+        )
     return text
 
 
@@ -368,7 +410,7 @@ def _hint(bad, offset):
 
 def _line_before(f, position, longest):
     """Where the line of the byte before `position` begins; None if it is too long."""
-    low = position - 1                       # that byte may be the line's own end
+    low = position - 1  # that byte may be the line's own end
     while low > 0:
         high, low = low, max(0, low - _PAGE)
         f.seek(low)
@@ -391,6 +433,7 @@ def _skip_line(f, most):
 
 # From events to lines.
 
+
 def _owned(events, begin, end):
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     begins before the chunk or continues behind it."""
@@ -401,7 +444,7 @@ def _owned(events, begin, end):
     for event in events:
         if isinstance(event, End):
             yield event
-            if event.offset >= end:             # what follows is of other documents
+            if event.offset >= end:  # what follows is of other documents
                 return
         elif event.offset < begin:
             yield _CUT
@@ -443,7 +486,8 @@ def _select(events, settings, skipped):
                 size += len(event.text)
             if size >= HASHED_LENGTH or is_end and head:
                 is_wanted = (settings.split == "heldout") == _is_held_out(
-                    head, settings.heldout_share)
+                    head, settings.heldout_share
+                )
                 if is_wanted:
                     yield from head
                 else:
@@ -461,7 +505,7 @@ def _is_held_out(head, share):
     digest = hashlib.blake2b(digest_size=8)
     for sentence in head:
         digest.update(sentence.text.encode("utf-8") + b"\n")
-    return int.from_bytes(digest.digest(), "big") < share * 2 ** 64
+    return int.from_bytes(digest.digest(), "big") < share * 2**64
 
 
 def _mark_ends(events):

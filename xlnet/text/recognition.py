@@ -16,30 +16,38 @@ from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 
-_LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
-_LINES_TRIED = 20            # of them
+_LOOKED_AT = 1 << 16  # [bytes] of the unpacked file
+_LINES_TRIED = 20  # of them
 _GZIP = b"\x1f\x8b"
 _OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
 _ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
 
-_MARKUP = re.compile(r"<(!--|/?(p|div|span|table|ul|ol|h[1-6]|article|section|page|rss|tei|br)\b"
-                     r"[^<>\n]*>)", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"<(!--|/?(p|div|span|table|ul|ol|h[1-6]|article|section|page|rss|tei|br)\b"
+    r"[^<>\n]*>)",
+    re.IGNORECASE,
+)
 
 TEXT, RECORDS, PARQUET = "text", "records", "parquet"
 
 # Forms that are not read, and commands that make JSON lines of them; see also `encodings.foreign`.
-_MADE = "; make JSON lines of it: python -c \"%s\""
-_ARRAY_MADE = _MADE % ("import json; [print(json.dumps(row)) for row in json.load(open('%s', "
-                       "encoding='utf-8'))]\" > \"text.jsonl")
-_TABLE_MADE = _MADE % ("import pandas; pandas.read_csv('%s', sep=None, engine='python').to_json("
-                       "'text.jsonl', orient='records', lines=True)")
+_MADE = '; make JSON lines of it: python -c "%s"'
+_ARRAY_MADE = _MADE % (
+    "import json; [print(json.dumps(row)) for row in json.load(open('%s', "
+    "encoding='utf-8'))]\" > \"text.jsonl"
+)
+_TABLE_MADE = _MADE % (
+    "import pandas; pandas.read_csv('%s', sep=None, engine='python').to_json("
+    "'text.jsonl', orient='records', lines=True)"
+)
 _BY_HAND = "; make JSON lines of it (docs/how_to/prepare_data.md, other forms)"
 
 
 class Form(NamedTuple):
     """How a file is read."""
-    kind: str = TEXT            # laid out as `text_format` says; RECORDS: JSON lines; PARQUET
-    is_packed: bool = False     # .gz, which can only be read from its beginning to its end
+
+    kind: str = TEXT  # laid out as `text_format` says; RECORDS: JSON lines; PARQUET
+    is_packed: bool = False  # .gz, which can only be read from its beginning to its end
 
 
 def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
@@ -53,8 +61,9 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
         f.seek(0)
         _refuse_foreign(path, f)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise UserError("%s: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
-                            % path)
+            raise UserError(
+                f"{path}: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
+            )
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
         if head.startswith(_GZIP):
             with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
@@ -64,11 +73,11 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     # The layout of a text.
     text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
     if len(head) == _LOOKED_AT and "\n" in text:
-        text = text.rpartition("\n")[0]         # without a line that is cut off
+        text = text.rpartition("\n")[0]  # without a line that is cut off
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
     kind, what = _kind(path, text, field, extension)
     if what:
-        raise UserError("%s: %s; expected text or an object of JSON a line%s" % (path, *what))
+        raise UserError("{}: {}; expected text or an object of JSON a line{}".format(path, *what))
     return Form(kind, is_packed)
 
 
@@ -76,7 +85,7 @@ def _refuse_foreign(path, file):
     """Raises UserError if an open file does not hold text or JSON."""
     what = encodings.foreign(path, file)
     if what:
-        raise UserError("%s: %s; expected text, JSON lines, .gz of these or Parquet" % (path, what))
+        raise UserError(f"{path}: {what}; expected text, JSON lines, .gz of these or Parquet")
 
 
 def _kind(path, text, field, extension):
@@ -91,12 +100,14 @@ def _kind(path, text, field, extension):
     if 2 * sum(are_objects) >= len(lines) or extension in (".jsonl", ".ndjson"):
         return RECORDS, None
     if _OBJECT.match(start) and not are_objects[0]:
-        if len(lines) == 1:                                 # longer than what is looked at
+        if len(lines) == 1:  # longer than what is looked at
             return RECORDS, None
-        return None, ("JSON objects over several lines", "; jq -c . '%s' writes one a line" % path)
+        return None, ("JSON objects over several lines", f"; jq -c . '{path}' writes one a line")
     if "\r" in text[:-1] and "\n" not in text:
-        return None, ("lines that end in a carriage return alone",
-                      ": tr '\\r' '\\n' < '%s' > text.txt" % path)
+        return None, (
+            "lines that end in a carriage return alone",
+            f": tr '\\r' '\\n' < '{path}' > text.txt",
+        )
     if re.match(r"<doc\s[^\n]*>\s*\n", start):
         return None, ("WikiExtractor's <doc> tags", ", which WikiExtractor writes with --json")
     if _MARKUP.match(start):
@@ -113,8 +124,12 @@ def _is_table(lines, field):
     too."""
     for delimiter in ",\t;|":
         names = lines[0].rstrip("\r").split(delimiter)
-        if len(names) > 1 and field in names and names == list(map(str.strip, names)) \
-                and all(line.count(delimiter) == len(names) - 1 for line in lines):
+        if (
+            len(names) > 1
+            and field in names
+            and names == list(map(str.strip, names))
+            and all(line.count(delimiter) == len(names) - 1 for line in lines)
+        ):
             return len(lines) > 1
     return False
 

@@ -22,15 +22,26 @@ from xlnet.text import windows
 _BATCH_WINDOWS = 1024
 
 
-def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
-                   plan: windows.StreamPlan, stream: int,
-                   read_part: Callable[[int], windows.ReadPart]) -> Iterator[tuple[bytearray, int]]:
+def stream_records(
+    settings: CorpusSettings,
+    vocabulary: windows.Vocabulary,
+    plan: windows.StreamPlan,
+    stream: int,
+    read_part: Callable[[int], windows.ReadPart],
+) -> Iterator[tuple[bytearray, int]]:
     """Yields the records of a stream's passes, some hundreds at a time, as (bytes, windows)."""
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
     for pass_index in range(settings.num_passes):
         cells = windows.cells(
-            read_part(pass_index), plan, stream, seq_len=settings.seq_len, vocabulary=vocabulary,
-            reuse_len=settings.reuse_len, seed=settings.seed, pass_index=pass_index)
+            read_part(pass_index),
+            plan,
+            stream,
+            seq_len=settings.seq_len,
+            vocabulary=vocabulary,
+            reuse_len=settings.reuse_len,
+            seed=settings.seed,
+            pass_index=pass_index,
+        )
         for i, cell in enumerate(cells):
             yield from encoder.batches(cell, plan.direction(stream), starts_stream=i == 0)
 
@@ -41,21 +52,30 @@ class WindowEncoder:
     def __init__(self, vocabulary: windows.Vocabulary, seq_len: int, reuse_len: int) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         # One byte a token up to 128 pieces, two up to 16,384, three up to 2 million.
-        self._token_bytes = example_bytes.varint_table(                        # [V,bytes]
-            len(vocabulary.is_word_start) - 1)
-        self._ends = [self._token_bytes[list(ids)].tobytes() for ids in (
-            (vocabulary.sep_id,), (vocabulary.sep_id, vocabulary.cls_id))]
+        self._token_bytes = example_bytes.varint_table(  # [V,bytes]
+            len(vocabulary.is_word_start) - 1
+        )
+        self._ends = [
+            self._token_bytes[list(ids)].tobytes()
+            for ids in ((vocabulary.sep_id,), (vocabulary.sep_id, vocabulary.cls_id))
+        ]
         width = self._token_bytes.shape[1]
         layout = feature_spec.pretraining_features(seq_len)
-        example, self._slots = example_bytes.empty_example(layout, {
-            feature.name: (width if feature.name == "input" else 1) * int(np.prod(feature.shape))
-            for feature in layout})
+        example, self._slots = example_bytes.empty_example(
+            layout,
+            {
+                feature.name: (width if feature.name == "input" else 1)
+                * int(np.prod(feature.shape))
+                for feature in layout
+            },
+        )
         # A record whose slots are still to be filled, and its checksum.
         self._empty = tfrecord.header(len(example)) + example + bytes(BEHIND)
-        self.record_bytes = len(self._empty)                                   # R
+        self.record_bytes = len(self._empty)  # R
 
-    def batches(self, cell: windows.Cell, direction: int,
-                starts_stream: bool) -> Iterator[tuple[bytearray, int]]:
+    def batches(
+        self, cell: windows.Cell, direction: int, starts_stream: bool
+    ) -> Iterator[tuple[bytearray, int]]:
         """Yields the records of a cell, some hundreds at a time, as (bytes, windows);
         `starts_stream`: the first window begins its stream."""
         text = memoryview(self._token_bytes[cell.reading.ids].tobytes())
@@ -63,16 +83,17 @@ class WindowEncoder:
         for low in range(0, len(cell.begins), _BATCH_WINDOWS):
             part = slice(low, low + _BATCH_WINDOWS)
             begins, a_len, b_begin, label = (
-                column[part] for column in (cell.begins, *cell.segments))
+                column[part] for column in (cell.begins, *cell.segments)
+            )
             # Where segments end in the text of the cell.
             a_end = begins + self._reuse_len + a_len
             b_end = b_begin + self._seq_len - self._reuse_len - 3 - a_len
             batch = bytearray(self._empty * len(begins))
-            view = np.frombuffer(batch, np.uint8).reshape(len(begins), -1)     # [W,R]
+            view = np.frombuffer(batch, np.uint8).reshape(len(begins), -1)  # [W,R]
             self._copy_text(batch, text, words, begins, a_end, b_begin, b_end)
             examples = view[:, BEFORE:-BEHIND]
             # Segment ids, and the word starts at borders.
-            sep = (self._reuse_len + a_len)[:, None]                           # where A's <sep> is
+            sep = (self._reuse_len + a_len)[:, None]  # where A's <sep> is
             segments, starts = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
             np.greater(np.arange(self._seq_len), sep, out=segments, casting="unsafe")
             segments[:, -1] = 2
@@ -96,13 +117,13 @@ class WindowEncoder:
             # Tokens: the text up to A's end, <sep>, B, <sep> <cls>.
             start = record * self.record_bytes
             at, middle = start + token_slot, start + token_slot + (a_end - begin) * width
-            target[at:middle] = text[begin * width:a_end * width]
-            target[middle:middle + width] = sep
+            target[at:middle] = text[begin * width : a_end * width]
+            target[middle : middle + width] = sep
             end = middle + width + (b_end - b_begin) * width
-            target[middle + width:end] = text[b_begin * width:b_end * width]
-            target[end:end + 2 * width] = sep_cls
+            target[middle + width : end] = text[b_begin * width : b_end * width]
+            target[end : end + 2 * width] = sep_cls
             # Word starts of both; those of special tokens are written for the batch.
             at = start + word_slot
-            target[at:at + a_end - begin] = words[begin:a_end]
+            target[at : at + a_end - begin] = words[begin:a_end]
             at += a_end - begin + 1
-            target[at:at + b_end - b_begin] = words[b_begin:b_end]
+            target[at : at + b_end - b_begin] = words[b_begin:b_end]

@@ -32,10 +32,12 @@ EOP = "<eop>"
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
     "Sgt Cpl Pvt Adm Gov Sen Rep Pres Supt Det Insp Atty Jr Sr Sra Srta Dra Hr Fr Dept Univ Assn "
-    "Bros Co Corp Inc Ltd vs cf viz ca approx al".split())
+    "Bros Co Corp Inc Ltd vs cf viz ca approx al".split()
+)
 _BEFORE_DIGITS = frozenset(
     "no nos nr vol vols fig figs eq sec ch chap p pp art jan feb mar apr jun jul aug sept sep oct "
-    "nov dec".split())
+    "nov dec".split()
+)
 _STOPS = ".!?…؟۔।॥።։။"
 _WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
@@ -43,22 +45,22 @@ _WIDE_CLOSERS = "”’」』）〕】》〉"
 # as with two alternatives. All behind the terminators is optional, so each run of them is matched
 # once, however long it is.
 _STOP = re.compile(
-    r"[%s%s](?:(?<=[%s])(?P<more>[%s]*)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?|[!?%s]*[%s]*)"
-    % (_STOPS, _WIDE_STOPS, _STOPS, _STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
+    rf"[{_STOPS}{_WIDE_STOPS}](?:(?<=[{_STOPS}])(?P<more>[{_STOPS}]*)[\"'”’»)\]}}]*(?=\s+(?P<next>\S))?|[!?{_WIDE_STOPS}]*[{_WIDE_CLOSERS}]*)"
+)
 _NEXT = re.compile(r"\s+(\S)")
-_WIDE_LETTER = regex.compile("[%s]" % HAN_OR_KANA)
+_WIDE_LETTER = regex.compile(f"[{HAN_OR_KANA}]")
 _NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
 _OPENERS = "([{\"'“‘«_"
 _NUMBER = re.compile(r"[\s(]*(?:\d{1,3}|[IVXLCDM]{1,7}|[A-Za-z])\.\Z")
 _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
-_LONGEST_WORD = 16           # an abbreviation or a number is shorter
+_LONGEST_WORD = 16  # an abbreviation or a number is shorter
 
 
 def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
     """Returns the sentences of a text, stripped, and whether each one follows the one before
     without a space; only spaces between them are lost."""
     found: list[tuple[str, bool]] = []
-    before, last = " ", 0           # the character before, where the last sentence begins
+    before, last = " ", 0  # the character before, where the last sentence begins
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
         if sentence == EOP and found:
@@ -66,7 +68,7 @@ def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
         elif sentence:
             found.append((sentence, not (before.isspace() or text[begin].isspace())))
             last = begin
-        before = text[end - 1:end] or before
+        before = text[end - 1 : end] or before
     return found
 
 
@@ -77,7 +79,7 @@ def _bounds(text):
         more, following = match.groups()
         stop, end = match.start(), match.end()
         # An odd number of straight quotes: the text is inside of a quotation.
-        if '"' in text[end:end + 2]:
+        if '"' in text[end : end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
             # The sentence ends behind the quote that closes it: `."` or, in tokenized text such as
@@ -85,15 +87,15 @@ def _bounds(text):
             if quotes % 2:
                 if text.startswith('"', end):
                     end += 1
-                elif text[end:end + 3] in (' " ', ' "'):
+                elif text[end : end + 3] in (' " ', ' "'):
                     end += 2
                 following = _NEXT.match(text, end)
                 following = following and following[1]
         if more is not None:
             is_end = _ends(text, begin, stop, end, text[stop] + more, following)
-        else:                               # full-width
-            after = text[end:end + 1]
-            is_decimal = text[stop] == "．" and text[stop - 1:stop].isdigit() and after.isdigit()
+        else:  # full-width
+            after = text[end : end + 1]
+            is_decimal = text[stop] == "．" and text[stop - 1 : stop].isdigit() and after.isdigit()
             is_end = not is_decimal and after not in _NEVER_FIRST
         if is_end:
             yield begin, end
@@ -114,12 +116,18 @@ def _ends(text, first, begin, end, stops, following):
 def _is_abbreviation(text, first, stop, following):
     """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word."""
     is_number = stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1) is not None
-    before = text[max(first, stop - _LONGEST_WORD):stop].replace("-", " ").replace("—", " ")
+    before = text[max(first, stop - _LONGEST_WORD) : stop].replace("-", " ").replace("—", " ")
     if is_number or not before or before[-1].isspace():
         return is_number
     word = before.split()[-1].lstrip(_OPENERS)
     if len(word) == 1 and word.isupper():
         return word != "I"
-    return (word in _BEFORE_NAMES or word.isupper() and word.capitalize() in _BEFORE_NAMES
-            or following.isdigit() and word.lower() in _BEFORE_DIGITS
-            or "." in word and _DOTTED.fullmatch(word) is not None)
+    return (
+        word in _BEFORE_NAMES
+        or word.isupper()
+        and word.capitalize() in _BEFORE_NAMES
+        or following.isdigit()
+        and word.lower() in _BEFORE_DIGITS
+        or "." in word
+        and _DOTTED.fullmatch(word) is not None
+    )

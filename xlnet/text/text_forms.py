@@ -16,25 +16,26 @@ from xlnet.text.recognition import RECORDS, Form
 from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.tokenizer import is_text
 
-LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
+LONGEST_LINE = 1 << 20  # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
 class CorpusSentence(NamedTuple):
     """A sentence and where it is; layouts leave it to `reading` where documents begin and end."""
-    offset: int              # of its line or record in the (unpacked) file [bytes]
+
+    offset: int  # of its line or record in the (unpacked) file [bytes]
     text: str
     is_joined: bool = False  # follows the sentence before it without a space
     ends_document: bool = False
-    begins_document: bool = False    # as far as its chunk shows: the end before may be out of sight
+    begins_document: bool = False  # as far as its chunk shows: the end before may be out of sight
 
 
 class End(NamedTuple):
     """A document ends here, and the next one begins."""
+
     offset: int
 
 
-def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any,
-              form: Form) -> Iterator[Any]:
+def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any, form: Form) -> Iterator[Any]:
     """The events of the lines of a file; plain text is laid out as `settings.text_format` says."""
     if form.kind == RECORDS:
         return _from_records(texts, settings.json_field, bad)
@@ -69,13 +70,20 @@ def _from_records(texts, field, bad):
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
-            continue        # of another chunk, whose records are not parsed twice
+            continue  # of another chunk, whose records are not parsed twice
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as e:
-            bad.add(offset, "not JSON", "not JSON: %s" % (
-                "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
-                else "a number too long or lists too deep"))
+            bad.add(
+                offset,
+                "not JSON",
+                "not JSON: %s"
+                % (
+                    f"{e.msg} at column {e.colno}"
+                    if isinstance(e, json.JSONDecodeError)
+                    else "a number too long or lists too deep"
+                ),
+            )
             yield End(offset)
         else:
             yield from document(record, field, offset, bad)
@@ -87,18 +95,29 @@ def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
     text = record.get(field) if isinstance(record, dict) else None
     if not isinstance(record, dict) or field not in record:
         found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        bad.add(offset, "no field '%s'" % field, "no field '%s'; expected a JSON object with it "
-                "(json_field), found %.200s" % (field, found or "none"))
+        bad.add(
+            offset,
+            f"no field '{field}'",
+            "no field '{}'; expected a JSON object with it (json_field), found {!s:.200}".format(
+                field, found or "none"
+            ),
+        )
     elif not isinstance(text, str):
-        bad.add(offset, "field '%s' is not text" % field,
-                "field '%s' is %s, expected text" % (field, type(text).__name__))
+        bad.add(
+            offset,
+            f"field '{field}' is not text",
+            f"field '{field}' is {type(text).__name__}, expected text",
+        )
     elif "\0" in text:
-        bad.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
+        bad.add(offset, "NUL byte", f"a NUL character in field '{field}'")
     elif not is_text(text):
-        bad.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
+        bad.add(offset, "not UTF-8", f"half of a surrogate pair in field '{field}'")
     elif any(len(line) > LONGEST_LINE for line in text.split("\n")):
-        bad.add(offset, "line too long", "a line of more than %d characters in field '%s'"
-                % (LONGEST_LINE, field))
+        bad.add(
+            offset,
+            "line too long",
+            f"a line of more than {LONGEST_LINE} characters in field '{field}'",
+        )
     else:
         for line in text.split("\n"):
             yield from _sentences(offset, line)

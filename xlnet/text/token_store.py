@@ -27,17 +27,19 @@ from xlnet.text.reading import Chunk
 from xlnet.text.recognition import PARQUET
 from xlnet.tokenization.tokenizer import Tokenizer
 
-RULES = 3                    # version of the rules that make tokens from text
-_SETTINGS = [field.name for field in dataclasses.fields(InputSettings)
-             if field.name != "input_glob"] + ["from_raw_text", "use_eod"]
-_BLOCK = 1 << 20             # [bytes]
+RULES = 3  # version of the rules that make tokens from text
+_SETTINGS = [
+    field.name for field in dataclasses.fields(InputSettings) if field.name != "input_glob"
+] + ["from_raw_text", "use_eod"]
+_BLOCK = 1 << 20  # [bytes]
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
     """A chunk whose tokens have been made."""
-    counts: dict[str, int]      # `corpus.COUNTS`, and the lines that were left out by their reasons
-    content: str                # checksum of the chunk's bytes
+
+    counts: dict[str, int]  # `corpus.COUNTS`, and the lines that were left out by their reasons
+    content: str  # checksum of the chunk's bytes
 
     @property
     def tokens(self) -> int:
@@ -51,9 +53,15 @@ class TokenStore:
         self._directory = directory
         self._settings = settings
         self._tokenizer = tokenizer
-        self._depends_on = repr((
-            RULES, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
-            [(name, getattr(settings, name)) for name in _SETTINGS]))
+        self._depends_on = repr(
+            (
+                RULES,
+                tokenizer.sha256,
+                tokenizer.uncased,
+                tokenizer.keep_accents,
+                [(name, getattr(settings, name)) for name in _SETTINGS],
+            )
+        )
 
     def tokenize(self, chunk: Chunk) -> Made:
         """Makes the tokens of a chunk unless they exist; raises as `corpus.tokenize` does."""
@@ -67,9 +75,11 @@ class TokenStore:
         try:
             found = files.read_json(path + ".json", "tokens")
             # The text of the chunk; what its reader saw around it; the tokens on the disk.
-            same = (content_of(chunk) == found["content"]
-                    and _around(chunk, reading.SeenBytes(**found["seen"])) == found["around"]
-                    and _checksum(path, [(0, files.size(path))]) == found["tokens"])
+            same = (
+                content_of(chunk) == found["content"]
+                and _around(chunk, reading.SeenBytes(**found["seen"])) == found["around"]
+                and _checksum(path, [(0, files.size(path))]) == found["tokens"]
+            )
             return Made(found["counts"], found["content"]) if same else None
         except (UserError, OSError, KeyError, TypeError):
             return None
@@ -88,9 +98,16 @@ class TokenStore:
                 f.write(content)
         made = Made(dict(counts), content_of(chunk))
         with files.writing(path + ".json", is_lasting=False) as f:
-            f.write(json.dumps(dict(
-                dataclasses.asdict(made), seen=dataclasses.asdict(seen),
-                around=_around(chunk, seen), tokens=digest.hexdigest())).encode("utf-8"))
+            f.write(
+                json.dumps(
+                    dict(
+                        dataclasses.asdict(made),
+                        seen=dataclasses.asdict(seen),
+                        around=_around(chunk, seen),
+                        tokens=digest.hexdigest(),
+                    )
+                ).encode("utf-8")
+            )
         return made
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:
@@ -103,8 +120,7 @@ class TokenStore:
         # The same tokens by whatever name the file is given.
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
         where = repr((self._depends_on, path, *chunk[1:]))
-        return os.path.join(self._directory,
-                            hashlib.sha256(where.encode("utf-8")).hexdigest()[:32])
+        return os.path.join(self._directory, hashlib.sha256(where.encode("utf-8")).hexdigest()[:32])
 
 
 def content_of(chunk: Chunk) -> str:

@@ -34,15 +34,16 @@ from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 from xlnet.tokenization.tokenizer import Tokenizer
 
 FORWARD, BACKWARD = 0, 1
-MOST_STREAMS = 32                # when the number is not given
-FEWEST_WINDOWS = 8               # per stream and pass, when the number of streams is not given
-CELL_TOKENS = 1 << 21            # tokens that one cell of windows moves over, at most
+MOST_STREAMS = 32  # when the number is not given
+FEWEST_WINDOWS = 8  # per stream and pass, when the number of streams is not given
+CELL_TOKENS = 1 << 21  # tokens that one cell of windows moves over, at most
 
-SENTENCE, DOCUMENT = 1 << 30, 1 << 31      # bits of a token that begins one
+SENTENCE, DOCUMENT = 1 << 30, 1 << 31  # bits of a token that begins one
 ID_BITS = SENTENCE - 1
 
 
 # Streams.
+
 
 @dataclasses.dataclass(frozen=True)
 class StreamPlan:
@@ -51,6 +52,7 @@ class StreamPlan:
     With both directions, stream 2i reads part i forward and stream 2i + 1 backward, so that any run
     of an even number of streams is balanced. Every stream has `windows` windows in each pass.
     """
+
     num_streams: int
     bi_data: bool
     part_len: int
@@ -73,8 +75,9 @@ def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
     return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
-def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0,
-                 bi_data: bool = True) -> StreamPlan:
+def plan_streams(
+    num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0, bi_data: bool = True
+) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two."""
     directions = 1 + bi_data
 
@@ -84,26 +87,29 @@ def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int
 
     if num_streams:
         chosen = plan(num_streams)
-    else:       # the most of which each has some windows
+    else:  # the most of which each has some windows
         sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
         plans = [plan(size) for size in sizes]
         chosen = next((p for p in plans if p.windows >= FEWEST_WINDOWS), plans[-1])
     if not chosen.windows:
         raise UserError(
-            "the text has %d tokens, too few for num_streams=%d with seq_len=%d: at least %d are "
-            "needed; give more text or lower num_streams or seq_len" % (
-                num_tokens, chosen.num_streams, seq_len,
-                chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)))
+            f"the text has {num_tokens} tokens, too few for "
+            f"num_streams={chosen.num_streams} with seq_len={seq_len}: at least "
+            f"{chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)} are "
+            "needed; give more text or lower num_streams or seq_len"
+        )
     return chosen
 
 
 # Reading in a direction.
 
+
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
     """What cutting windows needs to know of the vocabulary."""
-    is_word_start: np.ndarray       # bool [V], pieces that begin a word
-    stands_alone: np.ndarray        # bool [V], words by themselves: punctuation, special tokens
+
+    is_word_start: np.ndarray  # bool [V], pieces that begin a word
+    stands_alone: np.ndarray  # bool [V], words by themselves: punctuation, special tokens
     sep_id: int
     cls_id: int
 
@@ -118,9 +124,10 @@ class Vocabulary:
 @dataclasses.dataclass(frozen=True)
 class DirectedTokens:
     """Tokens as they are read in one direction; positions count from where the reader begins."""
-    ids: np.ndarray             # int32 [T]
-    sentences: np.ndarray       # int64 [N], ascending, where sentences begin for this reader
-    words: np.ndarray           # bool [T], true where words begin for this reader
+
+    ids: np.ndarray  # int32 [T]
+    sentences: np.ndarray  # int64 [N], ascending, where sentences begin for this reader
+    words: np.ndarray  # bool [T], true where words begin for this reader
 
 
 def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> DirectedTokens:
@@ -136,8 +143,8 @@ def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Directed
     # Backward a word begins at what was its last piece, sentences alike. Of five tokens with
     # sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at 3 and 0, so
     # sentences begin at 0 and 3.
-    last = np.append(sentences[1:], len(ids)) - 1                            # [N]
-    is_last_piece = np.append(words[1:], True)                               # [T]
+    last = np.append(sentences[1:], len(ids)) - 1  # [N]
+    is_last_piece = np.append(words[1:], True)  # [T]
     return DirectedTokens(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
 
 
@@ -146,25 +153,30 @@ def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Directed
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def sample_segments(reading: DirectedTokens, begins: np.ndarray, seq_len: int, reuse_len: int,
-                    rng: np.random.Generator) -> Segments:
+def sample_segments(
+    reading: DirectedTokens,
+    begins: np.ndarray,
+    seq_len: int,
+    reuse_len: int,
+    rng: np.random.Generator,
+) -> Segments:
     """Samples segments A and B of each window, which begin at `begins`, int64 [W]."""
-    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS                       # G
+    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS  # G
     a_begin, end = begins + reuse_len, begins + reuse_len + both
-    where_a, where_b, which = rng.random((3, len(begins)))                   # [W] each
+    where_a, where_b, which = rng.random((3, len(begins)))  # [W] each
 
     # A follows the reused part, and ends at a sentence boundary, or anywhere if there is none.
-    low = np.searchsorted(reading.sentences, a_begin, "right")               # [W], sentences
-    count = np.searchsorted(reading.sentences, end, "left") - low            # [W], within reach
-    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
-    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
-    a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
+    low = np.searchsorted(reading.sentences, a_begin, "right")  # [W], sentences
+    count = np.searchsorted(reading.sentences, end, "left") - low  # [W], within reach
+    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)  # [W], tokens
+    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))  # [W]
+    a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
     # and overlaps neither the window's text nor A's continuation; if no such sentence exists it
     # begins anywhere else, and if that is impossible, too, it continues A.
-    elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
-    label = (which < 0.5) | (elsewhere < 0)                                  # [W]
+    elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)  # [W], or -1
+    label = (which < 0.5) | (elsewhere < 0)  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
@@ -180,18 +192,20 @@ def _sample_elsewhere(reading, begins, ends, b_len, uniform):
     """
     # At a sentence: those before, those behind, and which one.
     size = len(reading.ids)
-    before = np.searchsorted(reading.sentences, begins - b_len, "right")     # [W], sentences
-    behind = np.searchsorted(reading.sentences, ends, "left")                # [W], the first
-    last = np.searchsorted(reading.sentences, size - b_len, "right")         # [W], after the last
-    count = before + np.maximum(last - behind, 0)                            # [W]
-    index = (uniform * count).astype(np.int64)                               # [W]
-    sentence = _take(reading.sentences,                                      # [W], positions
-                     np.where(index < before, index, index - before + behind))
+    before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W], sentences
+    behind = np.searchsorted(reading.sentences, ends, "left")  # [W], the first
+    last = np.searchsorted(reading.sentences, size - b_len, "right")  # [W], after the last
+    count = before + np.maximum(last - behind, 0)  # [W]
+    index = (uniform * count).astype(np.int64)  # [W]
+    sentence = _take(
+        reading.sentences,  # [W], positions
+        np.where(index < before, index, index - before + behind),
+    )
     # The same at any position.
-    before = np.maximum(begins - b_len + 1, 0)                               # [W], all positions
-    positions = before + np.maximum(size - b_len + 1 - ends, 0)              # [W]
-    index = (uniform * positions).astype(np.int64)                           # [W]
-    position = np.where(index < before, index, index - before + ends)        # [W]
+    before = np.maximum(begins - b_len + 1, 0)  # [W], all positions
+    positions = before + np.maximum(size - b_len + 1 - ends, 0)  # [W]
+    index = (uniform * positions).astype(np.int64)  # [W]
+    position = np.where(index < before, index, index - before + ends)  # [W]
     return np.where(count > 0, sentence, np.where(positions > 0, position, -1))
 
 
@@ -208,8 +222,17 @@ ReadPart = Callable[[int, int], np.ndarray]
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
-def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, reuse_len: int,
-          vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
+def cells(
+    read_part: ReadPart,
+    plan: StreamPlan,
+    stream: int,
+    *,
+    seq_len: int,
+    reuse_len: int,
+    vocabulary: Vocabulary,
+    seed: int,
+    pass_index: int,
+) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s."""
     # Cells bound the memory: B comes from its own cell, the complete part unless that is larger
     # than `CELL_TOKENS`.
@@ -220,8 +243,11 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         # The last cell has the part's remainder, too.
-        high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS if last < plan.windows \
+        high = (
+            int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS
+            if last < plan.windows
             else plan.part_len
+        )
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)

@@ -20,8 +20,8 @@ import numpy as np
 
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, clean_text
 
-_QUOTES = re.compile("``|''")        # two characters of which cleaning makes one
-_SPACE, _NOT_YET = 254, 255          # in the table of widths
+_QUOTES = re.compile("``|''")  # two characters of which cleaning makes one
+_SPACE, _NOT_YET = 254, 255  # in the table of widths
 
 
 class Aligned(NamedTuple):
@@ -30,6 +30,7 @@ class Aligned(NamedTuple):
     Starts and ends never decrease. The space before a word is not part of its first piece; a piece
     that is only a space is empty, and begins where the next one does.
     """
+
     ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
@@ -37,6 +38,7 @@ class Aligned(NamedTuple):
 
 class Stretch(NamedTuple):
     """The origin of some characters: character i is from `text[begins[i]:ends[i]]`; int32 [i]."""
+
     begins: np.ndarray
     ends: np.ndarray
 
@@ -45,8 +47,9 @@ class Stretch(NamedTuple):
         if not len(self.begins):
             return Stretch(np.zeros_like(later.begins), np.zeros_like(later.ends))
         last = len(self.begins) - 1
-        return Stretch(self.begins[np.minimum(later.begins, last)],
-                       self.ends[np.clip(later.ends - 1, 0, last)])
+        return Stretch(
+            self.begins[np.minimum(later.begins, last)], self.ends[np.clip(later.ends - 1, 0, last)]
+        )
 
 
 class Aligner:
@@ -62,12 +65,14 @@ class Aligner:
         """The pieces of each text; their ids are those of `Tokenizer.encode_lines`."""
         ids, lengths = self._tokenizer.encode_to_array(texts)
         ends = np.cumsum(lengths)
-        return [self._align(text, ids[end - length:end])
-                for text, end, length in zip(texts, ends.tolist(), lengths.tolist())]
+        return [
+            self._align(text, ids[end - length : end])
+            for text, end, length in zip(texts, ends.tolist(), lengths.tolist())
+        ]
 
     def _align(self, text, ids):
         shapes = self._shapes[ids]
-        if (ids == self._tokenizer.unk_id).any():       # any characters
+        if (ids == self._tokenizer.unk_id).any():  # any characters
             pieces = self._tokenizer.pieces(text)
             unknown = np.flatnonzero(ids == self._tokenizer.unk_id)
             shapes[unknown] = [piece_shape(pieces[place]) for place in unknown.tolist()]
@@ -81,7 +86,7 @@ class Aligner:
         as of `piece_shape`."""
         # "Zoe¨  x", where ¨ is a combining mark on the e, has N = 7 characters. Its pieces ▁Z, oe
         # and ▁x, S = 6, are its characters [0,1), [1,4) and [6,7).
-        source = self._source(text, joined)                                    # of S characters
+        source = self._source(text, joined)  # of S characters
         size, before, after = shapes.T
         last = np.cumsum(size)
         first = np.minimum(last - size + before, len(source.begins))
@@ -98,7 +103,7 @@ class Aligner:
         """The origin in the text of the S characters that SentencePiece cuts."""
         # Normalization to S characters; it changes few texts.
         cleaned = self._tokenizer.clean(text)
-        if joined == WORD_START + cleaned.replace(" ", WORD_START):     # almost always
+        if joined == WORD_START + cleaned.replace(" ", WORD_START):  # almost always
             places = np.maximum(np.arange(-1, len(cleaned)), 0)
             made = Stretch(places, places + 1)
         else:
@@ -121,8 +126,8 @@ class Aligner:
         is_space = widths == _SPACE
         words = np.flatnonzero(~is_space)
         if len(words):
-            kept = is_space & ~np.append(True, is_space[:-1])         # the first of several
-            kept[words[-1] + 1:] = False
+            kept = is_space & ~np.append(True, is_space[:-1])  # the first of several
+            kept[words[-1] + 1 :] = False
             widths[is_space] = kept[is_space]
         else:
             widths[:] = 0
@@ -132,7 +137,7 @@ class Aligner:
         begins = np.repeat(np.arange(len(codes)), widths)
         free = np.append(np.flatnonzero((widths > 0) | is_space), len(codes))
         if len(begins) != length:
-            raise RuntimeError("%d characters from %r, expected %d" % (len(begins), text, length))
+            raise RuntimeError(f"{len(begins)} characters from {text!r}, expected {length}")
         return Stretch(begins, free[np.searchsorted(free, begins, "right")])
 
     def _widths_of(self, codes):
@@ -140,9 +145,18 @@ class Aligner:
         widths = self._widths[codes]
         if (widths == _NOT_YET).any():
             for code in np.unique(codes[widths == _NOT_YET]).tolist():
-                self._widths[code] = _SPACE if chr(code).isspace() else len(clean_text(
-                    chr(code), self._tokenizer.uncased, remove_space=False,
-                    keep_accents=self._tokenizer.keep_accents))
+                self._widths[code] = (
+                    _SPACE
+                    if chr(code).isspace()
+                    else len(
+                        clean_text(
+                            chr(code),
+                            self._tokenizer.uncased,
+                            remove_space=False,
+                            keep_accents=self._tokenizer.keep_accents,
+                        )
+                    )
+                )
             widths = self._widths[codes]
         return widths
 
@@ -164,7 +178,7 @@ def piece_shapes(tokenizer: Tokenizer) -> np.ndarray:
     """The `piece_shape` of each piece of a vocabulary, int32 [V,3]; that of <unk> means nothing."""
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     shapes = np.array([piece_shape(piece) for piece in pieces], np.int32)
-    for id in tokenizer.byte_ids:       # "<0xE4>": a first byte represents all of its character
+    for id in tokenizer.byte_ids:  # "<0xE4>": a first byte represents all of its character
         is_later = int(pieces[id][3:5], 16) & 0xC0 == 0x80
         shapes[id] = 0 if is_later else 1, 0, 0
     return shapes
@@ -179,7 +193,7 @@ def piece_shape(piece: str) -> tuple[int, int, int]:
 
 # ---- spans ----
 
-PieceSpan = collections.namedtuple("PieceSpan", "first last")       # pieces
+PieceSpan = collections.namedtuple("PieceSpan", "first last")  # pieces
 
 
 def piece_span(aligned: Aligned, start: int, end: int) -> PieceSpan:
@@ -187,5 +201,7 @@ def piece_span(aligned: Aligned, start: int, end: int) -> PieceSpan:
 
     If no piece contains any of them, as between two words, first is last + 1.
     """
-    return PieceSpan(int(np.searchsorted(aligned.ends, start, "right")),
-                     int(np.searchsorted(aligned.starts, end, "left")) - 1)
+    return PieceSpan(
+        int(np.searchsorted(aligned.ends, start, "right")),
+        int(np.searchsorted(aligned.starts, end, "left")) - 1,
+    )

@@ -28,13 +28,14 @@ WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that be
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
-SPIECE_NAME = "spiece.model"     # the model's name in the directory of a checkpoint
+SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
 RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
-_BATCH_LINES = 1000              # few enough for the processor's cache
+_BATCH_LINES = 1000  # few enough for the processor's cache
 
 
-def clean_text(text: str, lower: bool = False, remove_space: bool = True,
-               keep_accents: bool = False) -> str:
+def clean_text(
+    text: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+) -> str:
     """Returns `text` as the released models saw it in training.
 
     Args:
@@ -54,7 +55,7 @@ def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = 
     # All lines are cleaned as one text, which is then split: no rule looks across a newline
     # (neither a letter nor a combining character) or makes one.
     text = "\n".join(lines)
-    if text.count("\n") >= len(lines):                  # newlines inside of lines are spaces
+    if text.count("\n") >= len(lines):  # newlines inside of lines are spaces
         text = "\n".join([line.replace("\n", " ") for line in lines])
     text = _clean(_join_spaces(text), lower, keep_accents)
     return text.split("\n") if lines else []
@@ -96,9 +97,9 @@ def _without_combining(text):
 def _combining_codes():
     """bool [all code points], true for combining characters and characters made of them."""
     table = np.zeros(sys.maxunicode + 1, bool)
-    planes = range(1 << 17)              # the later ones have none
-    table[:len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
-    table[[0x0f73, 0x0f75, 0x0f81, 0xff9e, 0xff9f]] = True      # of Tibetan and of Katakana
+    planes = range(1 << 17)  # the later ones have none
+    table[: len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
+    table[[0x0F73, 0x0F75, 0x0F81, 0xFF9E, 0xFF9F]] = True  # of Tibetan and of Katakana
     return table
 
 
@@ -137,17 +138,23 @@ class Tokenizer:
         descriptions are of another model or contradict each other or the arguments.
     """
 
-    def __init__(self, path: str, uncased: Optional[bool] = None,
-                 keep_accents: Optional[bool] = None, descriptions: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        uncased: Optional[bool] = None,
+        keep_accents: Optional[bool] = None,
+        descriptions: Sequence[str] = (),
+    ) -> None:
         files.require_file(path, "SentencePiece model")
         try:
             self._model = sentencepiece.SentencePieceProcessor(model_file=path)
         except (RuntimeError, OSError):
-            raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
+            raise UserError(f"SentencePiece model {path}: not a SentencePiece model") from None
         self.path = path
         self.sha256 = files.sha256(path)
-        cleaning = _find_cleaning(path, self.sha256, descriptions,
-                                  {"uncased": uncased, "keep_accents": keep_accents})
+        cleaning = _find_cleaning(
+            path, self.sha256, descriptions, {"uncased": uncased, "keep_accents": keep_accents}
+        )
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
@@ -156,27 +163,43 @@ class Tokenizer:
         known = {name: id for id, name in enumerate(self._pieces)}
         missing = [name for name in _REQUIRED if name not in known]
         if missing:
-            raise UserError("SentencePiece model %s: missing %s; train it with --control_symbols=%s"
-                            % (self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])))
+            raise UserError(
+                "SentencePiece model {}: missing {}; train it with --control_symbols={}".format(
+                    self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])
+                )
+            )
         self.unk_id = self._model.unk_id()
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
-        self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
-                              if piece.startswith("<0x") and self._model.is_byte(id))
-        special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
-                   self.pad_id, self.mask_id, self.eop_id}
-        self.is_special = np.array([id in special or self._model.is_control(id)
-                                    for id in range(self.vocab_size)])
+        self.byte_ids = tuple(
+            id
+            for id, piece in enumerate(self._pieces)
+            if piece.startswith("<0x") and self._model.is_byte(id)
+        )
+        special = {
+            self.unk_id,
+            self.cls_id,
+            self.sep_id,
+            self.eod_id,
+            self.pad_id,
+            self.mask_id,
+            self.eop_id,
+        }
+        self.is_special = np.array(
+            [id in special or self._model.is_control(id) for id in range(self.vocab_size)]
+        )
 
         # Properties of pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
-        self.split_pieces = {piece: _split_digit_comma(self._model, piece)
-                             for piece in self._pieces if _ends_in_digit_comma(piece)}
+        self.split_pieces = {
+            piece: _split_digit_comma(self._model, piece)
+            for piece in self._pieces
+            if _ends_in_digit_comma(piece)
+        }
         to_id = self._model.piece_to_id
-        self.split_ids = {to_id(piece): to_id(parts)
-                          for piece, parts in self.split_pieces.items()}
+        self.split_ids = {to_id(piece): to_id(parts) for piece, parts in self.split_pieces.items()}
         self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
@@ -209,12 +232,17 @@ class Tokenizer:
         # vocabulary crosses a space. Words that occur again are encoded once.
         known: dict[tuple[str, bool], list[int]] = {}
         for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
-            different = list(dict.fromkeys(
-                word for word, after in zip(words, after_space) if bool(after) is is_spaced))
+            different = list(
+                dict.fromkeys(
+                    word for word, after in zip(words, after_space) if bool(after) is is_spaced
+                )
+            )
             ids, lengths = self._encode(model, different)
             ends = np.cumsum(lengths).tolist()
-            known.update(((word, is_spaced), ids[end - length:end].tolist() or [self.unk_id])
-                         for word, end, length in zip(different, ends, lengths.tolist()))
+            known.update(
+                ((word, is_spaced), ids[end - length : end].tolist() or [self.unk_id])
+                for word, end, length in zip(different, ends, lengths.tolist())
+            )
         return [known[word, bool(after)] for word, after in zip(words, after_space)]
 
     @functools.cached_property
@@ -232,12 +260,13 @@ class Tokenizer:
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         # Cleaning and SentencePiece by some lines, the rule for commas for all.
         for low in range(0, len(lines), _BATCH_LINES):
-            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased, self.keep_accents)
+            texts = clean_lines(lines[low : low + _BATCH_LINES], self.uncased, self.keep_accents)
             _refuse_halves(texts)
             encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-            ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
-                                   lengths[-1].sum()))
+            ids.append(
+                np.fromiter(itertools.chain.from_iterable(encoded), np.int32, lengths[-1].sum())
+            )
         return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
     def clean(self, text: str) -> str:
@@ -261,9 +290,15 @@ class Tokenizer:
     @functools.cached_property
     def ids_without_mark(self) -> np.ndarray:
         known = {piece: id for id, piece in enumerate(self._pieces)}
-        return np.array([known.get(piece[1:], id if piece[1:] else -1)
-                         if piece.startswith(WORD_START) else id
-                         for id, piece in enumerate(self._pieces)], np.int32)
+        return np.array(
+            [
+                known.get(piece[1:], id if piece[1:] else -1)
+                if piece.startswith(WORD_START)
+                else id
+                for id, piece in enumerate(self._pieces)
+            ],
+            np.int32,
+        )
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids, without control pieces."""
@@ -306,36 +341,50 @@ def _split_digit_comma(model, piece):
 
 # ---- the original implementation's `prepro_utils`, as its README documents it
 
-def preprocess_text(inputs: str, lower: bool = False, remove_space: bool = True,
-                    keep_accents: bool = False) -> str:
+
+def preprocess_text(
+    inputs: str, lower: bool = False, remove_space: bool = True, keep_accents: bool = False
+) -> str:
     """As `clean_text`, under the name and with the arguments of the original implementation."""
     return clean_text(inputs, lower, remove_space, keep_accents)
 
 
-def encode_ids(sp_model: sentencepiece.SentencePieceProcessor, text: str,
-               sample: bool = False) -> list[int]:
+def encode_ids(
+    sp_model: sentencepiece.SentencePieceProcessor, text: str, sample: bool = False
+) -> list[int]:
     """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate.
 
     Args:
       sp_model: a loaded SentencePiece model.
       sample: take one of the 64 best segmentations (subword regularization).
     """
-    pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1) if sample else sp_model.encode(
-        text, out_type=str)
-    return sp_model.piece_to_id([part for piece in pieces for part in (
-        _split_digit_comma(sp_model, piece) if _ends_in_digit_comma(piece) else [piece])])
+    pieces = (
+        sp_model.sample_encode_as_pieces(text, 64, 0.1)
+        if sample
+        else sp_model.encode(text, out_type=str)
+    )
+    return sp_model.piece_to_id(
+        [
+            part
+            for piece in pieces
+            for part in (
+                _split_digit_comma(sp_model, piece) if _ends_in_digit_comma(piece) else [piece]
+            )
+        ]
+    )
 
 
 # Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
 # length and repetition marks (ー 々), tone marks, and vowels written behind their consonant. Korean
 # has spaces, so Hangul is not among them.
 _UNSPACED = re.compile(
-    "[\u0e01-\u0e2e\u0e40-\u0e44"                    # Thai: consonants, vowels written in front
-    "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"        # Lao: the same
+    "[\u0e01-\u0e2e\u0e40-\u0e44"  # Thai: consonants, vowels written in front
+    "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"  # Lao: the same
     "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"  # Burmese, Khmer: and independent vowels
-    "\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"        # Hiragana, Katakana, the half-width one
-    "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"     # Han
-    "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
+    "\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"  # Hiragana, Katakana, the half-width one
+    "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Han
+    "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])"
+)
 
 
 def is_unspaced(text: str) -> bool:
@@ -359,9 +408,10 @@ def is_punctuation(piece: str) -> bool:
     """Whether a piece has only punctuation and symbols (categories P and S of Unicode)."""
     # Such a piece is a word by itself, so that a full stop is not always predicted together with
     # the word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
-    text = piece[piece.startswith(WORD_START):]
-    return (all(unicodedata.category(c)[0] in "PS" for c in text)
-            and not all(c in _APOSTROPHES for c in text))
+    text = piece[piece.startswith(WORD_START) :]
+    return all(unicodedata.category(c)[0] in "PS" for c in text) and not all(
+        c in _APOSTROPHES for c in text
+    )
 
 
 # The list of the original data_utils.py: without ' < = >.
@@ -382,16 +432,18 @@ def description_path(path: str) -> str:
 def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
     """The descriptions that the directories of checkpoints (directories, prefixes or None) may
     have."""
-    directories = [path if os.path.isdir(path) else os.path.dirname(path)
-                   for path in checkpoints if path]
+    directories = [
+        path if os.path.isdir(path) else os.path.dirname(path) for path in checkpoints if path
+    ]
     return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
     afterwards: without a description it would pass for a released one."""
-    files.write_json(description_path(path), {
-        "sha256": sha256, "uncased": uncased, "keep_accents": keep_accents})
+    files.write_json(
+        description_path(path), {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents}
+    )
 
 
 def _find_cleaning(path, sha256, descriptions, flags):
@@ -401,22 +453,23 @@ def _find_cleaning(path, sha256, descriptions, flags):
         stored = files.read_json(file, "vocabulary description")
         values = {name: stored.get(name) for name in RELEASED_CLEANING}
         if any(type(value) is not bool for value in values.values()):
-            raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
+            raise UserError("{}: expected true or false for {}".format(file, ", ".join(values)))
         if stored.get("sha256") != sha256:
-            raise UserError("%s describes another SentencePiece model than %s" % (file, path))
+            raise UserError(f"{file} describes another SentencePiece model than {path}")
         for name, value in values.items():
             source, known = found.setdefault(name, (file, value))
             if known != value:
-                raise UserError("%s: %s says %s, %s says %s" % (name, source, known, file, value))
-    return {name: found.get(name, ("", default))[1]
-            for name, default in RELEASED_CLEANING.items()}
+                raise UserError(f"{name}: {source} says {known}, {file} says {value}")
+    return {name: found.get(name, ("", default))[1] for name, default in RELEASED_CLEANING.items()}
 
 
 def _refuse_halves(texts):
     """Raises UserError for half a surrogate pair, which is not a character."""
     if not is_text("".join(texts)):
-        raise UserError("the text %.80r has half a character, which no file can hold"
-                        % next(text for text in texts if not is_text(text)))
+        raise UserError(
+            f"the text {next(text for text in texts if not is_text(text))!r:.80} has half "
+            "a character, which no file can hold"
+        )
 
 
 def is_text(text: str) -> bool:
@@ -436,9 +489,11 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer) -> None:
     about = files.read_json(path, "settings").get("about", {}) if os.path.exists(path) else {}
     stored = about.get(SPIECE_NAME)
     if stored and stored != tokenizer.sha256:
-        raise UserError("%s: the weights next to it were trained with another vocabulary than %s "
-                        "(SHA-256 %.12s, not %.12s)" % (
-                            path, tokenizer.path, stored, tokenizer.sha256))
+        raise UserError(
+            f"{path}: the weights next to it were trained with another vocabulary than "
+            f"{tokenizer.path} "
+            f"(SHA-256 {stored!s:.12}, not {tokenizer.sha256!s:.12})"
+        )
 
 
 # Classes of characters for the package regex and for RE2, TensorFlow's regular expressions. Those
@@ -459,7 +514,7 @@ def character_class(codes: Iterable[int]) -> str:
             spans[-1][1] = code
         else:
             spans.append([code, code])
-    return "".join("\\x{%x}-\\x{%x}" % tuple(span) for span in spans)
+    return "".join("\\x{{{:x}}}-\\x{{{:x}}}".format(*tuple(span)) for span in spans)
 
 
 @functools.cache

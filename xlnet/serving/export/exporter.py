@@ -35,16 +35,30 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 # The directory of our files next to the graph, and those of its files that only exports have.
 _EXTRA, _VERSIONS, _LABELS, _EXAMPLES_FILE = (
-    "assets.extra", "versions.json", "labels.json", "examples.json")
+    "assets.extra",
+    "versions.json",
+    "labels.json",
+    "examples.json",
+)
 
 # Of the example that is recorded for each signature: the tokens of a request by ids, and texts.
 _TOKENS = 8
-_EXAMPLES = {"text_a": "Paris", "text_b": "Another text that goes with it.",
-             "choices": "One answer."}
+_EXAMPLES = {
+    "text_a": "Paris",
+    "text_b": "Another text that goes with it.",
+    "choices": "One answer.",
+}
 
 
-def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
-           dtype: str = "float32", use_checkpoint: str = "best", **given: Optional[str]) -> str:
+def export(
+    model_dir: str,
+    export_dir: str,
+    *,
+    names: Optional[Sequence[str]] = None,
+    dtype: str = "float32",
+    use_checkpoint: str = "best",
+    **given: Optional[str],
+) -> str:
     """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
     of that.
 
@@ -55,26 +69,38 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     """
     for name in names or ():
         if name not in BUILDERS:
-            raise UserError("signatures: no signature '%s'%s (there are %s)" % (
-                name, did_you_mean(name, BUILDERS), ", ".join(BUILDERS)))
+            raise UserError(
+                "signatures: no signature '{}'{} (there are {})".format(
+                    name, did_you_mean(name, BUILDERS), ", ".join(BUILDERS)
+                )
+            )
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
-        raise UserError("output: %s is a file, expected a directory" % export_dir)
+        raise UserError(f"output: {export_dir} is a file, expected a directory")
     files.require_writable(export_dir, "output")
     # What can be refused is refused before the directory is made.
     set_up_process()
-    model = model_files.read(model_dir, use_checkpoint=use_checkpoint,
-                             network=NetworkSettings(precision=DTYPES[dtype]), **given)
+    model = model_files.read(
+        model_dir,
+        use_checkpoint=use_checkpoint,
+        network=NetworkSettings(precision=DTYPES[dtype]),
+        **given,
+    )
 
     # A server of the directory takes the highest number; an incomplete version has no such name.
     files.make_directory(export_dir)
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(model, directory, names, dtype,
-                      os.path.basename(os.path.abspath(export_dir)))
+        made = _write(model, directory, names, dtype, os.path.basename(os.path.abspath(export_dir)))
     size = sum(path.stat().st_size for path in pathlib.Path(target).rglob("*") if path.is_file())
-    _log.info("exported %s to %s: signatures %s, %s, %s MB", model.prefix, target,
-              ", ".join(made), dtype, "{:,.1f}".format(size / 1e6))
+    _log.info(
+        "exported %s to %s: signatures %s, %s, %s MB",
+        model.prefix,
+        target,
+        ", ".join(made),
+        dtype,
+        f"{size / 1e6:,.1f}",
+    )
     return target
 
 
@@ -91,25 +117,42 @@ def export_weights(model_dir: str, target: str, use_checkpoint: str = "best") ->
 
 def _write(model, directory, names, dtype, served_as):
     """Writes the SavedModel and our files next to it; returns the names of its signatures."""
-    with gradients_forgotten(), tf.Graph().as_default(), tf.Session(
-            config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()) as session:
+    with (
+        gradients_forgotten(),
+        tf.Graph().as_default(),
+        tf.Session(
+            config=connect(DeviceSettings(device="cpu", num_hosts=1)).session_config()
+        ) as session,
+    ):
         made = _build(model, names)
         restore(session, model.prefix, tf.global_variables())
 
         # An example for each signature with its answer, for the README and check_export.py.
         requests = {name: _request(signature.inputs, model) for name, signature in made.items()}
-        answers = {name: session.run(signature.outputs, {
-            signature.inputs[key]: value for key, value in requests[name].items()})
-            for name, signature in made.items()}
+        answers = {
+            name: session.run(
+                signature.outputs,
+                {signature.inputs[key]: value for key, value in requests[name].items()},
+            )
+            for name, signature in made.items()
+        }
 
         # The most convenient signature is the default one, too.
-        found = {name: tf.saved_model.predict_signature_def(*signature)
-                 for name, signature in made.items()}
+        found = {
+            name: tf.saved_model.predict_signature_def(*signature)
+            for name, signature in made.items()
+        }
         default = next(name for name in ("text", "vectors", "ids") if name in found)
         builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
-            session, [tf.saved_model.SERVING], strip_default_attrs=True, signature_def_map={
-                tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default], **found})
+            session,
+            [tf.saved_model.SERVING],
+            strip_default_attrs=True,
+            signature_def_map={
+                tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default],
+                **found,
+            },
+        )
         builder.save()
 
     # Files that TensorFlow Serving ignores: what the model is, and which programs made it.
@@ -119,20 +162,38 @@ def _write(model, directory, names, dtype, served_as):
     model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
     tuned = model.tuned
     if tuned:
-        files.write_json(os.path.join(extra, TASK_NAME), task_settings.describe(
-            tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len))
+        files.write_json(
+            os.path.join(extra, TASK_NAME),
+            task_settings.describe(
+                tuned.settings, tuned.task, model.tokenizer, model.network.clamp_len
+            ),
+        )
         if tuned.task.labels is not None:
             files.write_json(os.path.join(extra, _LABELS), list(tuned.task.labels))
-    files.write_json(os.path.join(extra, _VERSIONS), {
-        "xlnet": xlnet.__version__, "tensorflow": tf.__version__, "python":
-        platform.python_version(), "sentencepiece": sentencepiece.__version__,
-        "unicode": unicodedata.unidata_version, "dtype": dtype,
-        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made)})
-    files.write_json(os.path.join(extra, _EXAMPLES_FILE), {
-        name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
-        for name in made})
-    files.write_text(os.path.join(directory, "README.md"), readme.text(
-        model, served_as, dtype, requests, answers))
+    files.write_json(
+        os.path.join(extra, _VERSIONS),
+        {
+            "xlnet": xlnet.__version__,
+            "tensorflow": tf.__version__,
+            "python": platform.python_version(),
+            "sentencepiece": sentencepiece.__version__,
+            "unicode": unicodedata.unidata_version,
+            "dtype": dtype,
+            "checkpoint": os.path.basename(model.prefix),
+            "signatures": sorted(made),
+        },
+    )
+    files.write_json(
+        os.path.join(extra, _EXAMPLES_FILE),
+        {
+            name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
+            for name in made
+        },
+    )
+    files.write_text(
+        os.path.join(directory, "README.md"),
+        readme.text(model, served_as, dtype, requests, answers),
+    )
     return list(made)
 
 
@@ -157,13 +218,20 @@ def _request(inputs, model):
     request = {}
     for name, tensor in inputs.items():
         shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]
-        fill = _EXAMPLES[name] if tensor.dtype == tf.string else \
-            model.tokenizer.cls_id if name == "input_ids" else 0
+        fill = (
+            _EXAMPLES[name]
+            if tensor.dtype == tf.string
+            else model.tokenizer.cls_id
+            if name == "input_ids"
+            else 0
+        )
         request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
     return request
 
 
 def _plain(arrays):
     """Arrays by name for JSON, with their types: see scripts/check_export.py."""
-    return {name: {"dtype": tf.as_dtype(array.dtype).name,
-                   "value": readme.plain(array)} for name, array in arrays.items()}
+    return {
+        name: {"dtype": tf.as_dtype(array.dtype).name, "value": readme.plain(array)}
+        for name, array in arrays.items()
+    }

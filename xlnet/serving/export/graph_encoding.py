@@ -27,8 +27,12 @@ class GraphEncoder:
       replacements: (old, new) in every text, as of `Task`.
     """
 
-    def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
-                 replacements: Sequence[tuple[str, str]] = ()):
+    def __init__(
+        self,
+        tokenizer: GraphTokenizer,
+        layout: encoding.Layout,
+        replacements: Sequence[tuple[str, str]] = (),
+    ):
         self._tokenizer = tokenizer
         self._replacements = replacements
         self._layout = layout
@@ -36,9 +40,11 @@ class GraphEncoder:
     def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
         """Texts, or pairs of texts, string [N] -> the features of N records."""
         if self._layout.long_document not in _CUTS:
-            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
-                            "serve the model directory (xlnet serve), or export with "
-                            "--signatures=ids" % (self._layout.long_document, ", ".join(_CUTS)))
+            raise UserError(
+                "long_document {} cannot be expressed in the graph, which has {}; "
+                "serve the model directory (xlnet serve), or export with "
+                "--signatures=ids".format(self._layout.long_document, ", ".join(_CUTS))
+            )
         texts = [self._ids(text) for text in (text_a, text_b) if text is not None]
         fitted = [self._cut(ids, length) for ids, length in zip(texts, self._kept(*texts))]
         return self._laid_out(fitted)
@@ -47,11 +53,14 @@ class GraphEncoder:
         """As `pairs`, of N records of C choices: C texts (pairs with None), or C pairs of texts."""
         sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
         features = self.pairs(*(tf.reshape(tf.stack(side, axis=1), [-1]) for side in sides if side))
-        return {name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
-                for name, value in features.items()}
+        return {
+            name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
+            for name, value in features.items()
+        }
 
-    def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
-                options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
+    def choices(
+        self, text_a: tf.Tensor, text_b: Optional[tf.Tensor], options: tf.Tensor, fills_gaps: bool
+    ) -> dict[str, tf.Tensor]:
         """The features of N records of C choices; a blank answer is missing, and becomes padding.
 
         Args:
@@ -66,20 +75,28 @@ class GraphEncoder:
         if text_b is not None:
             flat = _answered(tf.repeat(text_b, count), flat, fills_gaps)
         features = self.pairs(tf.repeat(text_a, count), flat)
-        is_absent = tf.strings.regex_full_match(
-            tf.reshape(options, [-1]), "[%s]*" % space_class())[:, None]
-        for name, padding in (("input_ids", 0), ("input_mask", 1.), ("segment_ids",
-                                                                     encoding.SEG_PAD)):
-            features[name] = tf.where_v2(is_absent, tf.cast(padding, features[name].dtype),
-                                         features[name])
-        return {name: tf.reshape(value, [tf.shape(options)[0], -1])
-                for name, value in features.items()}
+        is_absent = tf.strings.regex_full_match(tf.reshape(options, [-1]), f"[{space_class()}]*")[
+            :, None
+        ]
+        for name, padding in (
+            ("input_ids", 0),
+            ("input_mask", 1.0),
+            ("segment_ids", encoding.SEG_PAD),
+        ):
+            features[name] = tf.where_v2(
+                is_absent, tf.cast(padding, features[name].dtype), features[name]
+            )
+        return {
+            name: tf.reshape(value, [tf.shape(options)[0], -1]) for name, value in features.items()
+        }
 
     def _ids(self, texts):
         for old, new in self._replacements:
             # RE2 takes any character of a pattern as its number, so none has another meaning.
-            literal = "".join(character if character.isalnum() else "\\x{%x}" % ord(character)
-                              for character in old)
+            literal = "".join(
+                character if character.isalnum() else f"\\x{{{ord(character):x}}}"
+                for character in old
+            )
             texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
         return self._tokenizer.ids(texts)
 
@@ -95,11 +112,21 @@ class GraphEncoder:
             return kept_a, tf.minimum(length_b, budget - kept_a)
         half, shorter = budget // 2, tf.minimum(length_a, length_b)
         # The longer one is cut until both are equal, then both are, the second one first.
-        kept = [tf.where_v2(length_a + length_b <= budget, own, tf.where_v2(
-            shorter <= half, tf.where_v2(is_longer, budget - shorter, shorter),
-            tf.constant(rest, tf.int64))) for own, is_longer, rest in (
+        kept = [
+            tf.where_v2(
+                length_a + length_b <= budget,
+                own,
+                tf.where_v2(
+                    shorter <= half,
+                    tf.where_v2(is_longer, budget - shorter, shorter),
+                    tf.constant(rest, tf.int64),
+                ),
+            )
+            for own, is_longer, rest in (
                 (length_a, length_a > length_b, budget - half),
-                (length_b, length_a <= length_b, half))]
+                (length_b, length_a <= length_b, half),
+            )
+        ]
         return kept[0], kept[1]
 
     def _cut(self, ids, kept):
@@ -108,8 +135,9 @@ class GraphEncoder:
         if self._layout.long_document != "head_tail":
             return _slices(ids, first, kept)
         tail = kept - kept // 4
-        return tf.concat([_slices(ids, first, kept // 4),
-                          _slices(ids, ids.row_lengths() - tail, tail)], axis=1)
+        return tf.concat(
+            [_slices(ids, first, kept // 4), _slices(ids, ids.row_lengths() - tail, tail)], axis=1
+        )
 
     def _laid_out(self, texts):
         """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)], with T of the longest:
@@ -120,17 +148,27 @@ class GraphEncoder:
             return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
 
         # text <sep> (text <sep>) <cls>, with the segment of each part.
-        parts = [(part, segment) for ids, segment in zip(texts, (encoding.SEG_A, encoding.SEG_B))
-                 for part in (ids, column(self._tokenizer.sep_id))]
+        parts = [
+            (part, segment)
+            for ids, segment in zip(texts, (encoding.SEG_A, encoding.SEG_B))
+            for part in (ids, column(self._tokenizer.sep_id))
+        ]
         parts.append((column(self._tokenizer.cls_id), encoding.SEG_CLS))
         ids = tf.concat([part for part, _ in parts], axis=1)
-        segments = tf.concat([part.with_flat_values(tf.fill(tf.shape(part.flat_values), segment))
-                              for part, segment in parts], axis=1)
+        segments = tf.concat(
+            [
+                part.with_flat_values(tf.fill(tf.shape(part.flat_values), segment))
+                for part, segment in parts
+            ],
+            axis=1,
+        )
         mask = ids.with_flat_values(tf.zeros_like(ids.flat_values, tf.float32))
         length = tf.reduce_max(tf.concat([ids.row_lengths(), [encoding.MIN_SEQ_LENGTH]], 0))
-        return {"input_ids": _left_padded(ids, length, 0),
-                "input_mask": _left_padded(mask, length, 1.),
-                "segment_ids": _left_padded(segments, length, encoding.SEG_PAD)}
+        return {
+            "input_ids": _left_padded(ids, length, 0),
+            "input_mask": _left_padded(mask, length, 1.0),
+            "segment_ids": _left_padded(segments, length, encoding.SEG_PAD),
+        }
 
 
 def _slices(rows, begin, size):
@@ -144,7 +182,7 @@ def _left_padded(rows, length, padding):
     """Ragged [N, (items)] as [N,T], padded on the left; length: T, int64."""
     place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
     where = rows.row_starts()[:, None] + tf.maximum(place, 0)
-    flat = tf.concat([rows.flat_values, [padding]], axis=0)     # in case it is empty
+    flat = tf.concat([rows.flat_values, [padding]], axis=0)  # in case it is empty
     return tf.where_v2(place < 0, padding, tf.gather(flat, where))
 
 
@@ -154,12 +192,17 @@ def _answered(questions, options, fills_gaps):
     if not fills_gaps:
         return behind
     # The option goes behind each part of the question but the last one.
-    parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_",
-                             result_type="RaggedTensor")
+    parts = tf.strings.split(
+        tf.strings.regex_replace(questions, "_+", "_"), "_", result_type="RaggedTensor"
+    )
     row, last = parts.value_rowids(), parts.row_limits() - 1
     place = tf.range(tf.size(row, out_type=tf.int64))
-    filled = tf.strings.join([parts.flat_values, tf.where_v2(
-        tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row))])
+    filled = tf.strings.join(
+        [
+            parts.flat_values,
+            tf.where_v2(tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row)),
+        ]
+    )
     filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, behind)

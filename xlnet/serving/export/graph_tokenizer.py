@@ -25,7 +25,7 @@ from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer, character_class, clean_text, space_class
 
 _SURROGATES = range(0xD800, 0xE000)
-_BLOCK = 256            # characters that are tried together: most blocks do not change
+_BLOCK = 256  # characters that are tried together: most blocks do not change
 
 # Replaces code points that are not characters (U+FFFE) and bytes that are not UTF-8: for private
 # use, so unknown to any vocabulary, as those are.
@@ -35,13 +35,16 @@ _NO_CHARACTER = 0xE000
 def require_tensorflow_text() -> Any:
     """The package tensorflow_text; UserError if it is not installed."""
     try:
-        with warnings.catch_warnings():     # of its own imports
+        with warnings.catch_warnings():  # of its own imports
             warnings.simplefilter("ignore")
             import tensorflow_text
     except ImportError:
-        raise UserError("raw text needs tensorflow-text in the graph, which is not installed: "
-                        "pip install 'tensorflow-text==%s.*', or export with --signatures=ids"
-                        % tf.version.VERSION.rpartition(".")[0]) from None
+        raise UserError(
+            "raw text needs tensorflow-text in the graph, which is not installed: "
+            "pip install 'tensorflow-text=={}.*', or export with --signatures=ids".format(
+                tf.version.VERSION.rpartition(".")[0]
+            )
+        ) from None
     return tensorflow_text
 
 
@@ -61,7 +64,7 @@ class GraphTokenizer:
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
         """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
         # `" ".join(text.split())`, and the quotes of TeX.
-        texts = tf.strings.regex_replace(texts, "[%s]+" % space_class(), " ")
+        texts = tf.strings.regex_replace(texts, f"[{space_class()}]+", " ")
         texts = tf.strings.regex_replace(texts, "^ | $", "")
         for quote in ("``", "''"):
             texts = tf.strings.regex_replace(texts, quote, '"')
@@ -78,13 +81,16 @@ class GraphTokenizer:
 def _split_commas(ids, tokenizer):
     """The rule for commas after digits: int32 [N, (pieces)] -> the same with more pieces."""
     parts = [tokenizer.split_ids.get(id, [id]) for id in range(tokenizer.vocab_size)]
-    found = tf.gather(tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64),
-                      ids.flat_values)                                    # [pieces, (parts)]
+    found = tf.gather(
+        tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64), ids.flat_values
+    )  # [pieces, (parts)]
     return tf.RaggedTensor.from_row_splits(
-        found.flat_values, tf.gather(found.row_splits, ids.row_splits), validate=False)
+        found.flat_values, tf.gather(found.row_splits, ids.row_splits), validate=False
+    )
 
 
 # ---- cleaning ----
+
 
 def _decomposed(character):
     """NFKD of a character without combining ones."""
@@ -96,8 +102,10 @@ def _final_sigma(texts):
     characters such as apostrophes (Unicode, section 3.13)."""
     cased, ignored = map(character_class, _sigma_classes())
     return tf.strings.regex_replace(
-        texts, "([%s][%s]*)\u03a3([%s]*(?:[^%s%s]|$))" % (cased, ignored, ignored, cased, ignored),
-        "\\1\u03c2\\2")
+        texts,
+        f"([{cased}][{ignored}]*)\u03a3([{ignored}]*(?:[^{cased}{ignored}]|$))",
+        "\\1\u03c2\\2",
+    )
 
 
 @functools.cache
@@ -109,6 +117,7 @@ def _sigma_classes():
         """The characters after which it does, with `before` in front of each."""
         texts = "\0".join([before + chr(code) + "\u03a3" for code in codes]).lower().split("\0")
         return {code for code, text in zip(codes, texts) if text.endswith("\u03c2")}
+
     cased = makes_final("")
     return cased, makes_final("A") - cased
 
@@ -126,9 +135,8 @@ class _Table:
             # The replacement of each character is a row of a ragged table, kept as its flat
             # values and where each row begins.
             codes = decode(texts)
-            flat = codes.flat_values                                    # [T]
-            rows = tf.gather(tf.constant(self._rows),
-                             tf.minimum(flat, len(self._rows) - 1))
+            flat = codes.flat_values  # [T]
+            rows = tf.gather(tf.constant(self._rows), tf.minimum(flat, len(self._rows) - 1))
             # An unchanged character has an index behind all values.
             count, begins = len(self._values), tf.constant(self._begins)
             is_same = rows < 0
@@ -137,10 +145,16 @@ class _Table:
             end = tf.where(is_same, count + flat + 1, tf.gather(begins, known + 1))
             places = tf.ragged.range(begin, end, row_splits_dtype=tf.int64)
             place = places.flat_values
-            values = tf.where(place >= count, place - count, tf.gather(
-                tf.constant(self._values), tf.minimum(place, count - 1)))
-            return encode(tf.RaggedTensor.from_row_splits(
-                values, tf.gather(places.row_splits, codes.row_splits), validate=False))
+            values = tf.where(
+                place >= count,
+                place - count,
+                tf.gather(tf.constant(self._values), tf.minimum(place, count - 1)),
+            )
+            return encode(
+                tf.RaggedTensor.from_row_splits(
+                    values, tf.gather(places.row_splits, codes.row_splits), validate=False
+                )
+            )
 
 
 def decode(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -159,12 +173,14 @@ def character_table(function: Callable[[str], str]) -> tuple[np.ndarray, np.ndar
     change; `begins`; and `values`: replacement r is values[begins[r]:begins[r + 1]]."""
     changed: dict[int, list[int]] = {}
     for first in range(0, sys.maxunicode + 1, _BLOCK):
-        block = "".join(chr(code) for code in range(first, first + _BLOCK)
-                        if code not in _SURROGATES)
+        block = "".join(
+            chr(code) for code in range(first, first + _BLOCK) if code not in _SURROGATES
+        )
         if function(block) != block:
             made = {ord(character): function(character) for character in block}
-            changed.update((code, list(map(ord, text))) for code, text in made.items()
-                           if text != chr(code))
+            changed.update(
+                (code, list(map(ord, text))) for code, text in made.items() if text != chr(code)
+            )
     rows = np.full(max(changed, default=-1) + 2, -1, np.int32)
     rows[list(changed)] = np.arange(len(changed))
     begins = np.cumsum([0, *map(len, changed.values())]).astype(np.int32)

@@ -18,8 +18,13 @@ Raw text needs the operations of tensorflow-text in the process that serves the 
 TensorFlow Serving's images are (`SentencepieceOp`, ...); in Python, `import tensorflow_text`."""
 
 
-def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, np.ndarray]],
-         answers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+def text(
+    model: Any,
+    name: str,
+    dtype: str,
+    requests: Mapping[str, Mapping[str, np.ndarray]],
+    answers: Mapping[str, Mapping[str, np.ndarray]],
+) -> str:
     """The README, in Markdown, of a `model_files.LoadedModel` that is served under a name; requests
     and answers: an example for each signature, arrays [1, ...] by name."""
     # What the model is, and which files are next to it.
@@ -27,8 +32,7 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
     about = "A pretrained XLNet: a vector for each text."
     if model.tuned:
         task = model.tuned.task
-        about = "An XLNet for the task %s (%s): %s." % (
-            task.name, task.type.name, task.head.words())
+        about = f"An XLNet for the task {task.name} ({task.type.name}): {task.head.words()}."
         extra.insert(0, "what the model was trained for, with its settings")
         if task.labels is not None:
             extra.insert(0, "the labels in the order of the probabilities")
@@ -39,42 +43,70 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
     rest = [plain(value)[0] for value in answer.values()]
     has_text = signature != "ids"
     return _TEMPLATE.read_text("utf-8").format(
-        name=name, about=about, dtype=dtype, version=tf.__version__,
-        mount=shlex.quote("type=bind,source=/path/to/%s,target=/models/%s" % (name, name)),
-        name_of_model=shlex.quote("MODEL_NAME=" + name), name_in_address=urllib.parse.quote(name),
-        extra=", ".join(extra) + " and the versions it was made with", signature=signature,
-        signatures="\n".join("| `%s` | %s | %s |" % (key, _tensors(inputs), _tensors(answers[key]))
-                             for key, inputs in requests.items()),
+        name=name,
+        about=about,
+        dtype=dtype,
+        version=tf.__version__,
+        mount=shlex.quote(f"type=bind,source=/path/to/{name},target=/models/{name}"),
+        name_of_model=shlex.quote("MODEL_NAME=" + name),
+        name_in_address=urllib.parse.quote(name),
+        extra=", ".join(extra) + " and the versions it was made with",
+        signature=signature,
+        signatures="\n".join(
+            f"| `{key}` | {_tensors(inputs)} | {_tensors(answers[key])} |"
+            for key, inputs in requests.items()
+        ),
         needs=_NEEDS if has_text else "",
-        rest_request=json.dumps(dict(signature_name=signature, instances=[
-            {key: plain(value)[0] for key, value in request.items()}])),
-        rest_answer=json.dumps({"predictions": [rest[0] if len(rest) == 1 else dict(
-            zip(answer, rest))]}),          # TensorFlow Serving leaves out the name of one output
+        rest_request=json.dumps(
+            dict(
+                signature_name=signature,
+                instances=[{key: plain(value)[0] for key, value in request.items()}],
+            )
+        ),
+        rest_answer=json.dumps(
+            {"predictions": [rest[0] if len(rest) == 1 else dict(zip(answer, rest))]}
+        ),  # TensorFlow Serving leaves out the name of one output
         grpc_inputs="\n".join(
-            "request.inputs[%r].CopyFrom(tf.make_tensor_proto(%s))" % (key, _literal(value))
-            for key, value in request.items()),
+            f"request.inputs[{key!r}].CopyFrom(tf.make_tensor_proto({_literal(value)}))"
+            for key, value in request.items()
+        ),
         grpc_outputs="\n".join(
-            "tf.make_ndarray(answer.outputs[%r])      # %s" % (key, _short(value))
-            for key, value in answer.items()),
+            f"tf.make_ndarray(answer.outputs[{key!r}])      # {_short(value)}"
+            for key, value in answer.items()
+        ),
         python_imports="import tensorflow_text     # the operations on texts\n" * has_text,
-        python_inputs=", ".join("%s=tf.constant(%s)" % (key, _literal(value))
-                                for key, value in request.items()),
-        python_outputs="\n".join("answer[%r].numpy()      # %s" % (key, _short(value))
-                                 for key, value in answer.items()))
+        python_inputs=", ".join(
+            f"{key}=tf.constant({_literal(value)})" for key, value in request.items()
+        ),
+        python_outputs="\n".join(
+            f"answer[{key!r}].numpy()      # {_short(value)}" for key, value in answer.items()
+        ),
+    )
 
 
 def _tensors(arrays):
-    return ", ".join("`%s` %s %s" % (
-        name, "string" if value.dtype == object else value.dtype,
-        ["batch", *["…"] * (value.ndim - 1)]) for name, value in arrays.items()).replace("'", "")
+    return ", ".join(
+        "`{}` {} {}".format(
+            name,
+            "string" if value.dtype == object else value.dtype,
+            ["batch", *["…"] * (value.ndim - 1)],
+        )
+        for name, value in arrays.items()
+    ).replace("'", "")
 
 
 def plain(array: np.ndarray) -> list:
     """An array as nested lists for `json`."""
     if array.dtype == object:
-        return [plain(each) if isinstance(each, np.ndarray) else
-                each.decode() if isinstance(each, bytes) else each for each in array]
-    if array.dtype.kind == "f":         # the fewest digits that are this number
+        return [
+            plain(each)
+            if isinstance(each, np.ndarray)
+            else each.decode()
+            if isinstance(each, bytes)
+            else each
+            for each in array
+        ]
+    if array.dtype.kind == "f":  # the fewest digits that are this number
         digits = np.array([float(str(value)) for value in array.ravel()])
         return digits.reshape(array.shape).tolist()
     return array.tolist()

@@ -26,8 +26,9 @@ Signature = collections.namedtuple("Signature", "inputs outputs")
 
 def _tuned(loaded):
     if loaded.tuned is None:
-        raise UserError("the model is pretrained alone, it has no task to answer; expected "
-                        "--signatures=vectors")
+        raise UserError(
+            "the model is pretrained alone, it has no task to answer; expected --signatures=vectors"
+        )
     return loaded.tuned
 
 
@@ -58,19 +59,28 @@ def _answers(loaded, features):
 def _of_vectors(loaded):
     """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
     texts = tf.placeholder(tf.string, [None], "text_a")
-    features = GraphEncoder(GraphTokenizer(loaded.tokenizer),
-                            Layout(loaded.max_seq_length)).pairs(texts)
+    features = GraphEncoder(GraphTokenizer(loaded.tokenizer), Layout(loaded.max_seq_length)).pairs(
+        texts
+    )
     # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
     padding, run = features["input_mask"], loaded.network.run_config(False)
     with train_step.model_scope(kept_in=run.precision):
         sequence = modeling.transformer_xl(
-            loaded.config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
-            mask=padding[:, None] > 0).sequence
-    vector = heads.summarize(loaded.config, run, sequence, summary_type="mean", padding=padding,
-                             use_proj=False)
+            loaded.config,
+            run,
+            input_ids=features["input_ids"],
+            seg_ids=features["segment_ids"],
+            mask=padding[:, None] > 0,
+        ).sequence
+    vector = heads.summarize(
+        loaded.config, run, sequence, summary_type="mean", padding=padding, use_proj=False
+    )
     return Signature({"text_a": texts}, {"vector": vector})
 
 
 # Builds a signature of a model in the default graph; UserError if the model cannot have it.
 BUILDERS: dict[str, Callable[[LoadedModel], Signature]] = {
-    "ids": _of_ids, "text": _of_text, "vectors": _of_vectors}
+    "ids": _of_ids,
+    "text": _of_text,
+    "vectors": _of_vectors,
+}

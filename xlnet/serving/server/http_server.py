@@ -38,28 +38,37 @@ try:
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as e:
-    raise UserError("the server needs the package %s: pip install 'xlnet[serve]', or '.[serve]' in "
-                    "a checkout" % e.name) from None
+    raise UserError(
+        f"the server needs the package {e.name}: pip install 'xlnet[serve]', or '.[serve]' in "
+        "a checkout"
+    ) from None
 
 _log = logging.getLogger(__name__)
 
-_SILENT = 30                # longest that a head, a body, or the taking of a part may last [s]
-_STUCK = 60                 # a computation so long after the end of its request hangs [s]
-_READ = 1 << 26             # of a body that is refused in words; a larger one is cut off [bytes]
-_INLINE = 1 << 14           # a body that is parsed at once, not in a thread [bytes]
-_NEXT = 1 << 16             # of the next request, while one is being answered [bytes]
+_SILENT = 30  # longest that a head, a body, or the taking of a part may last [s]
+_STUCK = 60  # a computation so long after the end of its request hangs [s]
+_READ = 1 << 26  # of a body that is refused in words; a larger one is cut off [bytes]
+_INLINE = 1 << 14  # a body that is parsed at once, not in a thread [bytes]
+_NEXT = 1 << 16  # of the next request, while one is being answered [bytes]
 
 _HEADERS = [
-    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
-     b"connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-     b"frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache")]
-_PAGE = {"/": ("index.html", "text/html; charset=utf-8"),
-         "/page.css": ("page.css", "text/css; charset=utf-8"),
-         "/page.js": ("page.js", "text/javascript; charset=utf-8")}
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; "
+        b"connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+]
+_PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
-_KEYS = ("signature_name", "instances", "parameters", "stream")         # of a request
+_KEYS = ("signature_name", "instances", "parameters", "stream")  # of a request
 
 
 class Refused(UserError):
@@ -76,6 +85,7 @@ class _Left(Exception):
 
 class _Asked(NamedTuple):
     """What a body asks for; cost: as of `ServedModel.cost`."""
+
     call: Call
     rows: list
     stream: bool
@@ -92,14 +102,20 @@ class Server:
         address, any at another one.
     """
 
-    def __init__(self, model: ServedModel, name: str, listening: socket.socket,
-                 limits: Optional[LimitSettings] = None, hosts: Sequence[str] = ()):
+    def __init__(
+        self,
+        model: ServedModel,
+        name: str,
+        listening: socket.socket,
+        limits: Optional[LimitSettings] = None,
+        hosts: Sequence[str] = (),
+    ):
         self.model, self.name = model, name
         self.limits = limits = limits or LimitSettings()
         self._listening = listening
         bound, self.port = listening.getsockname()[:2]
         try:
-            listening.listen(128)           # who connects from now on waits for `run`
+            listening.listen(128)  # who connects from now on waits for `run`
         except OSError as e:
             raise _cannot_listen(bound, self.port, e) from None
         self._given_hosts = {_host_name(host) for host in hosts}
@@ -109,37 +125,59 @@ class Server:
         prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
-            "xlnet_requests", "requests by HTTP status", ["status"], registry=registry)
+            "xlnet_requests", "requests by HTTP status", ["status"], registry=registry
+        )
         self._rows = prometheus_client.Counter(
-            "xlnet_rows", "examples that were answered", registry=registry)
+            "xlnet_rows", "examples that were answered", registry=registry
+        )
         self._seconds = prometheus_client.Histogram(
-            "xlnet_answer_seconds", "from the request to its answer", registry=registry)
+            "xlnet_answer_seconds", "from the request to its answer", registry=registry
+        )
         batches = prometheus_client.Counter("xlnet_batches", "batches computed", registry=registry)
         self._batching = RequestBatching(
-            lambda call, rows: model.run(call, rows), max_batch=limits.max_batch,
-            budget=limits.budget, max_waiting=limits.max_waiting, on_batch=batches.inc)
+            lambda call, rows: model.run(call, rows),
+            max_batch=limits.max_batch,
+            budget=limits.budget,
+            max_waiting=limits.max_waiting,
+            on_batch=batches.inc,
+        )
         prometheus_client.Gauge(
-            "xlnet_rows_waiting", "examples that wait", registry=registry).set_function(
-            lambda: self._batching.rows_waiting)
+            "xlnet_rows_waiting", "examples that wait", registry=registry
+        ).set_function(lambda: self._batching.rows_waiting)
 
         # What GET answers, by path: functions that return (content, its type).
         self._root = "/v1/models/" + name
         self._gets: dict[str, Any] = {
-            "/health": self._health, "/ready": self._ready, "/metrics": self._metrics,
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": self._metrics,
             "/v1/models": lambda: (_json({"models": [{"name": name}]}), _JSON),
-            self._root: self._status}
+            self._root: self._status,
+        }
         folder = pathlib.Path(__file__).parent / "page"
         for path, (file, form) in _PAGE.items():
             page = (folder / file).read_bytes(), form
             self._gets[path] = lambda page=page: page
 
         # uvicorn counts the connection of a request itself: so `max_connections` are served.
-        self._uvicorn = _Uvicorn(uvicorn.Config(
-            self._answer, interface="asgi3", http=_Protocol, ws="none", lifespan="off",
-            log_config=None, access_log=False, server_header=False, proxy_headers=False,
-            backlog=128,
-            limit_concurrency=limits.max_connections + 1, timeout_keep_alive=_SILENT,
-            timeout_graceful_shutdown=limits.grace, h11_max_incomplete_event_size=1 << 16))
+        self._uvicorn = _Uvicorn(
+            uvicorn.Config(
+                self._answer,
+                interface="asgi3",
+                http=_Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=128,
+                limit_concurrency=limits.max_connections + 1,
+                timeout_keep_alive=_SILENT,
+                timeout_graceful_shutdown=limits.grace,
+                h11_max_incomplete_event_size=1 << 16,
+            )
+        )
 
     def run(self) -> bool:
         """Answers requests until `stop`, or until the process is signalled (Ctrl-C, SIGTERM).
@@ -149,7 +187,7 @@ class Server:
           Whether nothing is computed any more; what is may run for some seconds.
         """
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not each request that is none
-        loop = asyncio.new_event_loop()     # not asyncio.run: it waits for what was cancelled
+        loop = asyncio.new_event_loop()  # not asyncio.run: it waits for what was cancelled
         loop.run_until_complete(self._uvicorn.serve(sockets=[self._listening]))
         return not self._batching.oldest
 
@@ -161,46 +199,58 @@ class Server:
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application: answers one request, with an error in words if need be."""
-        scope["task"] = asyncio.current_task()          # for `_Protocol`
-        headers = {name.decode("latin-1"): value.decode("latin-1")
-                   for name, value in scope["headers"]}
+        scope["task"] = asyncio.current_task()  # for `_Protocol`
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         # After a request with two lengths the connection is closed (RFC 9112, 6.1): a proxy in
         # front may have read another one, and what follows may be no request. So it is after a body
         # that did not arrive.
-        response = _Response(send, self._requests, is_last={
-            "content-length", "transfer-encoding"} <= set(headers))
+        response = _Response(
+            send, self._requests, is_last={"content-length", "transfer-encoding"} <= set(headers)
+        )
         refusal: Optional[tuple[int, str]] = None
         try:
             host = _host_name(headers.get("host", ""))
             if self._hosts and host and host not in self._hosts:
-                raise Refused(421, "the request is for host %s, expected one of %s "
-                              "(--allowed_hosts)" % (host, ", ".join(sorted(self._hosts))))
+                raise Refused(
+                    421,
+                    "the request is for host {}, expected one of {} (--allowed_hosts)".format(
+                        host, ", ".join(sorted(self._hosts))
+                    ),
+                )
             await self._route(scope["method"], scope["path"], headers, receive, response)
         except asyncio.CancelledError:
-            refusal = (503, "the server ends") if scope["task"] else \
-                (499, "the client has left")                            # nobody reads it
+            refusal = (
+                (503, "the server ends") if scope["task"] else (499, "the client has left")
+            )  # nobody reads it
         except _Left:
             pass
         except UserError as e:
             refusal = getattr(e, "http_status", 400), str(e)
-        except Exception as e:              # of TensorFlow, or a result that is no number
-            refusal = 500, "the model failed on this: %s: %s" % (
-                type(e).__name__, str(e).split("\n")[0])
+        except Exception as e:  # of TensorFlow, or a result that is no number
+            refusal = (
+                500,
+                "the model failed on this: {}: {}".format(type(e).__name__, str(e).split("\n")[0]),
+            )
             _log.warning("not answered: %s", refusal[1])
-        scope["task"] = None                # no end of the client breaks off a refusal
+        scope["task"] = None  # no end of the client breaks off a refusal
         if refusal:
             await response.refuse(*refusal)
 
     async def _route(self, method, path, headers, receive, response):
         if path == self._root + ":predict":
             if method != "POST":
-                raise Refused(405, "%s %s, expected POST" % (method, path))
+                raise Refused(405, f"{method} {path}, expected POST")
             await self._predict(headers, receive, response)
         elif path not in self._gets:
-            raise Refused(404, "no %s; there are /, /health, /ready, /metrics, GET %s and POST "
-                          "%s:predict" % (path, self._root, self._root))
+            raise Refused(
+                404,
+                f"no {path}; there are /, /health, /ready, /metrics, GET {self._root} and POST "
+                f"{self._root}:predict",
+            )
         elif method not in ("GET", "HEAD"):
-            raise Refused(405, "%s %s, expected GET" % (method, path))
+            raise Refused(405, f"{method} {path}, expected GET")
         else:
             await response.send(200, *self._gets[path]())
 
@@ -208,7 +258,7 @@ class Server:
         """Liveness: it answers, and no computation hangs."""
         oldest = self._batching.oldest
         if oldest > self.limits.max_seconds + _STUCK:
-            raise Refused(503, "a computation hangs: it began %d s ago" % oldest)
+            raise Refused(503, f"a computation hangs: it began {oldest} s ago")
         return b"ok\n", _TEXT
 
     def _ready(self):
@@ -217,19 +267,31 @@ class Server:
         return b"ok\n", _TEXT
 
     def _metrics(self):
-        return prometheus_client.generate_latest(self._registry), \
-            "text/plain; version=0.0.4; charset=utf-8"
+        return prometheus_client.generate_latest(
+            self._registry
+        ), "text/plain; version=0.0.4; charset=utf-8"
 
     def _status(self):
         model = self.model
-        return _json({
-            "model_version_status": [{          # as TensorFlow Serving has it
-                "version": "1", "state": "AVAILABLE",
-                "status": {"error_code": "OK", "error_message": ""}}],
-            "about": model.about, "labels": model.labels, "default_signature": model.default,
-            "signatures": {name: sorted(model.inputs(name)) for name in model.names},
-            "verb": model.verb, "examples": model.examples, "layers": model.n_layer,
-            "heads": model.n_head}), _JSON
+        return _json(
+            {
+                "model_version_status": [
+                    {  # as TensorFlow Serving has it
+                        "version": "1",
+                        "state": "AVAILABLE",
+                        "status": {"error_code": "OK", "error_message": ""},
+                    }
+                ],
+                "about": model.about,
+                "labels": model.labels,
+                "default_signature": model.default,
+                "signatures": {name: sorted(model.inputs(name)) for name in model.names},
+                "verb": model.verb,
+                "examples": model.examples,
+                "layers": model.n_layer,
+                "heads": model.n_head,
+            }
+        ), _JSON
 
     # ---- predictions
 
@@ -238,31 +300,41 @@ class Server:
         # A browser sends the requests of any page, but says of which site it is: without this,
         # every page that a visitor opens could use a server in their network.
         origin = headers.get("origin")
-        if origin is not None and origin.split("//")[-1] != headers.get("host") \
-                and _host_name(origin) not in self._given_hosts:
-            raise Refused(403, "the page of another site asks: %s; --allowed_hosts=%s allows it"
-                          % (origin, _host_name(origin) or "HOST"))
+        if (
+            origin is not None
+            and origin.split("//")[-1] != headers.get("host")
+            and _host_name(origin) not in self._given_hosts
+        ):
+            raise Refused(
+                403,
+                "the page of another site asks: {}; --allowed_hosts={} allows it".format(
+                    origin, _host_name(origin) or "HOST"
+                ),
+            )
 
         # The request. A large body is parsed in a thread: the loop answers others meanwhile.
         body = await self._body(headers, receive)
-        asked = self._parsed(body) if len(body) < _INLINE else \
-            await self._batching.compute(self._parsed, body)
+        asked = (
+            self._parsed(body)
+            if len(body) < _INLINE
+            else await self._batching.compute(self._parsed, body)
+        )
 
         # The predictions, within the time of a request.
         work = self._write_parts(asked, response) if asked.stream else self._predictions(asked)
         try:
             answers = await asyncio.wait_for(work, self.limits.max_seconds)
         except asyncio.TimeoutError:
-            raise Refused(503, "not answered within %d s (--max_seconds)"
-                          % self.limits.max_seconds) from None
+            raise Refused(
+                503, f"not answered within {self.limits.max_seconds:.0f} s (--max_seconds)"
+            ) from None
 
         # The response; of a stream, its end.
         if asked.stream:
             await response.end()
         else:
             content = {"predictions": answers}
-            if self.model.labels and isinstance(answers[0], dict) \
-                    and "probabilities" in answers[0]:
+            if self.model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
                 content["labels"] = self.model.labels
             await response.send(200, _json(content))
         self._rows.inc(len(asked.rows))
@@ -295,10 +367,10 @@ class Server:
         # Who sends a byte now and then would hold a connection and a task for as long as it likes:
         # the limit is on all of the body, not on the time between two parts.
         reading = asyncio.ensure_future(self._read(headers, receive))
-        try:                                    # not `wait_for`, as in `_Response.send_part`
+        try:  # not `wait_for`, as in `_Response.send_part`
             await asyncio.wait([reading], timeout=_SILENT)
             if not reading.done():
-                raise Refused(408, "the body of the request did not arrive within %g s" % _SILENT)
+                raise Refused(408, f"the body of the request did not arrive within {_SILENT:g} s")
         finally:
             reading.cancel()
         return reading.result()
@@ -307,14 +379,14 @@ class Server:
         # What is known to be too long is refused before it is sent: a client that expects "100
         # Continue" waits for that, and a body above `_READ` would not be read to its end.
         most = self.limits.max_body
-        too_long = Refused(413, "the request has more than %d bytes (--max_body)" % most)
+        too_long = Refused(413, f"the request has more than {most} bytes (--max_body)")
         length = headers.get("content-length", "")
         declared = int(length) if length.isdecimal() else 0
         if declared > most and (declared > _READ or "expect" in headers):
             raise too_long
         body, size, message = bytearray(), 0, {"more_body": True}
         while message.get("more_body") and size <= _READ:
-            message = await receive()           # the end of the client cancels this task
+            message = await receive()  # the end of the client cancels this task
             size += len(message.get("body", b""))
             if size <= most:
                 body.extend(message.get("body", b""))
@@ -328,35 +400,52 @@ class Server:
         try:
             asked = json.loads(body)
         except (ValueError, RecursionError) as e:
-            raise UserError("not JSON: %s" % e) from None
+            raise UserError(f"not JSON: {e}") from None
         if not isinstance(asked, dict):
-            raise UserError("expected a JSON object, found %s" % type(asked).__name__)
+            raise UserError(f"expected a JSON object, found {type(asked).__name__}")
         for key in asked:
             if key not in _KEYS:
-                raise UserError("no '%s' in a request%s (there are %s)" % (
-                    key, did_you_mean(key, _KEYS), ", ".join(_KEYS)))
+                raise UserError(
+                    "no '{}' in a request{} (there are {})".format(
+                        key, did_you_mean(key, _KEYS), ", ".join(_KEYS)
+                    )
+                )
         signature, rows = asked.get("signature_name", model.default), asked.get("instances")
         parameters, stream = asked.get("parameters", {}), asked.get("stream", False)
-        if not isinstance(signature, str) or not isinstance(parameters, dict) or not (
-                isinstance(rows, list) and rows):
-            raise UserError('expected {"signature_name": "...", "instances": [example, ...]}, one '
-                            'example or more')
+        if (
+            not isinstance(signature, str)
+            or not isinstance(parameters, dict)
+            or not (isinstance(rows, list) and rows)
+        ):
+            raise UserError(
+                'expected {"signature_name": "...", "instances": [example, ...]}, one '
+                "example or more"
+            )
         if not isinstance(stream, bool):
-            raise UserError("stream is %.80s, expected true or false" % json.dumps(stream))
+            raise UserError(f"stream is {json.dumps(stream)!s:.80}, expected true or false")
         if len(rows) > limits.max_rows:
-            raise Refused(413, "%d rows, at most %d are answered at once (--max_rows)" % (
-                len(rows), limits.max_rows))
+            raise Refused(
+                413,
+                f"{len(rows)} rows, at most {limits.max_rows} are answered at once (--max_rows)",
+            )
         call = model.call(signature, parameters)
         rows = model.rows(call.signature, rows)
         for row in rows:
             for name, value in row.items():
-                if any(len(text) > limits.max_characters
-                       for text in ([value] if isinstance(value, str) else value)):
-                    raise Refused(413, "'%s' has more than %d characters (--max_characters)" % (
-                        name, limits.max_characters))
+                if any(
+                    len(text) > limits.max_characters
+                    for text in ([value] if isinstance(value, str) else value)
+                ):
+                    raise Refused(
+                        413,
+                        f"'{name}' has more than {limits.max_characters} characters "
+                        "(--max_characters)",
+                    )
         if stream and (call.signature != "generate" or len(rows) != 1):
-            raise UserError("stream: expected signature generate with one prompt, found %s with %d"
-                            % (call.signature, len(rows)))
+            raise UserError(
+                "stream: expected signature generate with one prompt, found "
+                f"{call.signature} with {len(rows)}"
+            )
         return _Asked(call, rows, stream, model.cost(call, rows, limits.budget))
 
 
@@ -371,8 +460,13 @@ class _Response:
         self._has_begun = True
         self._counter.labels(status).inc()
         last = [(b"connection", b"close")] if self._is_last or status == 408 else []
-        await self._send({"type": "http.response.start", "status": status, "headers": [
-            (b"content-type", form.encode()), *headers, *_HEADERS, *last]})
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(b"content-type", form.encode()), *headers, *_HEADERS, *last],
+            }
+        )
 
     async def send(self, status: int, content: bytes, form: str = _JSON) -> None:
         await self._begin(status, form, (b"content-length", b"%d" % len(content)))
@@ -382,9 +476,10 @@ class _Response:
         """Raises _Left if the client takes nothing for a while."""
         if not self._has_begun:
             await self._begin(200, "application/x-ndjson")
-        sending = asyncio.ensure_future(self._send({
-            "type": "http.response.body", "body": line, "more_body": True}))
-        try:                # not `wait_for`, which may drop a cancellation before Python 3.12
+        sending = asyncio.ensure_future(
+            self._send({"type": "http.response.body", "body": line, "more_body": True})
+        )
+        try:  # not `wait_for`, which may drop a cancellation before Python 3.12
             await asyncio.wait([sending], timeout=_SILENT)
             if not sending.done():
                 raise _Left
@@ -407,6 +502,7 @@ class _Response:
 class _Protocol(H11Protocol):
     """Closes a connection on which the head of a request does not come to its end, and cancels the
     task of a request whose client has left."""
+
     _deadline: Any = None
 
     def connection_made(self, transport: Any) -> None:
@@ -418,8 +514,11 @@ class _Protocol(H11Protocol):
         self._watch()
         # Who does not read does not notice the end of the client: uvicorn pauses after a large body
         # until `receive` is called again, and after the beginning of a next request.
-        if self.cycle is not None and not self.cycle.more_body \
-                and len(self.conn.trailing_data[0]) < _NEXT:
+        if (
+            self.cycle is not None
+            and not self.cycle.more_body
+            and len(self.conn.trailing_data[0]) < _NEXT
+        ):
             self.flow.resume_reading()
 
     def connection_lost(self, error: Optional[Exception]) -> None:
@@ -429,12 +528,12 @@ class _Protocol(H11Protocol):
             scope: Any = self.cycle.scope
             task = scope.get("task")
             if task is not None:
-                scope["task"] = None                    # says why
+                scope["task"] = None  # says why
                 task.cancel()
 
     def _watch(self):
         if self.cycle is not None and not self.cycle.response_complete:
-            self._end_watch()           # it has a task, which answers if the body takes too long
+            self._end_watch()  # it has a task, which answers if the body takes too long
         elif self._deadline is None:
             self._deadline = self.loop.call_later(_SILENT, self.transport.close)
 
@@ -449,8 +548,11 @@ class _Uvicorn(uvicorn.Server):
 
     async def shutdown(self, sockets: Optional[list[socket.socket]] = None) -> None:
         if self.server_state.tasks:
-            _log.warning("ending: %d requests are still answered, for at most %d s (--grace)",
-                         len(self.server_state.tasks), self.config.timeout_graceful_shutdown)
+            _log.warning(
+                "ending: %d requests are still answered, for at most %d s (--grace)",
+                len(self.server_state.tasks),
+                self.config.timeout_graceful_shutdown,
+            )
         await super().shutdown(sockets)
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=0.2)
@@ -463,8 +565,9 @@ def bind(host: str, port: int) -> socket.socket:
     # it before there is a `Server`, which listens.
     # Without the protocol asyncio does not set TCP_NODELAY: then the body of a response would wait
     # for the acknowledgement of its head, 40 ms.
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET,
-                         socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if host == "::":
@@ -477,8 +580,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _cannot_listen(host, port, error):
-    return UserError("cannot listen at %s port %d: %s" % (
-        host, port, getattr(error, "strerror", None) or error))
+    return UserError(
+        "cannot listen at {} port {}: {}".format(
+            host, port, getattr(error, "strerror", None) or error
+        )
+    )
 
 
 def _accepted_hosts(bound: str, given: set[str]) -> frozenset[str]:
@@ -487,8 +593,9 @@ def _accepted_hosts(bound: str, given: set[str]) -> frozenset[str]:
     # its page have that name as host, and an origin that agrees.
     if not given and not ipaddress.ip_address(bound).is_loopback:
         return frozenset()
-    return frozenset({bound, "localhost", "127.0.0.1", "::1", _host_name(socket.gethostname()),
-                      *given})
+    return frozenset(
+        {bound, "localhost", "127.0.0.1", "::1", _host_name(socket.gethostname()), *given}
+    )
 
 
 def _host_name(address: str) -> str:
@@ -496,7 +603,7 @@ def _host_name(address: str) -> str:
     "https://A.b.:80" -> "a.b", "fe80::2" and "[fe80::2]:80" -> "fe80::2"."""
     place = address.split("//")[-1]
     if place.count(":") > 1 and "[" not in place:
-        place = "[%s]" % place
+        place = f"[{place}]"
     try:
         return (urllib.parse.urlsplit("//" + place).hostname or "").rstrip(".")
     except ValueError:
@@ -505,4 +612,5 @@ def _host_name(address: str) -> str:
 
 def _json(value):
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
-        errors="backslashreplace")      # lone surrogates of a request, as JSON escapes
+        errors="backslashreplace"
+    )  # lone surrogates of a request, as JSON escapes

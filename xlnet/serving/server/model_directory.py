@@ -38,26 +38,30 @@ from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
 
-_MOST = 32              # texts in a batch
-_MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}    # of a request
+_MOST = 32  # texts in a batch
+_MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}  # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
-_MOST_WORDS = 512       # that are explained: each is left out in a prediction of its own
+_MOST_WORDS = 512  # that are explained: each is left out in a prediction of its own
 _LABELS_SHOWN = 20
-_LAYERS = 4             # whose attention is returned at once
-_LONG = 4               # windows of a text, estimated, from which on it is no part of a batch
-_CHARACTERS = 4         # of a token, about
-_SETTINGS_OF: dict[str, Any] = {        # of the signatures with parameters
-    "explain": ExplanationSettings, "fill": FillingSettings, "generate": GenerationSettings,
-    "attention": AttentionSettings}
+_LAYERS = 4  # whose attention is returned at once
+_LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
+_CHARACTERS = 4  # of a token, about
+_SETTINGS_OF: dict[str, Any] = {  # of the signatures with parameters
+    "explain": ExplanationSettings,
+    "fill": FillingSettings,
+    "generate": GenerationSettings,
+    "attention": AttentionSettings,
+}
 _OF_LANGUAGE_MODELS = ("fill", "generate", "attention")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
-Row = dict[str, Any]        # an example: str by name, or a list of str
+Row = dict[str, Any]  # an example: str by name, or a list of str
 
 
 class Call(NamedTuple):
     """A signature with the parameters of a request: its settings, and the layers of `attention`."""
+
     signature: str
     settings: Any = None
     layers: Sequence[int] = (1,)
@@ -65,6 +69,7 @@ class Call(NamedTuple):
 
 class TooLarge(UserError):
     """A request that takes more memory than the budget."""
+
     http_status = 413
 
 
@@ -82,13 +87,16 @@ class ServedModel:
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         if os.path.exists(os.path.join(path, "saved_model.pb")):
-            raise UserError("model_dir: %s is a SavedModel, which TensorFlow Serving serves; "
-                            "expected the model directory that it was exported from" % path)
+            raise UserError(
+                f"model_dir: {path} is a SavedModel, which TensorFlow Serving serves; "
+                "expected the model directory that it was exported from"
+            )
         # A batch of the longest texts is within the budget.
         found = model_files.read(path, **given)
         tuned = found.tuned
-        self._model = model = Model(found, device, min(
-            max(budget // found.max_seq_length ** 2, 1), _MOST))
+        self._model = model = Model(
+            found, device, min(max(budget // found.max_seq_length**2, 1), _MOST)
+        )
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
         self.labels = list(model.labels) if model.labels else None
@@ -105,10 +113,14 @@ class ServedModel:
         # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
         if self.labels and self.verb in ("classify", "tag"):
-            names = self.labels if self.verb == "classify" else sorted(
-                {label.partition("-")[2] for label in self.labels} - {""})
-            self.about += ": %s%s" % (", ".join(names[:_LABELS_SHOWN]),
-                                      ", ..." * (len(names) > _LABELS_SHOWN))
+            names = (
+                self.labels
+                if self.verb == "classify"
+                else sorted({label.partition("-")[2] for label in self.labels} - {""})
+            )
+            self.about += ": {}{}".format(
+                ", ".join(names[:_LABELS_SHOWN]), ", ..." * (len(names) > _LABELS_SHOWN)
+            )
         self.default = "text" if tuned else self.names[0]
         self.examples = self._read_examples()
 
@@ -125,11 +137,14 @@ class ServedModel:
         # graph; removes those that a pretrained model cannot have.
         # One piece fills the blank where pieces are words, two where they are characters.
         settings: dict[str, dict[str, Any]] = {
-            "fill": {"pieces": "1-2", "whole_words": False}, "generate": {"max_tokens": 1}}
+            "fill": {"pieces": "1-2", "whole_words": False},
+            "generate": {"max_tokens": 1},
+        }
         for name in self.names:
             text = "a ___" if name == "fill" else "a"
-            row = {key: [text] * count if count else text
-                   for key, count in self.inputs(name).items()}
+            row = {
+                key: [text] * count if count else text for key, count in self.inputs(name).items()
+            }
             try:
                 self.run(self.call(name, settings.get(name, {})), [row])
             except UserError as e:
@@ -153,15 +168,16 @@ class ServedModel:
             rows = stored.get(name, [])
             if name == "explain":
                 rows = found["text"]
-            if name == "vectors" and not rows:      # the first texts of what it was trained for
-                rows = [{"text_a": row["text_a"]} for row in found.get("text", [])
-                        if "text_a" in row]
+            if name == "vectors" and not rows:  # the first texts of what it was trained for
+                rows = [
+                    {"text_a": row["text_a"]} for row in found.get("text", []) if "text_a" in row
+                ]
             if not isinstance(rows, list):
-                raise UserError("%s: %s: expected a list" % (path, name))
+                raise UserError(f"{path}: {name}: expected a list")
             try:
                 found[name] = self.rows(name, rows)
             except UserError as e:
-                raise UserError("%s: %s: %s" % (path, name, e)) from None
+                raise UserError(f"{path}: {name}: {e}") from None
         return found
 
     # ---- what a request may have
@@ -169,10 +185,13 @@ class ServedModel:
     def inputs(self, signature: str) -> dict[str, Optional[int]]:
         """The inputs of a signature by name: the number of texts in a list, or None for a text."""
         if signature not in self._inputs:
-            raise UserError("no signature '%s' (there are %s)" % (
-                signature, ", ".join(self.names)))
-        return {name: len(self.labels or ()) if name == "choices" else None
-                for name in sorted(self._inputs[signature])}
+            raise UserError(
+                "no signature '{}' (there are {})".format(signature, ", ".join(self.names))
+            )
+        return {
+            name: len(self.labels or ()) if name == "choices" else None
+            for name in sorted(self._inputs[signature])
+        }
 
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
         """The first argument of `run` for a signature and the parameters of a request."""
@@ -180,22 +199,28 @@ class ServedModel:
         self.inputs(signature)
         if signature not in _SETTINGS_OF:
             if parameters:
-                raise UserError("signature '%s' takes no parameters, found %s" % (
-                    signature, ", ".join(map(str, parameters))))
+                raise UserError(
+                    "signature '{}' takes no parameters, found {}".format(
+                        signature, ", ".join(map(str, parameters))
+                    )
+                )
             return Call(signature)
         layers, values = [1], dict(parameters)
         if signature == "attention":
             layers = values.pop("layers", layers)
-            values.setdefault("most_tokens", 40)        # what is sent grows with its square
+            values.setdefault("most_tokens", 40)  # what is sent grows with its square
         settings: Any = from_keywords(_SETTINGS_OF[signature], values, "parameters")
         # What a loaded model may do is too much for a stranger's request.
         for name, most in _MOST_OF.items():
             if getattr(settings, name, 0) > most:
-                raise UserError("parameters: %s is %d, expected at most %d" % (
-                    name, getattr(settings, name), most))
+                raise UserError(
+                    f"parameters: {name} is {getattr(settings, name)}, expected at most {most}"
+                )
         if signature == "attention" and not (isinstance(layers, list) and len(layers) <= _LAYERS):
-            raise UserError("parameters: layers is %.80s, expected a list of at most %d" % (
-                json.dumps(layers), _LAYERS))
+            raise UserError(
+                f"parameters: layers is {json.dumps(layers)!s:.80}, expected a list of at "
+                f"most {_LAYERS}"
+            )
         return Call(signature, settings, layers)
 
     def rows(self, signature: str, given: Sequence[Any]) -> list[Row]:
@@ -205,16 +230,22 @@ class ServedModel:
         for number, row in enumerate(given):
             if not isinstance(row, dict):
                 if len(inputs) > 1:
-                    raise UserError("row %d is %s, expected an object with %s" % (
-                        number, type(row).__name__, ", ".join(inputs)))
+                    raise UserError(
+                        "row {} is {}, expected an object with {}".format(
+                            number, type(row).__name__, ", ".join(inputs)
+                        )
+                    )
                 row = dict.fromkeys(inputs, row)
             if set(row) != set(inputs):
-                raise UserError("row %d has %s, expected %s" % (
-                    number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
+                raise UserError(
+                    "row {} has {}, expected {}".format(
+                        number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)
+                    )
+                )
             for name, count in inputs.items():
                 said = _fault(name, row[name], count)
                 if said:
-                    raise UserError("row %d: %s" % (number, said))
+                    raise UserError(f"row {number}: {said}")
             rows.append(row)
         return rows
 
@@ -222,8 +253,9 @@ class ServedModel:
 
     def size(self, row: Row) -> int:
         """About how many windows of the network a row is, in which batches count."""
-        characters = sum(len(value) if isinstance(value, str) else max(map(len, value))
-                         for value in row.values())
+        characters = sum(
+            len(value) if isinstance(value, str) else max(map(len, value)) for value in row.values()
+        )
         return 1 + characters // (_CHARACTERS * self._model.max_seq_length)
 
     def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
@@ -232,34 +264,41 @@ class ServedModel:
         not within the budget."""
         # Attention is [tokens,tokens] in every layer: memory grows with the square.
         settings = call.settings
-        if settings is None:        # the model itself keeps to the budget
+        if settings is None:  # the model itself keeps to the budget
             return budget if max(map(self.size, rows)) > _LONG else None
         if call.signature == "explain":
             self._check_explained(settings, rows)
             return budget
         # Each beam, or sample, has keys and values of its own. Fillings have beams alone, attention
         # has neither.
-        many = {"samples": settings.samples} if getattr(settings, "method", "beam") != "beam" \
+        many = (
+            {"samples": settings.samples}
+            if getattr(settings, "method", "beam") != "beam"
             else {"beams": getattr(settings, "beams", 1)}
-        (name, copies), = many.items()
+        )
+        ((name, copies),) = many.items()
         tokens = max(self._kept(settings, row) for row in rows)
-        cost = tokens ** 2 * copies
+        cost = tokens**2 * copies
         if cost > budget:
-            raise TooLarge("an example of up to %d tokens with %s=%d takes %d² x %d, at most %d "
-                           "are computed (--budget): %d tokens with as many %s" % (
-                               tokens, name, copies, tokens, copies, budget,
-                               math.isqrt(budget // copies), name))
+            raise TooLarge(
+                f"an example of up to {tokens} tokens with {name}={copies} takes "
+                f"{tokens}² x {copies}, at most {budget} "
+                f"are computed (--budget): {math.isqrt(budget // copies)} tokens with as "
+                f"many {name}"
+            )
         return cost
 
     def _check_explained(self, settings, rows):
-        if settings.method != "leave_one_out":      # gradients keep what every layer computes
-            raise UserError("parameters: method is %s, expected leave_one_out; xlnet explain has "
-                            "the other one" % settings.method)
+        if settings.method != "leave_one_out":  # gradients keep what every layer computes
+            raise UserError(
+                f"parameters: method is {settings.method}, expected leave_one_out; xlnet "
+                "explain has "
+                "the other one"
+            )
         for row in rows:
             words = sum(len(explanation.words_of(text)) for text in row.values())
             if words > _MOST_WORDS:
-                raise TooLarge("an example has %d words, at most %d are explained"
-                               % (words, _MOST_WORDS))
+                raise TooLarge(f"an example has {words} words, at most {_MOST_WORDS} are explained")
 
     def _kept(self, settings, row):
         """The tokens that the network keeps for a text, at most."""
@@ -273,8 +312,11 @@ class ServedModel:
         parts = settings.split(text)
         pieces = settings.pieces_range()[-1] * (len(parts) - 1)
         if settings.order == "all" and settings.beams * pieces > _MOST_PREDICTED:
-            raise UserError("parameters: beams is %d, expected at most %d for %d pieces in all "
-                            "orders" % (settings.beams, _MOST_PREDICTED // pieces, pieces))
+            raise UserError(
+                f"parameters: beams is {settings.beams}, expected at most "
+                f"{_MOST_PREDICTED // pieces} for {pieces} pieces in all "
+                "orders"
+            )
         return min(settings.context, len(known(" ".join(parts)))) + pieces
 
     # ---- answers
@@ -282,11 +324,12 @@ class ServedModel:
     def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
         """The answers to rows, for `json`; that of a bad row is its UserError."""
         # An answer of one output is its value, as of TensorFlow Serving.
-        found, form = self._found(call, {
-            name: [row[name] for row in rows] for name in rows[0]})
+        found, form = self._found(call, {name: [row[name] for row in rows] for name in rows[0]})
         answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
-        return [next(iter(answer.values())) if isinstance(answer, dict) and len(answer) == 1
-                else answer for answer in answers]
+        return [
+            next(iter(answer.values())) if isinstance(answer, dict) and len(answer) == 1 else answer
+            for answer in answers
+        ]
 
     def _found(self, call, texts):
         """(results, function from a result to an answer)"""
@@ -296,13 +339,15 @@ class ServedModel:
         if call.signature == "fill":
             return model.fill(texts["text"], errors="return", **_keywords(settings)), _filled
         if call.signature == "attention":
-            return [model.attention(text, call.layers, **_keywords(settings))
-                    for text in texts["text"]], _attention
+            return [
+                model.attention(text, call.layers, **_keywords(settings)) for text in texts["text"]
+            ], _attention
         if call.signature == "generate":
-            return [model.stream(prompt, **_keywords(settings))
-                    for prompt in texts["prompt"]], _written
+            return [
+                model.stream(prompt, **_keywords(settings)) for prompt in texts["prompt"]
+            ], _written
         items = [texts[name] for name in _ORDER if name in texts]
-        if model.verb == "rank" and call.signature == "text":       # each document by itself
+        if model.verb == "rank" and call.signature == "text":  # each document by itself
             items[1] = [[document] for document in items[1]]
         items = items[0] if len(items) == 1 else list(zip(*items))
         if call.signature == "explain":
@@ -310,51 +355,63 @@ class ServedModel:
         return model.predict(items, errors="return"), self._predicted
 
     def _predicted(self, result):
-        return results.served(result[0].score if self._model.verb == "rank" else result,
-                              self.labels)
+        return results.served(
+            result[0].score if self._model.verb == "rank" else result, self.labels
+        )
 
     def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
         """Yields the parts of a generated text as they come."""
         parts: Any = self._model.stream(row["prompt"], **_keywords(call.settings))
         try:
             for part in parts:
-                yield {"number": part.number, "text": part.text,
-                       **({} if part.probability is None else
-                          {"probability": _short(part.probability)}),
-                       **({"ended": part.whole.ended} if part.whole else {})}
+                yield {
+                    "number": part.number,
+                    "text": part.text,
+                    **(
+                        {}
+                        if part.probability is None
+                        else {"probability": _short(part.probability)}
+                    ),
+                    **({"ended": part.whole.ended} if part.whole else {}),
+                }
         finally:
             parts.close()
 
 
-_ABOUT = {              # by the method of `xlnet.load`
-    "classify": "Assigns labels to a text", "score": "Gives a text a score",
+_ABOUT = {  # by the method of `xlnet.load`
+    "classify": "Assigns labels to a text",
+    "score": "Gives a text a score",
     "choose": "Chooses the right one of several answers",
     "rank": "Tells how relevant a document is for a query",
-    "answer": "Answers a question from a text", "tag": "Finds entities in a text",
-    None: "A pretrained language model"}
+    "answer": "Answers a question from a text",
+    "tag": "Finds entities in a text",
+    None: "A pretrained language model",
+}
 _SHOWN_FIRST = ("text", "explain", "fill", "generate", "attention", "vectors")
 
 
 def _keywords(settings):
     """The arguments of a method of `Model` for its settings."""
-    return {name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
-            for name, value in dataclasses.asdict(settings).items()}
+    return {
+        name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
+        for name, value in dataclasses.asdict(settings).items()
+    }
 
 
 def _fault(name, value, count):
     """What is wrong with an input, a text or a list of `count` texts."""
     if count is None:
         if not isinstance(value, str):
-            return "'%s' is not text" % name
+            return f"'{name}' is not text"
         texts = [value]
     else:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            return "'%s' is not a list of texts" % name
+            return f"'{name}' is not a list of texts"
         if len(value) != count:
-            return "'%s' has %d values, expected %d" % (name, len(value), count)
+            return f"'{name}' has {len(value)} values, expected {count}"
         texts = value
     if not all(map(is_text, texts)):
-        return "'%s' has half a character: an escape like \\ud800 by itself" % name
+        return f"'{name}' has half a character: an escape like \\ud800 by itself"
     return None
 
 
@@ -362,8 +419,13 @@ def _short(value):
     """An answer with the fewest digits of its float32 numbers, as of an export."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
-    return [_short(each) for each in value] if isinstance(value, (list, tuple)) else \
-        float(str(np.float32(value))) if isinstance(value, float) else value
+    return (
+        [_short(each) for each in value]
+        if isinstance(value, (list, tuple))
+        else float(str(np.float32(value)))
+        if isinstance(value, float)
+        else value
+    )
 
 
 def _vector(vector):
@@ -371,26 +433,42 @@ def _vector(vector):
 
 
 def _explained(found):
-    return {"words": found.words, "weights": found.weights.tolist(),
-            "first_words": found.first_words, "output": found.output, "value": found.value}
+    return {
+        "words": found.words,
+        "weights": found.weights.tolist(),
+        "first_words": found.first_words,
+        "output": found.output,
+        "value": found.value,
+    }
 
 
 def _attention(found):
-    return {"pieces": found.pieces, "layers": found.layers,
-            "places": None if found.places is None else found.places.tolist(),
-            "streams": {name: np.round(values.astype(float), 4).tolist()
-                        for name, values in found.streams.items()},
-            "sees": {name: (~hidden).tolist() for name, hidden in found.hidden.items()}}
+    return {
+        "pieces": found.pieces,
+        "layers": found.layers,
+        "places": None if found.places is None else found.places.tolist(),
+        "streams": {
+            name: np.round(values.astype(float), 4).tolist()
+            for name, values in found.streams.items()
+        },
+        "sees": {name: (~hidden).tolist() for name, hidden in found.hidden.items()},
+    }
 
 
 def _filled(fillings):
-    return {"texts": [each.text for each in fillings], "words": [each.words for each in fillings],
-            "probabilities": [each.probability for each in fillings]}
+    return {
+        "texts": [each.text for each in fillings],
+        "words": [each.words for each in fillings],
+        "probabilities": [each.probability for each in fillings],
+    }
 
 
 def _written(parts):
     """The outputs for the parts of texts; between parts other requests have their turn."""
     whole = {part.number: part.whole for part in parts if part.whole}
     found = [whole[number] for number in sorted(whole)]
-    return {"texts": [one.text for one in found], "ended": [one.ended for one in found],
-            "log_probabilities": [one.log_probability for one in found]}
+    return {
+        "texts": [one.text for one in found],
+        "ended": [one.ended for one in found],
+        "log_probabilities": [one.log_probability for one in found],
+    }

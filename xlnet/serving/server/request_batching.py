@@ -26,17 +26,19 @@ from typing import Any, NamedTuple
 from xlnet.errors import UserError
 from xlnet.serving import session
 
-_THREADS = 64           # computations in progress; others wait for a thread
+_THREADS = 64  # computations in progress; others wait for a thread
 
 
 class Busy(UserError):
     """Too many examples wait."""
+
     http_status = 503
 
 
 class _Example(NamedTuple):
     """An example of a request."""
-    call: Hashable          # equal in a batch
+
+    call: Hashable  # equal in a batch
     row: Any
     size: int
     future: asyncio.Future
@@ -52,7 +54,7 @@ def by_row(answers: Iterable[Any]) -> list:
                 raise answer
             found.append(answer)
     except UserError as e:
-        raise UserError("row %d: %s" % (len(found), e)) from None
+        raise UserError(f"row {len(found)}: {e}") from None
     return found
 
 
@@ -61,17 +63,24 @@ class RequestBatching:
     (call, rows), with a UserError for a bad row. budget: costs of what is computed next to the
     batches, tokens²."""
 
-    def __init__(self, run: Callable[[Any, list], list], *, max_batch: int, budget: int,
-                 max_waiting: int, on_batch: Callable[[], object] = lambda: None):
+    def __init__(
+        self,
+        run: Callable[[Any, list], list],
+        *,
+        max_batch: int,
+        budget: int,
+        max_waiting: int,
+        on_batch: Callable[[], object] = lambda: None,
+    ):
         self._run = run
         self._max_batch, self._budget, self._max_waiting = max_batch, budget, max_waiting
         self._on_batch = on_batch
         self._waiting: collections.deque[_Example] = collections.deque()
-        self._batches: Any = None               # the task that computes them, while some wait
-        self._alone = self._cost = 0            # examples in `alone`, and the cost of those begun
+        self._batches: Any = None  # the task that computes them, while some wait
+        self._alone = self._cost = 0  # examples in `alone`, and the cost of those begun
         self._line: collections.deque[tuple[int, asyncio.Future]] = collections.deque()
         self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "compute")
-        self._began: dict[object, float] = {}   # of each computation, by `time.monotonic` [s]
+        self._began: dict[object, float] = {}  # of each computation, by `time.monotonic` [s]
 
     @property
     def rows_waiting(self) -> int:
@@ -81,13 +90,15 @@ class RequestBatching:
     def oldest(self) -> float:
         """For how long the oldest computation has been running [s]; 0: there is none."""
         began = list(self._began.values())
-        return time.monotonic() - min(began) if began else 0.
+        return time.monotonic() - min(began) if began else 0.0
 
     def check_waiting(self, count: int = 1) -> None:
         """Raises Busy if `count` more examples may not wait."""
         if self.rows_waiting and self.rows_waiting + count > self._max_waiting:
-            raise Busy("%d examples wait already, at most %d may (--max_waiting)" % (
-                self.rows_waiting, self._max_waiting))
+            raise Busy(
+                f"{self.rows_waiting} examples wait already, at most {self._max_waiting} "
+                "may (--max_waiting)"
+            )
 
     # ---- batches
 
@@ -95,18 +106,20 @@ class RequestBatching:
         """The answers to examples, whose sizes `max_batch` counts; Busy if too many wait."""
         self.check_waiting(len(rows))
         loop = asyncio.get_running_loop()
-        examples = [_Example(call, row, size, loop.create_future())
-                    for row, size in zip(rows, sizes)]
+        examples = [
+            _Example(call, row, size, loop.create_future()) for row, size in zip(rows, sizes)
+        ]
         self._waiting.extend(examples)
         if not self._batches:
             self._batches = loop.create_task(self._work())
         try:
             return by_row([await example.future for example in examples])
         except BaseException:
-            for example in examples:        # the others of a request that failed, or was left
+            for example in examples:  # the others of a request that failed, or was left
                 example.future.cancel()
             self._waiting = collections.deque(
-                one for one in self._waiting if not one.future.cancelled())
+                one for one in self._waiting if not one.future.cancelled()
+            )
             raise
 
     async def _work(self):
@@ -138,10 +151,13 @@ class RequestBatching:
         try:
             self._on_batch()
             found = await self.compute(
-                self._run, batch[0].call, [one.row for one in batch],
-                is_left=lambda: all(one.future.cancelled() for one in batch))
+                self._run,
+                batch[0].call,
+                [one.row for one in batch],
+                is_left=lambda: all(one.future.cancelled() for one in batch),
+            )
             if len(found) != len(batch):
-                raise ValueError("%d predictions for %d examples" % (len(found), len(batch)))
+                raise ValueError(f"{len(found)} predictions for {len(batch)} examples")
         except Exception as e:
             # One example may have made the batch fail: each is computed again, so that the error is
             # reported to its own request only.
@@ -186,8 +202,9 @@ class RequestBatching:
             self._cost += cost
             turn.set_result(None)
 
-    async def compute(self, function: Callable, *args: Any,
-                      is_left: Callable[[], bool] = lambda: False) -> Any:
+    async def compute(
+        self, function: Callable, *args: Any, is_left: Callable[[], bool] = lambda: False
+    ) -> Any:
         """What a function returns, called in a thread. When the task that waits for it is
         cancelled, or `is_left` says so, the function fails at its next call of the network."""
         left = threading.Event()
@@ -200,6 +217,7 @@ class RequestBatching:
                 return context.run(function, *args)
             finally:
                 del self._began[left]
+
         work = asyncio.wrap_future(self._threads.submit(timed))
         try:
             return await asyncio.shield(work)
@@ -208,5 +226,5 @@ class RequestBatching:
             left.set()
             await asyncio.wait([work])
             if not work.cancelled():
-                work.exception()            # nobody else reads it
+                work.exception()  # nobody else reads it
             raise

@@ -43,39 +43,50 @@ Records = collections.namedtuple("Records", "path count windows seen")
 
 # How texts are laid out: T, of all segments together; whether only the first text is cut; the
 # setting `long_document`.
-Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
-                                defaults=(False, "truncate"))
+Layout = collections.namedtuple(
+    "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
+)
 
 # The array bool [m] next to those of the records' features: whether an example lost some text.
 CUT = "is_cut"
 
-_FEWER = "start it with fewer cores, as by taskset -c 0"     # where a worker is killed
-_NOTED = 0.01      # a larger ratio of unknown pieces or of cut examples is warned of
+_FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
+_NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 2
 _EXAMPLES_AT_ONCE = 1000
-_EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
+_EXAMPLES_FOR_WORKERS = 20000  # below this the workers' start takes longer than the work
 
 
 class TextCounts(NamedTuple):
     """Counts over the texts of a record file."""
-    pieces: int = 0         # in its records, without special ones
-    unknown: int = 0        # of these, <unk>
+
+    pieces: int = 0  # in its records, without special ones
+    unknown: int = 0  # of these, <unk>
     examples: int = 0
-    cut: int = 0            # examples that did not fit and lost some of their text
+    cut: int = 0  # examples that did not fit and lost some of their text
 
     def in_words(self) -> str:
         """For the banner."""
         unknown, cut = self._ratios()
-        return "%.2f %% of %s pieces unknown, %.1f %% of the rows cut" % (
-            100 * unknown, "{:,}".format(self.pieces), 100 * cut)
+        return "{:.2f} % of {} pieces unknown, {:.1f} % of the rows cut".format(
+            100 * unknown, f"{self.pieces:,}", 100 * cut
+        )
 
     def warnings(self) -> list[str]:
         """A message for each ratio that is too large."""
-        return [message % (100 * ratio) for ratio, message in zip(self._ratios(), (
-            "%.1f %% of the pieces are unknown to the vocabulary; is it one of this language?",
-            "%.1f %% of the rows are cut; see --max_seq_length and --long_document"))
-            if ratio > _NOTED]
+        return [
+            message % (100 * ratio)
+            for ratio, message in zip(
+                self._ratios(),
+                (
+                    "%.1f %% of the pieces are unknown to the vocabulary; is it one of "
+                    "this language?",
+                    "%.1f %% of the rows are cut; see --max_seq_length and --long_document",
+                ),
+            )
+            if ratio > _NOTED
+        ]
 
     def _ratios(self):
         return self.unknown / max(self.pieces, 1), self.cut / max(self.examples, 1)
@@ -89,11 +100,14 @@ def has_windows(layout: Layout) -> bool:
 def check_max_seq_length(max_seq_length: int) -> None:
     """Raises UserError if not even one token of text would fit."""
     if max_seq_length < MIN_SEQ_LENGTH:
-        raise UserError("max_seq_length is %d, expected at least %d: special tokens and one of text"
-                        % (max_seq_length, MIN_SEQ_LENGTH))
+        raise UserError(
+            f"max_seq_length is {max_seq_length}, expected at least {MIN_SEQ_LENGTH}: "
+            "special tokens and one of text"
+        )
 
 
 # ---- what fits ----
+
 
 def _lengths(length_a, length_b, budget, cut_first, least=1):
     """Two lengths of at most `budget` together: ids are taken off the longer one until they are
@@ -124,22 +138,25 @@ def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     parts_a = _parts(ids_a, length_a, layout.long_document)
     parts_b = [None] if ids_b is None else _parts(ids_b, length_b, layout.long_document)
     count = max(len(parts_a), len(parts_b))
-    return [(parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)])
-            for i in range(count)]
+    return [
+        (parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)]) for i in range(count)
+    ]
 
 
 def _parts(ids, length, long_document):
     last = len(ids) - length
     if last > 0 and long_document == "head_tail":
-        return [ids[:length // 4] + ids[last + length // 4:]]
+        return [ids[: length // 4] + ids[last + length // 4 :]]
     if last > 0 and long_document == "sliding":
         # Each begins in the middle of the one before; the last one ends with the text.
-        return [ids[start:start + length]
-                for start in (*range(0, last, max(length // 2, 1)), last)]
+        return [
+            ids[start : start + length] for start in (*range(0, last, max(length // 2, 1)), last)
+        ]
     return [ids[:length]]
 
 
 # ---- arrays ----
+
 
 def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int) -> dict:
     """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
@@ -157,15 +174,16 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
     joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
     sizes = np.array([len(ids) for ids in joined])[:, None]
     end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    index = np.arange(max_seq_length) - (max_seq_length - sizes)    # in the text; below 0: padding
-    is_padding = index < 0                                                            # [n,T]
+    index = np.arange(max_seq_length) - (max_seq_length - sizes)  # in the text; below 0: padding
+    is_padding = index < 0  # [n,T]
     input_ids = np.zeros(index.shape, np.int32)
     input_ids[~is_padding] = np.fromiter(itertools.chain.from_iterable(joined), np.int32)
     segment_ids = np.where(index < end_of_a, SEG_A, SEG_B).astype(np.int32)
     segment_ids[is_padding] = SEG_PAD
     segment_ids[:, -1] = SEG_CLS
-    return dict(input_ids=input_ids, input_mask=is_padding.astype(np.float32),
-                segment_ids=segment_ids)
+    return dict(
+        input_ids=input_ids, input_mask=is_padding.astype(np.float32), segment_ids=segment_ids
+    )
 
 
 def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
@@ -177,23 +195,30 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
     windows, counts, cut = [], [], []
     for example in examples:
-        choices = [(next(ids), None if text_b is None else next(ids))
-                   for _, text_b in example.choices]
+        choices = [
+            (next(ids), None if text_b is None else next(ids)) for _, text_b in example.choices
+        ]
         # A choice with fewer windows than the others repeats its last one.
         parts = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
-        fit = [[part[min(i, len(part) - 1)] for part in parts]
-               for i in range(max(map(len, parts)))]
+        fit = [[part[min(i, len(part) - 1)] for part in parts] for i in range(max(map(len, parts)))]
         windows += fit
         counts.append(len(fit))
         cut.append(len(fit) == 1 and _length(fit[0]) < _length(choices))
     pairs = [pair for window in windows for pair in window]
-    arrays = {name: values.reshape(len(windows), -1) for name, values in lay_out(
-        pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id).items()}
+    arrays = {
+        name: values.reshape(len(windows), -1)
+        for name, values in lay_out(
+            pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id
+        ).items()
+    }
     label = np.array([example.label for example in examples])
     label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
-    return dict(arrays, label_ids=np.repeat(label, counts, axis=0),
-                is_real_example=np.ones(len(windows), np.int32),
-                **{CUT: np.repeat(cut, counts)}), np.array(counts)
+    return dict(
+        arrays,
+        label_ids=np.repeat(label, counts, axis=0),
+        is_real_example=np.ones(len(windows), np.int32),
+        **{CUT: np.repeat(cut, counts)},
+    ), np.array(counts)
 
 
 def _length(choices):
@@ -203,11 +228,22 @@ def _length(choices):
 
 # ---- record files ----
 
-def write_records(directory: str, name: str, examples: Collection[Any], tokenizer: Tokenizer,
-                  layout: Layout, *, label_features: tuple = (feature_spec.CLASS_ID,),
-                  label_names: Optional[tuple] = None, encode: Callable = arrays_of,
-                  options: tuple = (), num_choices: int = 1, workers: int = 1,
-                  overwrite: bool = False) -> Records:
+
+def write_records(
+    directory: str,
+    name: str,
+    examples: Collection[Any],
+    tokenizer: Tokenizer,
+    layout: Layout,
+    *,
+    label_features: tuple = (feature_spec.CLASS_ID,),
+    label_names: Optional[tuple] = None,
+    encode: Callable = arrays_of,
+    options: tuple = (),
+    num_choices: int = 1,
+    workers: int = 1,
+    overwrite: bool = False,
+) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
 
@@ -217,14 +253,23 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
     """
     check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.
-    settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
-                layout, label_names, label_features, *options]
+    settings = [
+        _RECORDS_VERSION,
+        tokenizer.sha256,
+        tokenizer.uncased,
+        tokenizer.keep_accents,
+        layout,
+        label_names,
+        label_features,
+        *options,
+    ]
     digest = hashlib.sha256(json.dumps(settings).encode())
     for block in _blocks(examples):
         digest.update(json.dumps(block).encode())
-    stem = os.path.join(directory, "%s.%s" % (name, digest.hexdigest()[:16]))
+    stem = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}")
     path, windows_path, seen_path = (
-        stem + end for end in (".tfrecord", ".windows.npy", ".seen.json"))
+        stem + end for end in (".tfrecord", ".windows.npy", ".seen.json")
+    )
     is_windowed = has_windows(layout)
 
     # An earlier run may have written them; a damaged file is written again.
@@ -232,17 +277,25 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
     if not overwrite and all(map(os.path.exists, needed)):
         try:
             windows = files.read_array(windows_path) if is_windowed else None
-            found = Records(path, len(examples) if windows is None else int(windows.sum()),
-                            windows, TextCounts(**files.read_json(seen_path, "records")))
+            found = Records(
+                path,
+                len(examples) if windows is None else int(windows.sum()),
+                windows,
+                TextCounts(**files.read_json(seen_path, "records")),
+            )
             if len(tfrecord.EqualRecords(path)) == found.count:
                 return found
-        except (ValueError, TypeError):      # of a damaged array or description
+        except (ValueError, TypeError):  # of a damaged array or description
             pass
         _log.warning("note: %s is damaged, it is written again", path)
 
     # Records are written as they are made; the small files last, as they say that all is there.
-    encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
-        layout.max_seq_length, label_features, num_choices))
+    encoder = _Encoder(
+        encode,
+        tokenizer,
+        layout,
+        feature_spec.finetuning_features(layout.max_seq_length, label_features, num_choices),
+    )
     counts, seen = [], []
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
         for serialized, its_windows, more in _encoded(encoder, examples, workers):
@@ -281,8 +334,14 @@ class _Encoder:
     def __reduce__(self):
         """For worker processes: each loads the vocabulary from its file, once."""
         tokenizer = self._tokenizer
-        return _load_encoder, (self._encode, tokenizer.path, tokenizer.uncased,
-                               tokenizer.keep_accents, self._layout, self._features)
+        return _load_encoder, (
+            self._encode,
+            tokenizer.path,
+            tokenizer.uncased,
+            tokenizer.keep_accents,
+            self._layout,
+            self._features,
+        )
 
 
 _loaded = functools.lru_cache(maxsize=1)(Tokenizer)

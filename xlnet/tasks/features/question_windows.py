@@ -39,13 +39,13 @@ Question = collections.namedtuple("Question", "context question start end")
 def window_features(length: int) -> tuple[Feature, ...]:
     """The features of a window of T = `length` tokens, in addition to its ids."""
     return (
-        Feature("start_positions", (), "int"),      # the answer's first token; <cls>: no answer
-        Feature("end_positions", (), "int"),        # its last token
-        Feature("is_impossible", (), "float"),      # 1: the answer is not in the window
+        Feature("start_positions", (), "int"),  # the answer's first token; <cls>: no answer
+        Feature("end_positions", (), "int"),  # its last token
+        Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
         Feature("cls_index", (), "int"),
         Feature("paragraph_len", (), "int"),
-        Feature("widest_start", (), "int"),         # tokens from here to before widest_end have
-        Feature("widest_end", (), "int"),           # more context than in any other window
+        Feature("widest_start", (), "int"),  # tokens from here to before widest_end have
+        Feature("widest_end", (), "int"),  # more context than in any other window
         # Integers, but a paragraph may have more characters than the ids of pieces allow.
         Feature("char_start", (length,), "float"),
         Feature("char_end", (length,), "float"),
@@ -55,6 +55,7 @@ def window_features(length: int) -> tuple[Feature, ...]:
 class ParagraphWindow(NamedTuple):
     """Pieces `start` to before `end` of a paragraph; those from `widest_start` to before
     `widest_end` have more context in this window than in any other."""
+
     start: int
     end: int
     widest_start: int
@@ -89,14 +90,23 @@ def windows_of(count: int, room: int, stride: int) -> tuple[ParagraphWindow, ...
         is_wider = context(both, next_start, next_end) > context(both, start, end)
         borders.append(next_start + int(np.argmax(is_wider)) if is_wider.any() else end)
     borders.append(count)
-    return tuple(ParagraphWindow(*span, *widest)
-                 for span, widest in zip(spans, zip(borders, borders[1:])))
+    return tuple(
+        ParagraphWindow(*span, *widest) for span, widest in zip(spans, zip(borders, borders[1:]))
+    )
 
 
 # ---- arrays
 
-def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, stride: int,
-           max_query_length: int, segments: int = 1) -> tuple:
+
+def encode(
+    questions: Sequence[Question],
+    tokenizer: Tokenizer,
+    length: int,
+    *,
+    stride: int,
+    max_query_length: int,
+    segments: int = 1,
+) -> tuple:
     """(dict of arrays [m, ...] by feature, int [n]: the windows of each question).
 
     Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
@@ -107,23 +117,30 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _aligner(tokenizer).encode(contexts)))
     laid_out, counts = [], []
-    for question, query in zip(questions, tokenizer.encode_lines(
-            [question.question for question in questions])):
+    for question, query in zip(
+        questions, tokenizer.encode_lines([question.question for question in questions])
+    ):
         query, paragraph = query[:max_query_length], paragraphs[question.context]
         windows = windows_of(
-            len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)
+            len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride
+        )
         laid_out += [(paragraph, query, window, question) for window in windows]
         counts.append(len(windows))
 
     # Padding everywhere, then a window at a time.
     count, total = len(laid_out), segments * length
-    arrays = {feature.name: np.zeros((count, *feature.shape),
-                                     np.int32 if feature.dtype == "int" else np.float32)
-              for feature in window_features(length)}
-    arrays.update(input_ids=np.zeros((count, total), np.int32),
-                  input_mask=np.ones((count, total), np.float32),
-                  segment_ids=np.full((count, total), SEG_PAD, np.int32),
-                  is_real_example=np.ones(count, np.int32))
+    arrays = {
+        feature.name: np.zeros(
+            (count, *feature.shape), np.int32 if feature.dtype == "int" else np.float32
+        )
+        for feature in window_features(length)
+    }
+    arrays.update(
+        input_ids=np.zeros((count, total), np.int32),
+        input_mask=np.ones((count, total), np.float32),
+        segment_ids=np.full((count, total), SEG_PAD, np.int32),
+        is_real_example=np.ones(count, np.int32),
+    )
     for i, (paragraph, query, window, question) in enumerate(laid_out):
         _fill(arrays, i, paragraph, query, window, tokenizer, length)
         _mark_answer(arrays, i, paragraph, window, question)
@@ -138,18 +155,24 @@ def _fill(arrays, i, paragraph: Aligned, query, window: ParagraphWindow, tokeniz
     # The window is the last segment; all positions of the answer are relative to it.
     size = window.end - window.start
     begin, end = arrays["input_ids"].shape[1] - length, window.start
-    _lay_out(arrays, i, begin, paragraph.ids[end:window.end], query, tokenizer)
+    _lay_out(arrays, i, begin, paragraph.ids[end : window.end], query, tokenizer)
     arrays["cls_index"][i], arrays["paragraph_len"][i] = size + len(query) + 2, size
     arrays["widest_start"][i] = window.widest_start - window.start
     arrays["widest_end"][i] = window.widest_end - window.start
-    arrays["char_start"][i, :size] = paragraph.starts[window.start:window.end]
-    arrays["char_end"][i, :size] = paragraph.ends[window.start:window.end]
+    arrays["char_start"][i, :size] = paragraph.starts[window.start : window.end]
+    arrays["char_end"][i, :size] = paragraph.ends[window.start : window.end]
     # Segments before it, from right to left, until the paragraph begins.
     room = length - len(query) - QUESTION_SPECIAL_TOKENS
     while begin > 0 and end > 0:
         size = min(room, end)
-        _lay_out(arrays, i, begin - size - length + room, paragraph.ids[end - size:end], query,
-                 tokenizer)
+        _lay_out(
+            arrays,
+            i,
+            begin - size - length + room,
+            paragraph.ids[end - size : end],
+            query,
+            tokenizer,
+        )
         begin, end = begin - length, end - size
 
 
@@ -157,22 +180,25 @@ def _lay_out(arrays, i, begin, pieces, query, tokenizer):
     """Writes `pieces <sep> question <sep> <cls>` into example i, from the token `begin` on."""
     size = len(pieces)
     cls = size + len(query) + 2
-    ids, segments, padding = (arrays[name][i, begin:begin + cls + 1] for name in
-                              ("input_ids", "segment_ids", "input_mask"))
+    ids, segments, padding = (
+        arrays[name][i, begin : begin + cls + 1]
+        for name in ("input_ids", "segment_ids", "input_mask")
+    )
     ids[:size] = pieces
     ids[size] = ids[cls - 1] = tokenizer.sep_id
-    ids[size + 1:cls - 1] = query
+    ids[size + 1 : cls - 1] = query
     ids[cls] = tokenizer.cls_id
-    segments[:size + 1] = SEG_PARAGRAPH
-    segments[size + 1:cls] = SEG_QUESTION
+    segments[: size + 1] = SEG_PARAGRAPH
+    segments[size + 1 : cls] = SEG_QUESTION
     segments[cls] = SEG_CLS
     padding[:] = 0
 
 
 def _mark_answer(arrays, i, paragraph, window, question):
     """Where the answer is in a window: at <cls> unless the window has all of it."""
-    first, last = piece_span(paragraph, question.start, question.end) \
-        if question.start >= 0 else (0, -1)
+    first, last = (
+        piece_span(paragraph, question.start, question.end) if question.start >= 0 else (0, -1)
+    )
     if window.start <= first <= last < window.end:
         positions = first - window.start, last - window.start
     else:

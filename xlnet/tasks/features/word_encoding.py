@@ -22,18 +22,20 @@ from xlnet.records.feature_spec import Feature
 from xlnet.tasks.features import encoding
 from xlnet.tokenization.tokenizer import Tokenizer
 
-_CONTEXT_SHARE = 8          # of a window, on each side of its own words, is context: one in eight
+_CONTEXT_SHARE = 8  # of a window, on each side of its own words, is context: one in eight
 
 
 class TaggedExample(NamedTuple):
     """A sentence of W words, as `json` can write it."""
+
     words: Sequence[str]
-    after_space: Sequence[int]              # 1 if a word comes after a space
-    tags: Optional[Sequence[int]]           # ids; None if they are not known
+    after_space: Sequence[int]  # 1 if a word comes after a space
+    tags: Optional[Sequence[int]]  # ids; None if they are not known
 
 
 class WordWindow(NamedTuple):
     """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
+
     first: int
     last: int
     own: int
@@ -43,16 +45,16 @@ class WordWindow(NamedTuple):
 def features(length: int) -> tuple[Feature, ...]:
     """The features of a record of T = `length` tokens, in addition to the ids."""
     return (
-        Feature("label_ids", (length,), "int"),     # at each piece of a word: its tag's id + 1
-        Feature("word_starts", (length,), "int"),   # 1 at the first piece of each word to be tagged
-        Feature("sentence_edges", (2,), "int"),     # 1 if the first, the last of these words is
-                                                    # that of the sentence
+        Feature("label_ids", (length,), "int"),  # at each piece of a word: its tag's id + 1
+        Feature("word_starts", (length,), "int"),  # 1 at the first piece of each word to be tagged
+        Feature("sentence_edges", (2,), "int"),  # 1 if the first, the last of these words is
+        # that of the sentence
     )
 
 
 def windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
     """The windows of a sentence, of the pieces of each word (at most `room`) and those that fit."""
-    ends = np.cumsum([0, *sizes])            # ends[i]: pieces before word i
+    ends = np.cumsum([0, *sizes])  # ends[i]: pieces before word i
     count, context = len(sizes), room // _CONTEXT_SHARE
     if ends[-1] <= room:
         return [WordWindow(0, count, 0, count)]
@@ -80,15 +82,19 @@ def windows(sizes: Sequence[int], room: int) -> list[WordWindow]:
     return made
 
 
-def arrays_of(examples: Sequence[TaggedExample], tokenizer: Tokenizer,
-              layout: encoding.Layout) -> tuple:
+def arrays_of(
+    examples: Sequence[TaggedExample], tokenizer: Tokenizer, layout: encoding.Layout
+) -> tuple:
     """(dict of arrays [m, ...], int [n], the windows of each sentence), as
     `feature_spec.finetuning_features` with `features` lists them."""
     length = layout.max_seq_length
-    room = length - 2                                       # without <sep> <cls>
-    words = iter(tokenizer.encode_words(
-        [word for example in examples for word in example[0]],
-        [bool(after) for example in examples for after in example[1]]))
+    room = length - 2  # without <sep> <cls>
+    words = iter(
+        tokenizer.encode_words(
+            [word for example in examples for word in example[0]],
+            [bool(after) for example in examples for after in example[1]],
+        )
+    )
     texts, labels, starts, edges, counts = [], [], [], [], []
     for example in map(TaggedExample._make, examples):
         pieces = [next(words)[:room] for _ in example.words]
@@ -96,7 +102,7 @@ def arrays_of(examples: Sequence[TaggedExample], tokenizer: Tokenizer,
         parts = windows([len(ids) for ids in pieces], room)
         counts.append(len(parts))
         for part in parts:
-            texts.append(([id for ids in pieces[part.first:part.last] for id in ids], None))
+            texts.append(([id for ids in pieces[part.first : part.last] for id in ids], None))
             # A word of the window's own has its tag at each piece, and a 1 at the first; context
             # and padding have 0.
             label: list[int] = []
@@ -110,6 +116,10 @@ def arrays_of(examples: Sequence[TaggedExample], tokenizer: Tokenizer,
             starts.append([*padding, *start, 0, 0])
             edges.append((part.own == 0, part.own_end == len(pieces)))
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
-    return dict(arrays, label_ids=np.array(labels, np.int32),
-                word_starts=np.array(starts, np.int32), sentence_edges=np.array(edges, np.int32),
-                is_real_example=np.ones(len(texts), np.int32)), np.array(counts)
+    return dict(
+        arrays,
+        label_ids=np.array(labels, np.int32),
+        word_starts=np.array(starts, np.int32),
+        sentence_edges=np.array(edges, np.int32),
+        is_real_example=np.ones(len(texts), np.int32),
+    ), np.array(counts)

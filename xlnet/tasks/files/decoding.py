@@ -23,12 +23,16 @@ from xlnet.tasks.files import row_errors, row_store
 _log = logging.getLogger(__name__)
 
 # The first bytes of a file, and the encoding that they show.
-_MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
-          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_LOOKED_AT = 4096        # [bytes] of a file without a mark
-_CHUNK = 1 << 18        # [characters]
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LOOKED_AT = 4096  # [bytes] of a file without a mark
+_CHUNK = 1 << 18  # [characters]
 _IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
-_ESCAPED = re.compile("[\udc80-\udcff]")      # a byte that is not of the encoding
+_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not of the encoding
 
 
 def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
@@ -39,7 +43,7 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
     elif sys.stdin is None:
         raise UserError("input -: the standard input is closed, expected text to read")
     source = sys.stdin.buffer if path == "-" else open(path, "rb")
-    if not os.path.isfile(path):        # a pipe, which can be read once
+    if not os.path.isfile(path):  # a pipe, which can be read once
         source = row_store.temporary_copy(source)
     is_compressed = source.read(2) == b"\x1f\x8b"
 
@@ -53,10 +57,10 @@ def opener(path: str, what: str) -> Callable[[], IO[bytes]]:
             with opened() as file:
                 collections.deque(iter(functools.partial(file.read, _CHUNK), b""), maxlen=0)
         except (EOFError, OSError, zlib.error) as e:
-            raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
+            raise UserError(f"{path}: not a complete .gz file: {e}") from None
     with opened() as file:
-        if (foreign := encodings.foreign(path, file)):
-            raise UserError("%s: %s" % (path, foreign))
+        if foreign := encodings.foreign(path, file):
+            raise UserError(f"{path}: {foreign}")
     return opened
 
 
@@ -68,8 +72,13 @@ class Lines:
     bytes that are not UTF-8 stay in their lines as half surrogates, which their parser reports.
     """
 
-    def __init__(self, path: str, opened: Callable[[], IO[bytes]], encoding: Optional[str] = None,
-                 skips: bool = False):
+    def __init__(
+        self,
+        path: str,
+        opened: Callable[[], IO[bytes]],
+        encoding: Optional[str] = None,
+        skips: bool = False,
+    ):
         self._path = path
         self._opened = opened
         # Phase: the encoding that is given, or that the first bytes show, or UTF-8.
@@ -103,7 +112,7 @@ class Lines:
                 if not number:
                     line = line.lstrip("\ufeff")
                 if not line.strip():
-                    blank.append(line)          # at the end of the file, or others follow
+                    blank.append(line)  # at the end of the file, or others follow
                     continue
                 yield from blank
                 blank.clear()
@@ -133,12 +142,16 @@ class Lines:
                 if not escaped:
                     good += not line.isascii()
                     continue
-                found.add("%s:%d" % (self._path, number), "not %s: byte 0x%02x at column %d" % (
-                    encoding or "UTF-8", ord(escaped[0]) - 0xdc00, escaped.start() + 1))
+                found.add(
+                    f"{self._path}:{number}",
+                    "not {}: byte 0x{:02x} at column {}".format(
+                        encoding or "UTF-8", ord(escaped[0]) - 0xDC00, escaped.start() + 1
+                    ),
+                )
                 if len(bad) < _CHUNK:
                     bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
-        except UnicodeError as e:       # as in UTF-16, whose half characters cannot be escaped
-            raise UserError("%s: not %s: %s" % (self._path, encoding, e)) from None
+        except UnicodeError as e:  # as in UTF-16, whose half characters cannot be escaped
+            raise UserError(f"{self._path}: not {encoding}: {e}") from None
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
         hint = encodings.hint(bad) if not encoding and len(found) > good else ""
         if encoding or not skips:
@@ -160,6 +173,6 @@ def _shown(path: str, content: bytes) -> Optional[str]:
     return found
 
 
-@functools.cache      # once for each file, however often it is read
+@functools.cache  # once for each file, however often it is read
 def note(path: str, how: str) -> None:
     _log.info("%s is read %s", path, how)

@@ -11,7 +11,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-_LISTED = 20      # different errors that are shown
+_LISTED = 20  # different errors that are shown
 
 
 class RowErrors:
@@ -19,9 +19,9 @@ class RowErrors:
 
     def __init__(self) -> None:
         self._count = 0
-        self._has_others = False                        # besides those that are shown
+        self._has_others = False  # besides those that are shown
         # A column that was forgotten is one error of a million rows: an entry for each text.
-        self._places: dict[str, tuple] = {}             # text -> (first place, last, rows)
+        self._places: dict[str, tuple] = {}  # text -> (first place, last, rows)
 
     def __len__(self) -> int:
         return self._count
@@ -42,9 +42,9 @@ class RowErrors:
         others = ""
         if self._count > 1:
             _log.info("%d faulty rows%s", self._count, self._listed(hint))
-            others = " (and %d more faulty row(s))" % (self._count - 1)
+            others = " (and %s more faulty row(s))" % (self._count - 1)
         text, (place, *_) = next(iter(self._places.items()))
-        raise UserError("%s: %s%s%s" % (place, text, hint, others))
+        raise UserError(f"{place}: {text}{hint}{others}")
 
     def note(self, path: str, what: str) -> None:
         """Warns of them, if there are any, as "PATH: COUNT WHAT", with a list."""
@@ -59,9 +59,11 @@ class RowErrors:
 
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different errors."""
-        lines = [(", the first %d errors:" % _LISTED) if self._has_others else ":"]
+        lines = [(f", the first {_LISTED} errors:") if self._has_others else ":"]
         for text, (first, last, rows) in self._places.items():
-            lines.append("  %s: %s%s%s" % (
-                first, text, hint, "" if rows == 1 else " (%d rows, the last one %s)" % (
-                    rows, last)))
+            lines.append(
+                "  {}: {}{}{}".format(
+                    first, text, hint, "" if rows == 1 else f" ({rows} rows, the last one {last})"
+                )
+            )
         return "\n".join(lines)

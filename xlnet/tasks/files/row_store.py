@@ -16,7 +16,7 @@ from xlnet.errors import UserError
 
 _ROWS_AT_ONCE = 500
 _ROWS_IN_MEMORY = 10000
-_BLOCKS_IN_MEMORY = 8           # of rows that are read by number
+_BLOCKS_IN_MEMORY = 8  # of rows that are read by number
 
 
 class StoredRows(Sequence):
@@ -25,7 +25,7 @@ class StoredRows(Sequence):
     def __init__(self, rows: Iterable[Any]):
         # Without a name: it goes with the process, however that ends.
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
-        self._offsets: list[int] = []       # of each block in the file
+        self._offsets: list[int] = []  # of each block in the file
         self._count = 0
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
@@ -38,7 +38,7 @@ class StoredRows(Sequence):
 
     def _read_block(self, number):
         self._file.seek(self._offsets[number])
-        return pickle.load(self._file)     # noqa: S301  a file without a name that we wrote
+        return pickle.load(self._file)  # noqa: S301  a file without a name that we wrote
 
     def __len__(self) -> int:
         return self._count
@@ -78,8 +78,10 @@ def _says_where():
     try:
         yield
     except OSError as e:
-        raise UserError("rows cannot be kept in %s: %s; set TMPDIR to a directory elsewhere"
-                        % (tempfile.gettempdir(), e.strerror)) from None
+        raise UserError(
+            f"rows cannot be kept in {tempfile.gettempdir()}: {e.strerror}; set TMPDIR to "
+            "a directory elsewhere"
+        ) from None
 
 
 class Mapped(Collection):

@@ -30,11 +30,17 @@ from xlnet.errors import UserError, did_you_mean
 OUTSIDE = "O"
 
 # Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
-_PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES",
-             "bilou": "BILU", "ioe2": "IIEE"}
+_PREFIXES = {
+    "bio2": "BIIB",
+    "iob1": "IIII",
+    "bioes": "BIES",
+    "bmes": "BMES",
+    "bilou": "BILU",
+    "ioe2": "IIEE",
+}
 SCHEMES = tuple(_PREFIXES)
-_TOUCHES = "B"                      # iob1: begins right after an entity of the same label
-_BEGIN, _END = "BSU", "ELSU"        # prefixes at which an entity begins, ends in any scheme
+_TOUCHES = "B"  # iob1: begins right after an entity of the same label
+_BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
 _ALL = "BIMESLU"
 
 TagSpan = tuple[int, int, str]
@@ -48,7 +54,7 @@ def split(tag: str) -> tuple[str, str]:
 
 def join(prefix: str, label: str) -> str:
     """The tag of a prefix and a label."""
-    return "%s-%s" % (prefix, label) if label else prefix
+    return f"{prefix}-{label}" if label else prefix
 
 
 def prefixes(scheme: str) -> str:
@@ -62,16 +68,18 @@ def tag_error(tag: str, scheme: Optional[str] = None) -> Optional[str]:
     known = prefixes(scheme) if scheme else _ALL
     if tag == OUTSIDE or prefix in known and len(prefix) == 1 and (label or "-" not in tag):
         return None
-    return "tag '%s', expected O, or %s before a label, as in %s-PER%s" % (
-        tag, ", ".join(known), known[0], " (scheme %s)" % scheme if scheme else "")
+    return "tag '{}', expected O, or {} before a label, as in {}-PER{}".format(
+        tag, ", ".join(known), known[0], f" (scheme {scheme})" if scheme else ""
+    )
 
 
 # ---- spans and tags ----
 
+
 def spans(tags: Sequence[str]) -> list[TagSpan]:
     """The entities of a sequence, by the rule of the module's first lines."""
     found: list[TagSpan] = []
-    begin, open_label = 0, None             # the entity that the word before belongs to
+    begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
         if open_label is not None and (tag == OUTSIDE or prefix in _BEGIN or label != open_label):
@@ -91,7 +99,7 @@ def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str,
     """The legal tags of `length` words with these entities, which do not overlap."""
     first, inside, last, only = tuple(_PREFIXES[scheme])
     tags = [OUTSIDE] * length
-    before = None                           # (end, label) of the entity before
+    before = None  # (end, label) of the entity before
     for start, end, label in sorted(entities):
         middle = max(end - start - 2, 0) * inside
         prefixes = only if end - start == 1 else first + middle + last
@@ -131,14 +139,20 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
 
 # ---- the scheme of a file ----
 
+
 def detect(sequences: Collection[Sequence[str]]) -> str:
     """The scheme in which the fewest tags are illegal; each tag is without a `tag_error`."""
     found = {split(tag)[0] for tags in sequences for tag in tags if tag != OUTSIDE}
     fitting = [scheme for scheme in SCHEMES if found <= set(prefixes(scheme))]
     if not fitting:
-        raise UserError("mixed schemes: prefixes %s, expected those of one of %s" % (
-            ", ".join(sorted(found)), "; ".join(
-                "%s (%s)" % (scheme, ", ".join(prefixes(scheme))) for scheme in SCHEMES)))
+        raise UserError(
+            "mixed schemes: prefixes {}, expected those of one of {}".format(
+                ", ".join(sorted(found)),
+                "; ".join(
+                    "{} ({})".format(scheme, ", ".join(prefixes(scheme))) for scheme in SCHEMES
+                ),
+            )
+        )
     return min(fitting, key=lambda scheme: sum(len(illegal(tags, scheme)) for tags in sequences))
 
 
@@ -163,5 +177,6 @@ def unknown_label(tag: str, labels: Sequence[str]) -> Optional[str]:
     label = split(tag)[1]
     if tag == OUTSIDE or label in labels:
         return None
-    return "tag '%s' was not in training%s (labels: %s)" % (
-        tag, did_you_mean(label, labels), ", ".join(labels))
+    return "tag '{}' was not in training{} (labels: {})".format(
+        tag, did_you_mean(label, labels), ", ".join(labels)
+    )

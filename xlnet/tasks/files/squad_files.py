@@ -21,7 +21,7 @@ from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.files.row_errors import RowErrors
 from xlnet.tasks.task import Row, Task
 
-_OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
+_OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")  # as text
 
 # start: of the text in its context; None: not given.
 GoldAnswer = collections.namedtuple("GoldAnswer", "text start")
@@ -29,13 +29,14 @@ GoldAnswer = collections.namedtuple("GoldAnswer", "text start")
 
 # ---- SQuAD's JSON
 
+
 def _read_json(task, path, lines):
     """SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id", "question",
     "answers"}]}]}]}, read an article at a time; Hugging Face's form, {"data": [{"id", "context",
     "question", "answers"}]}; or the common JSON of tables."""
     event = json_stream.event_at(lines.chunks(), "data")
     if event not in (None, "start_array"):
-        raise UserError("%s: data is not a list, expected a list of articles" % path)
+        raise UserError(f"{path}: data is not a list, expected a list of articles")
     if event is None:
         return _read_rows("jsonl", task, path, lines)
     names = task.id, *task.text_a, *task.text_b, *task.label[:1]
@@ -44,10 +45,15 @@ def _read_json(task, path, lines):
         place = ""
         try:
             for place, cells in _questions(lines):
-                yield "%s: %s" % (path, place), cells if isinstance(cells, str) else {
-                    **dict.fromkeys(task.label), **dict(zip(names, cells))}
+                yield (
+                    f"{path}: {place}",
+                    cells
+                    if isinstance(cells, str)
+                    else {**dict.fromkeys(task.label), **dict(zip(names, cells))},
+                )
         except ValueError as e:
             raise readers.not_json(path, lines, e, place) from None
+
     return readers.Table(None, rows())
 
 
@@ -66,11 +72,14 @@ def _read_rows(form, task, path, source):
                 yield place, _checked_row(task, _with_answers(task, values), place, plausible)
             elif _IMPOSSIBLE in table.columns and len(values) == len(table.columns):
                 cells = _checked_row(task, dict(zip(table.columns, values)), place, plausible)
-                yield place, cells if isinstance(cells, str) else list(map(
-                    cells.get, table.columns))
+                yield (
+                    place,
+                    cells if isinstance(cells, str) else list(map(cells.get, table.columns)),
+                )
             else:
                 yield place, values
         plausible.note(path, "questions are is_impossible and have answers, which are not used")
+
     return readers.Table(table.columns, rows())
 
 
@@ -86,26 +95,29 @@ def _checked_row(task, cells, place, plausible):
         return cells
     is_impossible = _SAID.get(readers.to_text(said).strip().lower())
     if is_impossible is None:
-        return "is_impossible is %s, expected true or false" % json.dumps(said, ensure_ascii=False)
+        return f"is_impossible is {json.dumps(said, ensure_ascii=False)}, expected true or false"
     name = task.label[0]
     answers = cells.get(name)
     has_none = answers in (None, []) or isinstance(answers, str) and not answers.strip()
     if is_impossible and not has_none:
-        plausible.add(place, "plausible answer %s" % json.dumps(answers, ensure_ascii=False)[:80])
+        plausible.add(place, f"plausible answer {json.dumps(answers, ensure_ascii=False)[:80]}")
     return {**cells, name: [] if is_impossible else None if has_none else answers}
 
 
 def _with_answers(task, cells):
     """A row with the label, if it has that under another name, `answers`, or in Hugging Face's
     form, {"text": [...], "answer_start": [...]}."""
-    found = next((name for name in (*task.label[:1], "answers")
-                  if name in cells or name + ".text" in cells), None)
+    found = next(
+        (name for name in (*task.label[:1], "answers") if name in cells or name + ".text" in cells),
+        None,
+    )
     if not task.label or found is None or found in task.label and found in cells:
         return cells
     answers = cells.get(found)
     if cells.get(found + ".text") is not None:
-        answers = _listed({"text": cells[found + ".text"],
-                           "answer_start": cells.get(found + ".answer_start")})
+        answers = _listed(
+            {"text": cells[found + ".text"], "answer_start": cells.get(found + ".answer_start")}
+        )
     return {**dict.fromkeys(task.label), **cells, task.label[0]: answers}
 
 
@@ -113,68 +125,84 @@ def _listed(answers):
     """A list of answers from Hugging Face's object of lists; other answers as they are."""
     if not isinstance(answers, dict):
         return answers
-    texts, starts = ([] if value is None else value if isinstance(value, list) else [value]
-                     for value in (answers.get("text"), answers.get("answer_start")))
+    texts, starts = (
+        [] if value is None else value if isinstance(value, list) else [value]
+        for value in (answers.get("text"), answers.get("answer_start"))
+    )
     if starts and len(starts) != len(texts):
         return answers
-    return [{"text": text, "answer_start": start}
-            for text, start in itertools.zip_longest(texts, starts)]
+    return [
+        {"text": text, "answer_start": start}
+        for text, start in itertools.zip_longest(texts, starts)
+    ]
 
 
 def _questions(lines):
     """Yields (place, [id, context, question, answers] or an error) of every question."""
     for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
-        place = "article %d" % a
+        place = f"article {a}"
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
         if not isinstance(paragraphs, list):
             # Hugging Face's form: each item is a question with its context.
             is_flat = isinstance(article, dict) and isinstance(article.get("context"), str)
-            yield place, _cells(article["context"], article) if is_flat else (
-                "expected an object with a list of paragraphs, or with a context")
+            yield (
+                place,
+                _cells(article["context"], article)
+                if is_flat
+                else ("expected an object with a list of paragraphs, or with a context"),
+            )
             continue
         for p, paragraph in enumerate(paragraphs, 1):
-            within = "%s, paragraph %d" % (place, p)
-            context, qas = (paragraph.get(name) for name in ("context", "qas")) \
-                if isinstance(paragraph, dict) else (None, None)
+            within = f"{place}, paragraph {p}"
+            context, qas = (
+                (paragraph.get(name) for name in ("context", "qas"))
+                if isinstance(paragraph, dict)
+                else (None, None)
+            )
             if not isinstance(context, str) or not isinstance(qas, list):
                 yield within, "expected an object with a context and a list of qas"
                 continue
             for q, question in enumerate(qas, 1):
-                yield "%s, question %d" % (within, q), _cells(context, question)
+                yield f"{within}, question {q}", _cells(context, question)
 
 
 def _cells(context, question):
     """[id, context, question, answers] or an error; answers: a list, None if none are given."""
     if not isinstance(question, dict):
-        return "expected an object, found %s" % type(question).__name__
+        return f"expected an object, found {type(question).__name__}"
     if question.get("id") in (None, ""):
         return "a question without id"
     if not isinstance(question.get("question"), str):
-        return "question '%s' has no text" % question["id"]
+        return "question '{}' has no text".format(question["id"])
     answers, is_impossible = _listed(question.get("answers")), question.get("is_impossible", False)
     if is_impossible and answers:
-        return "question '%s' is_impossible, and has answers" % question["id"]
+        return "question '{}' is_impossible, and has answers".format(question["id"])
     if answers is None and is_impossible:
         answers = []
     if isinstance(answers, list) and not answers and question.get("is_impossible") is False:
-        return "question '%s' has no answers, and is not is_impossible" % question["id"]
+        return "question '{}' has no answers, and is not is_impossible".format(question["id"])
     return [question["id"], context, question["question"], answers]
 
 
 # The forms of files with answers in contexts; others are as for any task.
 FORMS: dict[str, Callable] = {
     **dict.fromkeys(("json", "jsonl", "ndjson"), _read_json),
-    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")}}
+    **{form: functools.partial(_read_rows, form) for form in ("tsv", "txt", "csv", "parquet")},
+}
 
 
 # ---- answers
+
 
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
     """Whether any question of a file has answers, or is marked as having none; form: as in
     `parsing.read_to_predict`."""
     table = readers.read_table(task, path, parsing.form_to_predict(task, path, form))
-    return any(parsing.by_name(table.columns, values).get(name) is not None
-               for name in task.label[:1] for _, values in table.rows)
+    return any(
+        parsing.by_name(table.columns, values).get(name) is not None
+        for name in task.label[:1]
+        for _, values in table.rows
+    )
 
 
 def parse_answers(cells: list) -> tuple:
@@ -186,8 +214,11 @@ def parse_answers(cells: list) -> tuple:
     if not cells or cells[0] is None:
         return None, "no answers"
     if isinstance(cells[0], str) and _OBJECT.match(cells[0]):
-        return None, "an object as text, '%.40s', expected an answer; write JSON lines, which " \
-            "have objects: to_json(PATH, orient='records', lines=True)" % cells[0]
+        return (
+            None,
+            f"an object as text, '{cells[0]!s:.40}', expected an answer; write JSON lines, which "
+            "have objects: to_json(PATH, orient='records', lines=True)",
+        )
     listed = cells[0] if isinstance(cells[0], list) else [cells[0]]
     start, error = _parse_start(cells[1] if len(cells) > 1 else None)
     found = []
@@ -198,7 +229,7 @@ def parse_answers(cells: list) -> tuple:
         if error:
             return None, error
         if not isinstance(text, str):
-            return None, "answer %s, expected a text" % json.dumps(text, ensure_ascii=False)
+            return None, f"answer {json.dumps(text, ensure_ascii=False)}, expected a text"
         if text.strip():
             found.append(GoldAnswer(text, start))
         elif isinstance(cells[0], list):
@@ -210,17 +241,19 @@ def _parse_start(value):
     """(int or None, error or None)"""
     if value is None or value == "":
         return None, None
-    found = re.fullmatch(r"(-?\d{1,99})(\.0*)?", str(value))      # pandas: 9.0 where rows have gaps
+    found = re.fullmatch(r"(-?\d{1,99})(\.0*)?", str(value))  # pandas: 9.0 where rows have gaps
     if isinstance(value, bool) or not found:
-        return None, "answer_start %s, expected an integer" % json.dumps(value)
+        return None, f"answer_start {json.dumps(value)}, expected an integer"
     return int(found[1]), None
 
 
 # ---- answers in their contexts
 
+
 class AnswerPosition(NamedTuple):
     """Characters `start` to before `end` of the context, without the spaces around an answer; -1
     if there is none. `error`: that in the file, or None."""
+
     start: int
     end: int
     error: Optional[str] = None
@@ -240,7 +273,7 @@ def position_of(row: Row) -> AnswerPosition:
         for answer in row.label[1:]:
             other = _position_in(row.pairs[0][0], answer)
             if other.is_known:
-                return other._replace(error="%s, another one is learned" % first.error)
+                return other._replace(error=f"{first.error}, another one is learned")
     return first
 
 
@@ -252,7 +285,7 @@ def _position_in(context, answer):
     else:
         (start, end), error = _search(context, text, given)
         if given is not None and start != given:
-            error = error or "answer_start %d, found at %d" % (given, start)
+            error = error or f"answer_start {given}, found at {start}"
     if start < 0:
         return AnswerPosition(-1, -1, error)
     text = context[start:end]
@@ -281,8 +314,10 @@ def _search(context, text, near):
 
 
 def _occurrences(context, text):
-    return [(match.start(), match.start() + len(text))
-            for match in re.finditer("(?=%s)" % re.escape(text), context)]
+    return [
+        (match.start(), match.start() + len(text))
+        for match in re.finditer(f"(?={re.escape(text)})", context)
+    ]
 
 
 def _equivalent(context, text):
@@ -290,9 +325,11 @@ def _equivalent(context, text):
     if context.isascii():
         return []
     decomposed, characters = _decomposed(context)
-    return [(characters[start], characters[end])
-            for start, end in _occurrences(decomposed, unicodedata.normalize("NFD", text))
-            if start in characters and end in characters]
+    return [
+        (characters[start], characters[end])
+        for start, end in _occurrences(decomposed, unicodedata.normalize("NFD", text))
+        if start in characters and end in characters
+    ]
 
 
 @functools.lru_cache(maxsize=8)
@@ -314,8 +351,10 @@ def note_positions(path: str, rows: Iterable[Row]) -> None:
     for row in rows:
         place = position_of(row)
         if place.error:
-            found.add("question '%s'" % row.id, place.error + (
-                "" if place.is_known else ", so it is not trained on"))
+            found.add(
+                f"question '{row.id}'",
+                place.error + ("" if place.is_known else ", so it is not trained on"),
+            )
         if row.pairs and not row.pairs[0][1].strip():
-            found.add("question '%s'" % row.id, "the question is empty")
+            found.add(f"question '{row.id}'", "the question is empty")
     found.note(path, "questions are empty or have no answer at its answer_start")

@@ -18,13 +18,13 @@ from xlnet.tokenization.tokenizer import is_text
 _log = logging.getLogger(__name__)
 
 DOCUMENT = "-DOCSTART-"
-_COMMENTS = "# ", "#\t"              # before the first sentence
-_NAMED = re.compile(r"#\s*[^\s=][^=]* = ")      # CoNLL-U's comments, "# name = value"
+_COMMENTS = "# ", "#\t"  # before the first sentence
+_NAMED = re.compile(r"#\s*[^\s=][^=]* = ")  # CoNLL-U's comments, "# name = value"
 CONLL_2012 = "#begin document"
 _WEBANNO = "#FORMAT=WebAnno"
-_LOOKED_AT = 1000                   # lines by which a column that counts words is recognized
+_LOOKED_AT = 1000  # lines by which a column that counts words is recognized
 _RANGE = re.compile(r"\d+[-.]\d+")  # in place of a word's number
-_NO_TAG = "_"                       # in place of the tag of a line that has no prediction
+_NO_TAG = "_"  # in place of the tag of a line that has no prediction
 
 
 def is_comment(line: str) -> bool:
@@ -42,22 +42,34 @@ def separator(lines: Iterable[str]) -> str:
     return "\t" if 2 * tabs > rows else " "
 
 
-_COMMAS = "; between columns with commas give --delimiter=, with --word_column and --tag_column, " \
+_COMMAS = (
+    "; between columns with commas give --delimiter=, with --word_column and --tag_column, "
     "and an empty line between sentences instead of a column of their numbers"
+)
 
 
 class ColumnReader:
     """Reads the lines of one file; arguments as in `tagged_files.read`."""
 
-    def __init__(self, path: str, lines: decoding.Lines, word_column: str,
-                 tag_column: Optional[str], need_tags: bool, delimiter: Optional[str]):
+    def __init__(
+        self,
+        path: str,
+        lines: decoding.Lines,
+        word_column: str,
+        tag_column: Optional[str],
+        need_tags: bool,
+        delimiter: Optional[str],
+    ):
         if lines.start().startswith(CONLL_2012):
-            raise UserError("%s: a CoNLL-2012 file (%s), whose brackets are not read; expected a "
-                            "word a line with its tag, such as B-PERSON, I-PERSON or O" % (
-                                path, CONLL_2012))
+            raise UserError(
+                f"{path}: a CoNLL-2012 file ({CONLL_2012}), whose brackets are not read; "
+                "expected a "
+                "word a line with its tag, such as B-PERSON, I-PERSON or O"
+            )
         if lines.start().startswith(_WEBANNO):
-            raise UserError("%s: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002"
-                            % path)
+            raise UserError(
+                f"{path}: WebAnno TSV; expected INCEpTION's or WebAnno's export CoNLL 2002"
+            )
         self._path = path
         self._lines = lines
         self._need_tags = need_tags
@@ -67,33 +79,44 @@ class ColumnReader:
         self._header: Optional[int] = None
         if any(name and not name.isdecimal() for name in (word_column, tag_column)):
             self._header = next(number for number, line in enumerate(lines) if line.strip(" \t"))
-        first_row = next((number for number, line in enumerate(lines)
-                          if self._is_row(number, line)), None)
+        first_row = next(
+            (number for number, line in enumerate(lines) if self._is_row(number, line)), None
+        )
         if first_row is None:
-            raise UserError("%s: no words" % path)
+            raise UserError(f"{path}: no words")
         # Which columns have the words and the tags.
         self._model = first_row if self._header is None else self._header
         line = next(itertools.islice(lines, self._model, None))
         self._columns = self._cells(line)
         self._width = len(self._columns)
         self._word = self._position(word_column)
-        self._tag = self._width - 1 if tag_column is None else self._position(
-            tag_column, required=need_tags)
+        self._tag = (
+            self._width - 1
+            if tag_column is None
+            else self._position(tag_column, required=need_tags)
+        )
         # CoNLL-U and GermEval count the words in their first column.
         self._counts = self._counts_words()
         if self._counts and self._word == 0:
             if self._width == 1 or need_tags and self._tag == 1:
-                raise UserError("%s: column 1 counts the words (1, 2, 3), expected words; give "
-                                "--word_column" % path)
+                raise UserError(
+                    f"{path}: column 1 counts the words (1, 2, 3), expected words; give "
+                    "--word_column"
+                )
             self._word = 1
             _log.info("note: %s: column 1 counts the words, column 2 is taken for the words", path)
         if need_tags and not self._columns[self._tag] and tag_column is None:
             filled = [i for i, cell in enumerate(self._columns) if cell]
-            raise UserError("%s: the last column is empty, expected tags; give --tag_column=%d" % (
-                path, filled[-1] + 1))
+            raise UserError(
+                f"{path}: the last column is empty, expected tags; give "
+                f"--tag_column={filled[-1] + 1}"
+            )
         if need_tags and self._tag == self._word:
-            raise UserError("%s: column %s is that of the words and of the tags%s" % (
-                path, word_column, _COMMAS if "," in line else ""))
+            raise UserError(
+                "{}: column {} is that of the words and of the tags{}".format(
+                    path, word_column, _COMMAS if "," in line else ""
+                )
+            )
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header and not is_comment(line)
@@ -111,8 +134,7 @@ class ColumnReader:
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
         if required and len(known) < 3 and "," in "".join(known) and column not in known:
-            raise UserError("%s: %s%s" % (
-                self._path, readers.no_column(column, known), _COMMAS))
+            raise UserError(f"{self._path}: {readers.no_column(column, known)}{_COMMAS}")
         return readers.column(self._path, column, known) if required or column in known else None
 
     def _counts_words(self):
@@ -132,37 +154,48 @@ class ColumnReader:
     def read(self, skips: bool) -> Iterator[TaggedSentence]:
         """Yields the sentences, in order."""
         errors, has_words, last = RowErrors(), False, None
-        known = 0                   # errors of the sentences before
-        before: list[str] = []      # lines without a word, as they are written again
-        lines: list[str] = []       # all lines of a sentence, as in the file
-        rows: list[tuple] = []      # (place, line, cells) of its words
-        ranges: list[str] = []      # lines of CoNLL-U that are written before the next row
-        for i, line in enumerate(itertools.chain(self._lines, [""])):     # the end is a border
+        known = 0  # errors of the sentences before
+        before: list[str] = []  # lines without a word, as they are written again
+        lines: list[str] = []  # all lines of a sentence, as in the file
+        rows: list[tuple] = []  # (place, line, cells) of its words
+        ranges: list[str] = []  # lines of CoNLL-U that are written before the next row
+        for i, line in enumerate(itertools.chain(self._lines, [""])):  # the end is a border
             is_blank = not line.strip(" \t")
-            place = "%s:%d" % (self._path, i + 1)
+            place = f"{self._path}:{i + 1}"
             # A border: the sentence before it is complete, or was skipped.
             if is_blank or i == self._header or line.startswith(DOCUMENT):
                 sentence = None
                 if len(errors) == known and rows:
                     sentence, has_words = self._sentence(before, rows), True
                 elif len(errors) > known and skips and not self._need_tags:
-                    sentence = TaggedSentence((), None, None, (place,), ColumnLines(
-                        tuple(before), tuple(lines), (), self._separator))
+                    sentence = TaggedSentence(
+                        (),
+                        None,
+                        None,
+                        (place,),
+                        ColumnLines(tuple(before), tuple(lines), (), self._separator),
+                    )
                     ranges.clear()
                 if sentence:
                     if last:
                         yield last
                     last, before = sentence, []
                 before += [row.rstrip("\n") for row in ranges]
-                before.append("" if is_blank else line + self._separator + (
-                    ADDED if i == self._header else schemes.OUTSIDE))
+                before.append(
+                    ""
+                    if is_blank
+                    else line + self._separator + (ADDED if i == self._header else schemes.OUTSIDE)
+                )
                 known, lines, rows, ranges = len(errors), [], [], []
                 continue
             # A comment before a sentence, a range of CoNLL-U, a word, or an error.
             cells = self._cells(line)
             is_complete = len(cells) == self._width and bool(cells[self._word])
-            if not lines and line.startswith("#") and (
-                    self._counts or not is_complete or _NAMED.match(line)):
+            if (
+                not lines
+                and line.startswith("#")
+                and (self._counts or not is_complete or _NAMED.match(line))
+            ):
                 before.append(line)
                 continue
             lines.append(line)
@@ -174,25 +207,39 @@ class ColumnReader:
                 rows.append((place, "".join((*ranges, line)), cells))
                 ranges.clear()
             elif len(cells) != self._width:
-                errors.add(place, "%d column(s), expected %d as in line %d%s" % (
-                    len(cells), self._width, self._model + 1,
-                    _COMMAS if "," in line and self._separator != "," else ""))
+                errors.add(
+                    place,
+                    "{} column(s), expected {} as in line {}{}".format(
+                        len(cells),
+                        self._width,
+                        self._model + 1,
+                        _COMMAS if "," in line and self._separator != "," else "",
+                    ),
+                )
             else:
-                errors.add(place, "column %d is empty, expected a word" % (self._word + 1))
+                errors.add(place, "column %s is empty, expected a word" % (self._word + 1))
         errors.end(self._path, skips and has_words)
         if last is None:
-            raise UserError("%s: no words" % self._path)
+            raise UserError(f"{self._path}: no words")
         yield last._replace(source=last.source._replace(after=tuple(before[:-1])))
 
     def _sentence(self, before, rows):
         """The sentence of rows without errors."""
         places, lines, cells = zip(*rows)
         return TaggedSentence(
-            words=tuple(row[self._word] for row in cells), after_space=None,
+            words=tuple(row[self._word] for row in cells),
+            after_space=None,
             tags=None if self._tag is None else tuple(row[self._tag] for row in cells),
-            places=places, source=ColumnLines(
-                tuple(before), lines, (), self._separator, str(self._word + 1),
-                "" if self._tag is None else str(self._tag + 1)))
+            places=places,
+            source=ColumnLines(
+                tuple(before),
+                lines,
+                (),
+                self._separator,
+                str(self._word + 1),
+                "" if self._tag is None else str(self._tag + 1),
+            ),
+        )
 
 
 _QUOTED_CELL = r'"(?:[^"]|"")*"'
@@ -201,8 +248,8 @@ _QUOTED_CELL = r'"(?:[^"]|"")*"'
 def _is_quoted(lines, delimiter):
     """Whether cells are in quotation marks as pandas writes them: all cells, or those with a
     quotation mark or a delimiter. Elsewhere quotation marks are words."""
-    cell = r"(?:%s|[^\"%s]*)" % (_QUOTED_CELL, re.escape(delimiter))
-    row = re.compile("%s(?:%s%s)*" % (cell, re.escape(delimiter), cell))
+    cell = rf"(?:{_QUOTED_CELL}|[^\"{re.escape(delimiter)}]*)"
+    row = re.compile(f"{cell}(?:{re.escape(delimiter)}{cell})*")
     is_needed, all_are = False, True
     for line in lines:
         if not line.strip():
@@ -218,8 +265,9 @@ def _is_quoted(lines, delimiter):
     return is_needed or all_are
 
 
-def conll_lines(sources: Iterable[ColumnLines],
-                tags: Iterable[Optional[Sequence[str]]]) -> Iterator[str]:
+def conll_lines(
+    sources: Iterable[ColumnLines], tags: Iterable[Optional[Sequence[str]]]
+) -> Iterator[str]:
     """Yields the lines of a file with one column more: the tags of each sentence, "_" on each line
     where they are None, those of a skipped one."""
     for source, column in zip(sources, tags):

@@ -29,9 +29,17 @@ from xlnet.tasks.files.tagged_words import TaggedSentence, of_text
 _log = logging.getLogger(__name__)
 
 
-def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
-         need_tags: bool, *, encoding: Optional[str] = None,
-         delimiter: Optional[str] = None, skips: bool = False) -> Iterator[TaggedSentence]:
+def read(
+    path: str,
+    form: Optional[str],
+    word_column: str,
+    tag_column: Optional[str],
+    need_tags: bool,
+    *,
+    encoding: Optional[str] = None,
+    delimiter: Optional[str] = None,
+    skips: bool = False,
+) -> Iterator[TaggedSentence]:
     """Yields the sentences of a file, or of several. Errors are raised after the last one.
 
     form: conll, jsonl or text; None: recognized by the content. Columns are a number or a name; in
@@ -39,27 +47,38 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
     errors, with a warning that counts them. If tags are not needed, a sentence without words
     represents each, so that predictions are aligned with the file.
     """
-    forms: dict[str, str] = {}      # to the first file
+    forms: dict[str, str] = {}  # to the first file
     keeps = skips and not need_tags
     for each in readers.each_path(path):
         lines = readers.read_lines(each, "sentences with tagged words", encoding, skips)
         its_form = form or _form_of(each, lines, need_tags, delimiter)
         forms.setdefault(its_form, each)
-        if len(forms) > 1 and not need_tags:    # predictions are written in the form of the file
-            raise UserError("%s and %s have different forms: %s; expected files of one form to "
-                            "predict" % (*forms.values(), " and ".join(forms)))
+        if len(forms) > 1 and not need_tags:  # predictions are written in the form of the file
+            raise UserError(
+                "{} and {} have different forms: {}; expected files of one form to predict".format(
+                    *forms.values(), " and ".join(forms)
+                )
+            )
         if its_form == "text":
-            yield from _sentences(each, readers.by_line(each, (
-                pair for pair in enumerate(lines, 1) if keeps or pair[1].strip())), of_text, skips,
-                keeps)
+            yield from _sentences(
+                each,
+                readers.by_line(
+                    each, (pair for pair in enumerate(lines, 1) if keeps or pair[1].strip())
+                ),
+                of_text,
+                skips,
+                keeps,
+            )
         elif its_form == "jsonl":
             objects = tagged_json.ObjectReader(word_column, tag_column, need_tags)
-            yield from _sentences(each, readers.json_values(each, lines, keeps), objects.sentence,
-                                  skips, keeps)
+            yield from _sentences(
+                each, readers.json_values(each, lines, keeps), objects.sentence, skips, keeps
+            )
             objects.notes.note(each, "entities or examples are not used as they are")
         else:
-            yield from tagged_columns.ColumnReader(each, lines, word_column, tag_column, need_tags,
-                                                   delimiter).read(skips)
+            yield from tagged_columns.ColumnReader(
+                each, lines, word_column, tag_column, need_tags, delimiter
+            ).read(skips)
 
 
 def _sentences(path, values, sentence, skips, keeps):
@@ -83,8 +102,8 @@ def _sentences(path, values, sentence, skips, keeps):
 # ---- the form of a file
 
 _HAN_KANA_HANGUL = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff]")
-_ENDS = ".!?…。！？।॥"               # of sentences
-_INSIDE = re.compile("[，、；：。！？]")     # in a line: it is more than a word
+_ENDS = ".!?…。！？।॥"  # of sentences
+_INSIDE = re.compile("[，、；：。！？]")  # in a line: it is more than a word
 # A line of several words without spaces is on average longer than a word [characters].
 _LONGEST_WORD, _LONGEST_CHINESE_WORD = 15, 3
 
@@ -94,8 +113,12 @@ def _form_of(path, lines, need_tags, delimiter):
     if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
         return "jsonl"
     # A file that must have tags is not raw text, and neither is one with tabs or tags.
-    if need_tags or delimiter or lines.start().startswith(tagged_columns.CONLL_2012) \
-            or tagged_columns.separator(lines) == "\t":
+    if (
+        need_tags
+        or delimiter
+        or lines.start().startswith(tagged_columns.CONLL_2012)
+        or tagged_columns.separator(lines) == "\t"
+    ):
         return "conll"
     # Sentences have different numbers of words, end with a full stop, or are longer than words;
     # words are on lines of their own, and so are the signs between them.
@@ -120,8 +143,13 @@ def _form_of(path, lines, need_tags, delimiter):
         tagged += cells[-1] != cells[0] and schemes.tag_error(cells[-1]) is None
         is_sign = all(unicodedata.category(char)[0] in "PS" for char in text)
         signs += is_sign
-        ends += not is_sign and len(cells[-1]) > 1 and (
-            cells[-1].rstrip("\"'”’」』)）")[-1:] in tuple(_ENDS) or bool(_INSIDE.search(text)))
+        ends += (
+            not is_sign
+            and len(cells[-1]) > 1
+            and (
+                cells[-1].rstrip("\"'”’」』)）")[-1:] in tuple(_ENDS) or bool(_INSIDE.search(text))
+            )
+        )
         size += len(text)
         chinese += bool(_HAN_KANA_HANGUL.search(text))
     if not rows or 2 * tagged > rows:
@@ -135,10 +163,18 @@ def _form_of(path, lines, need_tags, delimiter):
     elif has_blank:
         found = "conll"
     else:
-        raise UserError("%s: %d lines of %d words each may be sentences or a word a line with its "
-                        "columns; give --input_format=text or --input_format=conll" % (
-                            path, rows, width))
-    _log.info("note: %s is read as %s", path, (
-        "raw text, a sentence a line (--input_format=conll: a word a line)" if found == "text" else
-        "a word a line (--input_format=text: raw text, a sentence a line)"))
+        raise UserError(
+            f"{path}: {rows} lines of {width} words each may be sentences or a word a "
+            "line with its "
+            "columns; give --input_format=text or --input_format=conll"
+        )
+    _log.info(
+        "note: %s is read as %s",
+        path,
+        (
+            "raw text, a sentence a line (--input_format=conll: a word a line)"
+            if found == "text"
+            else "a word a line (--input_format=text: raw text, a sentence a line)"
+        ),
+    )
     return found

@@ -21,14 +21,17 @@ from xlnet.tasks.files.tagged_words import (
 )
 from xlnet.tokenization.tokenizer import is_text
 
-SCHEME = "bio2"                     # of the tags that entities become
+SCHEME = "bio2"  # of the tags that entities become
 
 # Keys of JSON objects if columns have numbers; the first one that exists is used.
 _TEXTS = (TEXT_KEY, "tokens", "words")
-_ENTITIES = ("entities", "spans", "ents", "label", "labels")        # of a text
-_TAGS = ("ner_tags", "tags", "labels", "ner")                       # of tokens
-_PARTS = (("start", "start_offset"), ("end", "end_offset"),
-          ("label", "type", "labels"))       # of an entity; Label Studio: a list of one label
+_ENTITIES = ("entities", "spans", "ents", "label", "labels")  # of a text
+_TAGS = ("ner_tags", "tags", "labels", "ner")  # of tokens
+_PARTS = (
+    ("start", "start_offset"),
+    ("end", "end_offset"),
+    ("label", "type", "labels"),
+)  # of an entity; Label Studio: a list of one label
 
 
 class ObjectReader:
@@ -48,32 +51,40 @@ class ObjectReader:
         if isinstance(value, ValueError):
             raise value
         if isinstance(value, list) and list(map(type, value)) == [str, dict]:
-            value = dict(value[1], text=value[0])       # spaCy: [text, {"entities": ...}]
+            value = dict(value[1], text=value[0])  # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
-            raise ValueError("expected a JSON object, found %s" % type(value).__name__)
-        if self._need_tags and value.get("answer") in ("reject", "ignore"):     # Prodigy
+            raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+        if self._need_tags and value.get("answer") in ("reject", "ignore"):  # Prodigy
             self.notes.add(place, "an example whose answer is reject or ignore is left out")
             return None
         key = next((key for key in self._text_keys if value.get(key) is not None), None)
         if key is None and {"annotations", "data"} <= value.keys():
-            raise ValueError("Label Studio's complete JSON; expected its export JSON-MIN, or "
-                             "CoNLL2003")
+            raise ValueError(
+                "Label Studio's complete JSON; expected its export JSON-MIN, or CoNLL2003"
+            )
         if key is None:
-            raise ValueError("no '%s' (keys: %s)" % (
-                "' or '".join(self._text_keys), ", ".join(value) or "none"))
+            raise ValueError(
+                "no '{}' (keys: {})".format(
+                    "' or '".join(self._text_keys), ", ".join(value) or "none"
+                )
+            )
         line = json.dumps(value, ensure_ascii=False)
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
             tag_key = self._tag_key(value, _TAGS)
-            words = checked_words(value[key], "'%s' has" % key)
+            words = checked_words(value[key], f"'{key}' has")
             tags = None if tag_key is None else self._checked_tags(words, value[tag_key], tag_key)
-            return TaggedSentence(words, None, tags, (place,) * len(words),
-                                  JsonLine(line, "", (), ()))
+            return TaggedSentence(
+                words, None, tags, (place,) * len(words), JsonLine(line, "", (), ())
+            )
         text = value[key]
         if not isinstance(text, str) or not text.strip():
-            raise ValueError("'%s' is %s, expected a text" % (
-                key, "empty" if isinstance(text, str) else "not a text"))
+            raise ValueError(
+                "'{}' is {}, expected a text".format(
+                    key, "empty" if isinstance(text, str) else "not a text"
+                )
+            )
         made = of_text(text, place, line, key)
         tag_key = self._tag_key(value, _ENTITIES)
         if tag_key is None:
@@ -85,19 +96,22 @@ class ObjectReader:
         """The key of the entities or tags, None if it does not exist and is not needed."""
         key = next((key for key in self._tag_keys or names if value.get(key) is not None), None)
         if key is None and self._need_tags:
-            raise ValueError("no '%s'" % (self._tag_keys or names)[0])
+            raise ValueError(f"no '{(self._tag_keys or names)[0]}'")
         return key
 
     def _checked_tags(self, words, tags, key):
         """The tags of tokens; None if they are numbers and not needed."""
         if not isinstance(tags, list) or len(tags) != len(words):
-            raise ValueError("'%s' has %s, expected a tag for each of %d words" % (
-                key, len(tags) if isinstance(tags, list) else shown(tags), len(words)))
+            raise ValueError(
+                f"'{key}' has {len(tags) if isinstance(tags, list) else shown(tags)}, "
+                f"expected a tag for each of {len(words)} words"
+            )
         wrong = [tag for tag in tags if not isinstance(tag, str)]
         if wrong and self._need_tags:
-            raise ValueError("'%s' has %s, expected tags such as B-PER; in datasets, "
-                             "features['%s'].feature.names has the names of numbers" % (
-                                 key, shown(wrong[0]), key))
+            raise ValueError(
+                f"'{key}' has {shown(wrong[0])}, expected tags such as B-PER; in datasets, "
+                f"features['{key}'].feature.names has the names of numbers"
+            )
         return None if wrong else tuple(tags)
 
     def _tags(self, source, entities, place):
@@ -109,11 +123,15 @@ class ObjectReader:
             first = bisect.bisect_right(source.ends, start)
             last = bisect.bisect_left(source.starts, end)
             if (source.starts[first], source.ends[last - 1]) != (start, end):
-                self.notes.add(place, "an entity begins or ends inside of a word: the complete "
-                               "word is tagged, so it is counted as wrong in an evaluation")
+                self.notes.add(
+                    place,
+                    "an entity begins or ends inside of a word: the complete "
+                    "word is tagged, so it is counted as wrong in an evaluation",
+                )
             if first < free:
-                self.notes.add(place, "an entity shares a word with the one before and is not "
-                               "learned")
+                self.notes.add(
+                    place, "an entity shares a word with the one before and is not learned"
+                )
                 continue
             spans.append((first, last, label))
             free = last
@@ -123,40 +141,58 @@ class ObjectReader:
 def _checked_entities(text, entities, key):
     """Sorted (start, end, label), without spaces at their ends; raises ValueError for an error."""
     if not isinstance(entities, list):
-        raise ValueError("'%s' is not a list" % key)
+        raise ValueError(f"'{key}' is not a list")
     found = []
     for entity in entities:
-        parts = [next((entity[name] for name in names if name in entity), None)
-                 for names in _PARTS] if isinstance(entity, dict) else entity
-        if isinstance(parts, list) and parts and isinstance(parts[-1], list) \
-                and len(parts[-1]) == 1:
+        parts = (
+            [next((entity[name] for name in names if name in entity), None) for names in _PARTS]
+            if isinstance(entity, dict)
+            else entity
+        )
+        if (
+            isinstance(parts, list)
+            and parts
+            and isinstance(parts[-1], list)
+            and len(parts[-1]) == 1
+        ):
             parts = [*parts[:-1], *parts[-1]]
-        if not (isinstance(parts, list) and [type(part) for part in parts] == [int, int, str]
-                and parts[2] and 0 <= parts[0] < parts[1] <= len(text)):
-            raise ValueError("'%s' has %s, expected [start, end, label] with 0 <= start < end <= %d"
-                             % (key, shown(entity), len(text)))
+        if not (
+            isinstance(parts, list)
+            and [type(part) for part in parts] == [int, int, str]
+            and parts[2]
+            and 0 <= parts[0] < parts[1] <= len(text)
+        ):
+            raise ValueError(
+                f"'{key}' has {shown(entity)}, expected [start, end, label] with 0 <= "
+                f"start < end <= {len(text)}"
+            )
         start, end, label = parts
         part = text[start:end]
         if not any(find_words(part)):
-            raise ValueError("'%s' has %s, which is not a word" % (key, shown(entity)))
-        found.append((start + len(part) - len(part.lstrip()),
-                      end - len(part) + len(part.rstrip()), label))
+            raise ValueError(f"'{key}' has {shown(entity)}, which is not a word")
+        found.append(
+            (start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip()), label)
+        )
     found.sort()
     for one, other in zip(found, found[1:]):
         if other[0] < one[1]:
-            raise ValueError("'%s': %s and %s overlap" % (key, shown(one), shown(other)))
+            raise ValueError(f"'{key}': {shown(one)} and {shown(other)} overlap")
     return tuple(found)
 
 
 def skipped(value: Any, place: str) -> TaggedSentence:
     """What represents an object with an error: its keys, if it has some, and no words."""
     line = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
-    return TaggedSentence((), None, None, (place,), JsonLine(
-        line if is_text(line) else "{}", "", (), ()))
+    return TaggedSentence(
+        (), None, None, (place,), JsonLine(line if is_text(line) else "{}", "", (), ())
+    )
 
 
-def json_lines(sources: Iterable[JsonLine], spans: Iterable[Optional[Sequence[schemes.TagSpan]]],
-               tags: Iterable[Optional[Sequence[str]]]) -> Iterator[str]:
+def json_lines(
+    sources: Iterable[JsonLine],
+    spans: Iterable[Optional[Sequence[schemes.TagSpan]]],
+    tags: Iterable[Optional[Sequence[str]]],
+) -> Iterator[str]:
     """Yields JSON lines with one key more: the entities of each text, [start, end, label], or the
     tags of its tokens; null where they are None, those of a skipped sentence."""
     for source, entities, column in zip(sources, spans, tags):
@@ -164,8 +200,10 @@ def json_lines(sources: Iterable[JsonLine], spans: Iterable[Optional[Sequence[sc
         if entities is None or column is None:
             value[ADDED] = None
         elif source.text:
-            value[ADDED] = [[source.starts[first], source.ends[last - 1], label]
-                            for first, last, label in entities]
+            value[ADDED] = [
+                [source.starts[first], source.ends[last - 1], label]
+                for first, last, label in entities
+            ]
         else:
             value[ADDED] = list(column)
         yield json.dumps(value, ensure_ascii=False) + "\n"

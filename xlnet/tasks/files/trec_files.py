@@ -25,6 +25,7 @@ UNJUDGED = object()
 #
 # and the row of a table is 7, red kite, x, a kite, 2.
 
+
 def _read_qrels(task, path, lines):
     """Judgements, `query 0 document relevance` on each line."""
     return _join_texts(task, path, _split(path, lines, _JUDGEMENT), lambda cells: cells[3])
@@ -46,15 +47,20 @@ def _read_run(task, path, lines):
     def relevance(cells):
         if cells[0] not in queries:
             return UNJUDGED
-        return "%d" % judged.get((cells[0], cells[2]), 0)
+        return f"{judged.get((cells[0], cells[2]), 0)}"
+
     return _join_texts(task, path, rows, relevance)
 
 
-def judgements_of(path: str, form: Optional[str] = None,
-                  of_forms: Sequence[str] = ("run",)) -> list[str]:
+def judgements_of(
+    path: str, form: Optional[str] = None, of_forms: Sequence[str] = ("run",)
+) -> list[str]:
     """The files of judgements that belong to files of these forms; [] for other files."""
-    found = [readers.stem(each) + ".qrels" for each in readers.each_path(path)
-             if each != "-" and (form or readers.extension(each)) in of_forms]
+    found = [
+        readers.stem(each) + ".qrels"
+        for each in readers.each_path(path)
+        if each != "-" and (form or readers.extension(each)) in of_forms
+    ]
     return list(filter(os.path.exists, found))
 
 
@@ -74,17 +80,17 @@ def missing(task: Task, qrels: Iterable[str], rows: Iterable[Row]) -> dict[str, 
 
 def next_to(path: str) -> list[str]:
     """The files of texts that belong to judgements or a run, and the judgements of a run."""
-    return [each for each in (*_paths_of_texts(path), *judgements_of(path))
-            if os.path.exists(each)]
+    return [each for each in (*_paths_of_texts(path), *judgements_of(path)) if os.path.exists(each)]
 
 
 def _paths_of_texts(path):
     """The files of queries and of documents; "-": those in the current directory."""
     directory = "" if path == "-" else os.path.dirname(path)
-    own_queries = () if path == "-" else (
-        os.path.basename(readers.stem(path)) + ".queries.tsv",)
-    return [readers.find_file(directory, (*own_queries, "queries.tsv")),
-            os.path.join(directory, "documents.tsv")]
+    own_queries = () if path == "-" else (os.path.basename(readers.stem(path)) + ".queries.tsv",)
+    return [
+        readers.find_file(directory, (*own_queries, "queries.tsv")),
+        os.path.join(directory, "documents.tsv"),
+    ]
 
 
 def _judgements(task, path, is_noted=True):
@@ -96,11 +102,11 @@ def _judgements(task, path, is_noted=True):
         if isinstance(cells, str):
             relevance, error = 0.0, cells
         elif (cells[0], cells[2]) in found:
-            error = "duplicate document '%s' of query '%s'" % (cells[2], cells[0])
+            error = f"duplicate document '{cells[2]}' of query '{cells[0]}'"
         else:
             relevance, error = task.reader.parse_score(cells[3])
         if error:
-            errors.add("%s:%d" % (path, number), error)
+            errors.add(f"{path}:{number}", error)
         else:
             found[cells[0], cells[2]] = relevance
     if is_noted:
@@ -111,12 +117,22 @@ def _judgements(task, path, is_noted=True):
 def _split(path, lines, expected):
     """(number of the line, its cells between spaces, or an error) of each line."""
     count = len(expected.split())
-    rows = [(number, line.split()) for number, line in enumerate(lines, 1)
-            if line.strip() and not line.startswith("#")]
+    rows = [
+        (number, line.split())
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.startswith("#")
+    ]
     if not rows:
-        raise UserError("%s: no lines besides comments, expected %s" % (path, expected))
-    return [(number, cells if len(cells) >= count else "%d column(s), expected %d: %s" % (
-        len(cells), count, expected)) for number, cells in rows]
+        raise UserError(f"{path}: no lines besides comments, expected {expected}")
+    return [
+        (
+            number,
+            cells
+            if len(cells) >= count
+            else f"{len(cells)} column(s), expected {count}: {expected}",
+        )
+        for number, cells in rows
+    ]
 
 
 def _join_texts(task, path, rows, relevance):
@@ -127,24 +143,28 @@ def _join_texts(task, path, rows, relevance):
     """
     columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
     if len(columns) != 5 or None in columns:
-        raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
-                        "names have a column each" % path)
+        raise UserError(
+            f"{path}: TREC's files are for rankings whose queries, documents and their "
+            "names have a column each"
+        )
     paths = _paths_of_texts(path)
-    texts = [_read_texts(task, each, {cells[column] for _, cells in rows
-                                      if isinstance(cells, list)})
-             for each, column in zip(paths, (0, 2))]
+    texts = [
+        _read_texts(task, each, {cells[column] for _, cells in rows if isinstance(cells, list)})
+        for each, column in zip(paths, (0, 2))
+    ]
 
     def join(cells):
         if isinstance(cells, str):
             return cells
         for what, name, known, each in zip(("query", "document"), cells[::2], texts, paths):
             if name not in known:
-                return "%s '%s' is not in %s" % (what, name, each)
+                return f"{what} '{name}' is not in {each}"
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], relevance(cells)]
 
-    return readers.Table(columns, readers.by_line(path, (
-        (number, join(cells)) for number, cells in rows)))
+    return readers.Table(
+        columns, readers.by_line(path, ((number, join(cells)) for number, cells in rows))
+    )
 
 
 def _read_texts(task, path, wanted):
@@ -157,12 +177,12 @@ def _read_texts(task, path, wanted):
         name, tab, text = line.partition("\t")
         name = name.strip()
         if name and not tab:
-            found.add("%s:%d" % (path, number), "expected a name, a tab and a text")
+            found.add(f"{path}:{number}", "expected a name, a tab and a text")
         elif name in texts:
-            found.add("%s:%d" % (path, number), "duplicate '%s'" % name)
+            found.add(f"{path}:{number}", f"duplicate '{name}'")
         elif name in wanted and not is_text(text):
-            escaped = next(c for c in text if not is_text(c))       # of a byte
-            found.add("%s:%d" % (path, number), "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xff))
+            escaped = next(c for c in text if not is_text(c))  # of a byte
+            found.add(f"{path}:{number}", "not UTF-8: byte 0x%02x" % (ord(escaped) & 0xFF))
         elif name in wanted:
             texts[name] = text.replace("\t", " ")
     found.end(path, task.skips_errors)

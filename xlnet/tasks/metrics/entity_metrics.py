@@ -15,6 +15,7 @@ from xlnet.tasks.files import schemes
 
 class Counts(NamedTuple):
     """Numbers of entities: both found and true, found, and true."""
+
     right: int
     found: int
     true: int
@@ -36,15 +37,19 @@ class Counts(NamedTuple):
         return 2 * self.right / both if both else math.nan
 
 
-def by_label(found: Sequence[Sequence[schemes.TagSpan]],
-             true: Sequence[Sequence[schemes.TagSpan]]) -> dict[str, Counts]:
+def by_label(
+    found: Sequence[Sequence[schemes.TagSpan]], true: Sequence[Sequence[schemes.TagSpan]]
+) -> dict[str, Counts]:
     """The `Counts` of each label in alphabetical order; found, true: spans of n sentences."""
     # A span is (start, end, label): both sets have it only if words and label are the same.
-    right, all_found, all_true = (collections.Counter(
-        span[2] for spans in sentences for span in spans) for sentences in (
-            [set(a) & set(b) for a, b in zip(found, true)], found, true))
-    return {label: Counts(right[label], all_found[label], all_true[label])
-            for label in sorted(all_found | all_true)}
+    right, all_found, all_true = (
+        collections.Counter(span[2] for spans in sentences for span in spans)
+        for sentences in ([set(a) & set(b) for a, b in zip(found, true)], found, true)
+    )
+    return {
+        label: Counts(right[label], all_found[label], all_true[label])
+        for label in sorted(all_found | all_true)
+    }
 
 
 def total(counts: dict[str, Counts]) -> Counts:
@@ -70,10 +75,16 @@ def table(counts: dict[str, Counts]) -> str:
     lines += [
         _line("micro avg", together),
         ("macro avg", *(_mean(column, [1] * len(lines)) for column in columns), together.true),
-        ("weighted avg", *(_mean(column, weights) for column in columns), together.true)]
+        ("weighted avg", *(_mean(column, weights) for column in columns), together.true),
+    ]
     width = max(len(line[0]) for line in lines)
-    return "\n".join(["%-*s  precision  recall      f1  entities" % (width, "label")] + [
-        "%-*s  %9.4f  %6.4f  %6.4f  %8d" % (width, *line) for line in lines])
+    return "\n".join(
+        ["{:<{}}  precision  recall      f1  entities".format("label", width)]
+        + [
+            "{:<{}}  {:9.4f}  {:6.4f}  {:6.4f}  {:8d}".format(line[0], width, *line[1:])
+            for line in lines
+        ]
+    )
 
 
 def _line(label, count):

@@ -12,20 +12,22 @@ import numpy as np
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row, Task
 
-SMALL = 200                     # rows up to which there is a bootstrap
-_SMALL_PROPORTION = 1000        # the same for a proportion, whose interval costs nothing
-_SAMPLES = 200                  # of the bootstrap
+SMALL = 200  # rows up to which there is a bootstrap
+_SMALL_PROPORTION = 1000  # the same for a proportion, whose interval costs nothing
+_SAMPLES = 200  # of the bootstrap
 
 
 def wilson(right: int, count: int) -> tuple[float, float]:
     """The 95 % interval of a proportion (https://doi.org/10.1080/01621459.1927.10502953)."""
     from scipy import stats
+
     found = stats.binomtest(right, count).proportion_ci(method="wilson")
     return float(found.low), float(found.high)
 
 
-def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
-             value: float) -> Optional[tuple[float, float]]:
+def interval(
+    task: Task, values: Any, rows: Sequence[Row], threshold: float, value: float
+) -> Optional[tuple[float, float]]:
     """The 95 % interval of the task's main metric, which has `value`; None for many rows, for a
     user's own metric, if it is undefined, or if all samples have one value, as of one query or of a
     perfect score.
@@ -51,15 +53,24 @@ def interval(task: Task, values: Any, rows: Sequence[Row], threshold: float,
     # As many units as there are, with replacement; the seed is fixed, so a result is repeatable.
     groups, random, found = list(units.values()), np.random.default_rng(0), []
     for _ in range(_SAMPLES):
-        chosen = [(copy, index) for copy, group in enumerate(
-            random.integers(len(groups), size=len(groups))) for index in groups[group]]
+        chosen = [
+            (copy, index)
+            for copy, group in enumerate(random.integers(len(groups), size=len(groups)))
+            for index in groups[group]
+        ]
         # A query that is chosen twice is two queries.
-        sample = [rows[index] if rows[index].query is None else
-                  rows[index]._replace(query="%d %s" % (copy, rows[index].query))
-                  for copy, index in chosen]
+        sample = [
+            rows[index]
+            if rows[index].query is None
+            else rows[index]._replace(query=f"{copy} {rows[index].query}")
+            for copy, index in chosen
+        ]
         numbers = [index for _, index in chosen]
-        mine = [values[index] for index in numbers] if isinstance(values, list) else \
-            np.asarray(values)[numbers]
+        mine = (
+            [values[index] for index in numbers]
+            if isinstance(values, list)
+            else np.asarray(values)[numbers]
+        )
         score = scorer.evaluate(mine, scorer.gold_labels(sample), threshold)[name]
         if math.isfinite(score):
             found.append(score)

@@ -39,8 +39,11 @@ def f1_words(prediction: str, answer: str) -> float:
     predicted, true = normalized(prediction).split(), normalized(answer).split()
     if not predicted or not true:
         return float(predicted == true)
-    return _f1(sum((collections.Counter(predicted) & collections.Counter(true)).values()),
-               len(predicted), len(true))
+    return _f1(
+        sum((collections.Counter(predicted) & collections.Counter(true)).values()),
+        len(predicted),
+        len(true),
+    )
 
 
 def f1_words_1(prediction: str, answer: str) -> float:
@@ -63,18 +66,24 @@ _LEFT_OUT = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」�
 _CHINESE = re.compile("([\u4e00-\u9fa5])")
 # Words between Chinese, almost as in NLTK's word_tokenize: commas and colons stay before a digit,
 # a word keeps its points except one at the end.
-_WORD = re.compile(r"""n't\b | '(?:s|m|d|ll|re|ve)\b
+_WORD = re.compile(
+    r"""n't\b | '(?:s|m|d|ll|re|ve)\b
                        | (?: (?!n't\b) (?: [^\s;@\#$%&?!()\[\]{}<>"“—,:'.] | [,:](?=\d)
                                            | (?<=\w)'(?=\w)(?!(?:s|m|d|ll|re|ve|t)\b)
                                            | \.(?=\w) | (?<=\w)\.(?!\s*$|\.)) )+
-                       | \.+ | \S""", re.VERBOSE)
+                       | \.+ | \S""",
+    re.VERBOSE,
+)
 _OPENING = re.compile(r'(^|(?<=[ (\[{<]))"')
 
 
 def segments(text: str) -> list[str]:
     """Chinese characters and words of other scripts, without punctuation."""
-    return [word for part in _CHINESE.split(squeezed(text))
-            for word in _WORD.findall(_OPENING.sub("“", part))]
+    return [
+        word
+        for part in _CHINESE.split(squeezed(text))
+        for word in _WORD.findall(_OPENING.sub("“", part))
+    ]
 
 
 def squeezed(text: str) -> str:
@@ -94,24 +103,33 @@ def f1_characters(prediction: str, answer: str) -> float:
 
 def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     """The length of the longest contiguous sequence of both."""
-    return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(
-        0, len(a), 0, len(b)).size
+    return (
+        difflib.SequenceMatcher(None, a, b, autojunk=False)
+        .find_longest_match(0, len(a), 0, len(b))
+        .size
+    )
 
 
 # ---- rules by name
 
+
 class Rule(NamedTuple):
     """exact, f1: functions of (prediction, answer) to a number from 0 to 1."""
+
     exact: Callable[[str, str], float]
     f1: Callable[[str, str], float]
 
 
-RULES = {"squad1.1": Rule(exact_words, f1_words_1), "squad2.0": Rule(exact_words, f1_words),
-         "characters": Rule(exact_characters, f1_characters)}
+RULES = {
+    "squad1.1": Rule(exact_words, f1_words_1),
+    "squad2.0": Rule(exact_words, f1_words),
+    "characters": Rule(exact_characters, f1_characters),
+}
 
 
 class Scores(NamedTuple):
     """Scores of questions, float64 [n] from 0 to 1, and whether each has an answer, bool [n]."""
+
     exact: np.ndarray
     f1: np.ndarray
     has_answer: np.ndarray
@@ -122,7 +140,7 @@ def score(rule_name: str, predictions: Sequence[str], answers: Sequence[Sequence
     exact: list[float] = []
     f1: list[float] = []
     for prediction, texts in zip(predictions, answers):
-        if rule_name == "squad2.0":     # answers without a word do not count
+        if rule_name == "squad2.0":  # answers without a word do not count
             texts = list(filter(normalized, texts))
         for compare, scores in zip(RULES[rule_name], (exact, f1)):
             scores.append(max(compare(prediction, text) for text in texts or [""]))
@@ -133,9 +151,12 @@ def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Sc
     """The scores if no answer is predicted where the null score, float [n], is above
     `threshold`."""
     says_none = np.asarray(null_scores) > threshold
-    return scores._replace(**{
-        name: np.where(says_none, (~scores.has_answer).astype(float), getattr(scores, name))
-        for name in ("exact", "f1")})
+    return scores._replace(
+        **{
+            name: np.where(says_none, (~scores.has_answer).astype(float), getattr(scores, name))
+            for name in ("exact", "f1")
+        }
+    )
 
 
 def summary(scores: Scores) -> dict:
@@ -154,20 +175,24 @@ def summary(scores: Scores) -> dict:
 
 class Best(NamedTuple):
     """value: in percent. threshold: no answer is predicted where the null score is above."""
+
     value: float
     threshold: float
 
 
-def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: Scores,
-                   null_scores: Numbers) -> Best:
+def best_threshold(
+    values: np.ndarray, has_prediction: Sequence[bool], scores: Scores, null_scores: Numbers
+) -> Best:
     """The threshold of null scores with the best mean of `values`, exact or f1 of `scores`, float
     [n]. has_prediction: bool [n], whether the predicted text is not empty."""
     # From the surest answers on: each question that is answered adds its value if it has an answer,
     # and loses the 1 of saying nothing if it has none, unless its text is empty anyway.
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
-    nothing = float((~scores.has_answer).sum())         # right if no answer is predicted at all
+    nothing = float((~scores.has_answer).sum())  # right if no answer is predicted at all
     totals = np.cumsum([nothing, *gains])
     best = int(totals.argmax())
-    return Best(100.0 * float(totals[best]) / len(order),
-                float(null_scores[order[best - 1]]) if best else 0.0)
+    return Best(
+        100.0 * float(totals[best]) / len(order),
+        float(null_scores[order[best - 1]]) if best else 0.0,
+    )

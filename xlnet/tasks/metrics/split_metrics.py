@@ -42,17 +42,22 @@ def positive_label(task: Task) -> int:
 def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """F1 of the `positive_label`; undefined if it is neither true nor predicted."""
     from sklearn import metrics
+
     positive = positive_label(task)
-    return metrics.f1_score(np.equal(labels, positive), np.equal(decisions, positive),
-                            zero_division=math.nan)
+    return metrics.f1_score(
+        np.equal(labels, positive), np.equal(decisions, positive), zero_division=math.nan
+    )
 
 
 def _averaged_f1(average):
     def f1(task, decisions, labels, values):
         from sklearn import metrics
+
         labels, decisions, ids = _occurring(labels, decisions)
-        return metrics.f1_score(labels, decisions, labels=ids, average=average,
-                                zero_division=math.nan)
+        return metrics.f1_score(
+            labels, decisions, labels=ids, average=average, zero_division=math.nan
+        )
+
     return f1
 
 
@@ -75,6 +80,7 @@ micro_f1 = _averaged_f1("micro")
 def matthews(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """Matthews correlation coefficient; 0 if decisions are constant, undefined if labels are."""
     from sklearn import metrics
+
     return metrics.matthews_corrcoef(labels, decisions) if np.ptp(labels) else math.nan
 
 
@@ -84,10 +90,11 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     A label of all rows, or of none, has no curve and is left out; undefined if there is no curve.
     """
     from sklearn import metrics
+
     labels, count = np.asarray(labels), len(task.class_names)
     areas = []
     for id in [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count):
-        has_label = labels[:, id] > 0 if labels.ndim > 1 else labels == id               # [n]
+        has_label = labels[:, id] > 0 if labels.ndim > 1 else labels == id  # [n]
         if 0 < np.count_nonzero(has_label) < len(has_label):
             areas.append(metrics.roc_auc_score(has_label, values[:, id]))
     return np.mean(areas) if areas else math.nan
@@ -96,12 +103,14 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
 def pearson(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """Pearson correlation of scores; undefined if one side is constant."""
     from scipy import stats
+
     return _correlation(stats.pearsonr, decisions, labels)
 
 
 def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """Spearman rank correlation of scores; undefined if one side is constant."""
     from scipy import stats
+
     return _correlation(stats.spearmanr, decisions, labels)
 
 
@@ -129,15 +138,26 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     An undefined ratio is shown as 0 and averaged as 0, as in scikit-learn's reports.
     """
     from sklearn import metrics
+
     is_one = np.ndim(labels) > 1 and len(task.class_names) == 1
     width = max(map(len, task.class_names))
     names = np.array([name.rjust(width) for name in task.class_names], object)
     labels, predictions, occurring = _occurring(labels, predictions)
 
     def report(ids):
-        return metrics.classification_report(
-            labels, predictions, labels=ids, target_names=names if is_one else names[ids],
-            digits=4, zero_division=0).rstrip().rpartition("\n\n")
+        return (
+            metrics.classification_report(
+                labels,
+                predictions,
+                labels=ids,
+                target_names=names if is_one else names[ids],
+                digits=4,
+                zero_division=0,
+            )
+            .rstrip()
+            .rpartition("\n\n")
+        )
+
     every_label, averages = occurring if is_one else np.arange(len(names)), report(occurring)[2]
     return "\n\n".join([report(every_label)[0], averages])
 
@@ -145,10 +165,15 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
 _CONSTANT = "the predicted or the gold scores are all the same"
 _NEITHER = "nothing that it counts is true or predicted"
 _WHY_UNDEFINED = {
-    "auc": "the gold labels are all the same", "matthews": "the gold labels are all the same",
-    "pearson": _CONSTANT, "spearman": _CONSTANT,
-    "f1": _NEITHER, "macro_f1": _NEITHER, "micro_f1": _NEITHER,
-    "precision": "nothing is predicted", "recall": "nothing is true",
+    "auc": "the gold labels are all the same",
+    "matthews": "the gold labels are all the same",
+    "pearson": _CONSTANT,
+    "spearman": _CONSTANT,
+    "f1": _NEITHER,
+    "macro_f1": _NEITHER,
+    "micro_f1": _NEITHER,
+    "precision": "nothing is predicted",
+    "recall": "nothing is true",
 }
 
 
@@ -159,6 +184,7 @@ def why_undefined(name: str) -> str:
 
 # ---- a user's own metric
 
+
 def is_own(name: str) -> bool:
     """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss:min`,
     where lower is better."""
@@ -167,8 +193,9 @@ def is_own(name: str) -> bool:
 
 def _parts(name):
     """(file or module, function) of an own metric."""
-    place, _, function = name[:-len(":min")].rpartition(":") if name.endswith(":min") \
-        else name.rpartition(":")
+    place, _, function = (
+        name[: -len(":min")].rpartition(":") if name.endswith(":min") else name.rpartition(":")
+    )
     return place, function
 
 
@@ -180,15 +207,19 @@ def name_of(name: str) -> str:
 def is_same(name: str, other: str) -> bool:
     """Whether two own metrics are one function, whose file was moved or copied."""
     place, function = _parts(other)
-    return place.endswith(".py") and name_of(name) == function and name[-4:] == other[-4:] and (
-        not os.path.exists(place) or digest_of(name) == digest_of(other))
+    return (
+        place.endswith(".py")
+        and name_of(name) == function
+        and name[-4:] == other[-4:]
+        and (not os.path.exists(place) or digest_of(name) == digest_of(other))
+    )
 
 
 def digest_of(name: str) -> str:
     """A metric's name, of a user's function in a file with the file's content in place of its
     path."""
     path, _ = _parts(name)
-    return files.sha256(path) + name[len(path):] if path.endswith(".py") else name
+    return files.sha256(path) + name[len(path) :] if path.endswith(".py") else name
 
 
 @functools.cache
@@ -197,25 +228,37 @@ def own(name: str) -> Metric:
     decisions, values) if it has three parameters without default."""
     place, function_name = _parts(name)
     if place.endswith(".py") and not os.path.exists(place):
-        raise UserError("metric: no such file %s; if it was moved, give --metric=%s with its new "
-                        "path" % (os.path.abspath(place), name))
+        raise UserError(
+            f"metric: no such file {os.path.abspath(place)}; if it was moved, give "
+            f"--metric={name} with its new "
+            "path"
+        )
     try:
         if place.endswith(".py"):
             function = runpy.run_path(place)[function_name]
         else:
             function = getattr(importlib.import_module(place), function_name)
-        needed = [parameter for parameter in inspect.signature(function).parameters.values()
-                  if parameter.default is parameter.empty
-                  and parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        needed = [
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
     except Exception as e:
-        raise UserError("metric: '%s' cannot be loaded: %s: %s; expected file.py:function or "
-                        "module:function" % (name, type(e).__name__, e)) from None
+        raise UserError(
+            f"metric: '{name}' cannot be loaded: {type(e).__name__}: {e}; expected "
+            "file.py:function or "
+            "module:function"
+        ) from None
 
     def metric(task, decisions, labels, values):
         try:
             return float(function(labels, decisions, *([values] if len(needed) > 2 else [])))
         except Exception as e:
             frame = traceback.extract_tb(e.__traceback__)[-1]
-            raise UserError("metric: '%s': %s: %s (%s, line %d)" % (
-                name, type(e).__name__, e, frame.filename, frame.lineno or 0)) from e
+            raise UserError(
+                f"metric: '{name}': {type(e).__name__}: {e} ({frame.filename}, line "
+                f"{frame.lineno or 0})"
+            ) from e
+
     return metric

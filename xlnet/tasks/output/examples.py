@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from xlnet.tasks.task import Row, Task
 
 _MOST = 3
-_LOOKED_AT = 500            # rows
-_LONGEST = 600              # of an example [characters]
+_LOOKED_AT = 500  # rows
+_LONGEST = 600  # of an example [characters]
 
 
 def of_rows(task: Task, rows: Iterable[Row]) -> list[dict]:

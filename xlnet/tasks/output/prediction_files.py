@@ -26,8 +26,18 @@ _log = logging.getLogger(__name__)
 PredictionFile = collections.namedtuple("PredictionFile", "extension what lines")
 
 
-def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
-          step: int, threshold: float, is_official: bool, output: Optional[str] = None) -> None:
+def write(
+    directory: str,
+    task: Task,
+    split: str,
+    rows: Sequence[Row],
+    values: Any,
+    *,
+    step: int,
+    threshold: float,
+    is_official: bool,
+    output: Optional[str] = None,
+) -> None:
     """Writes the predictions for a split in every form of its task type; step: of the checkpoint.
 
     rows: also skipped ones, which have no texts, and no values. is_official: whether they are those
@@ -38,13 +48,17 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
     # Phase: one file with a name, as of a filter between others, or one of each form.
     if output:
         main = contents[0]
-        files.write_lines(output, _as_csv(main.lines) if main.extension == "tsv"
-                          and output.lower().endswith(".csv") else main.lines)
+        files.write_lines(
+            output,
+            _as_csv(main.lines)
+            if main.extension == "tsv" and output.lower().endswith(".csv")
+            else main.lines,
+        )
         _say_predicted(task, split, step, rows, output)
         return
-    stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
+    stem = os.path.join(directory, f"predictions_{task.name}_{split}")
     for extension, what, lines in contents:
-        path = "%s.%s" % (stem, extension)
+        path = f"{stem}.{extension}"
         files.write_lines(path, lines)
         if what:
             _log.info("%s: %s", what, path)
@@ -56,14 +70,24 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
         server = "CLUE" if task.submission_form == "json" else "GLUE"
         skipped = sum(not row.pairs for row in rows)
         if skipped:
-            _log.warning("note: %s is not written: the %s server expects all %d rows, and %d were "
-                         "skipped", path, server, len(rows), skipped)
+            _log.warning(
+                "note: %s is not written: the %s server expects all %d rows, and %d were skipped",
+                path,
+                server,
+                len(rows),
+                skipped,
+            )
             return
         texts = task.scorer.texts(values, threshold)
-        files.write_lines(path, json_lines(
-            {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
-            for row, text in zip(rows, texts)) if server == "CLUE" else tsv(
-                [("index", (row.id for row in rows)), ("prediction", texts)], rows))
+        files.write_lines(
+            path,
+            json_lines(
+                {"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
+                for row, text in zip(rows, texts)
+            )
+            if server == "CLUE"
+            else tsv([("index", (row.id for row in rows)), ("prediction", texts)], rows),
+        )
         _log.info("for the %s server: %s", server, path)
 
 
@@ -72,32 +96,47 @@ def has_query_names(task: Task) -> bool:
     return task.query is not None and task.query not in task.text_a
 
 
-def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any,
-                 threshold: float) -> int:
+def write_errors(path: str, task: Task, rows: Sequence[Row], values: Any, threshold: float) -> int:
     """Writes a table of the rows whose predictions are wrong, the worst first, and returns their
     number; no row was skipped."""
-    wrong = [(number, case) for number, case in enumerate(
-        task.scorer.compare(rows, values, threshold)) if case.error]
+    wrong = [
+        (number, case)
+        for number, case in enumerate(task.scorer.compare(rows, values, threshold))
+        if case.error
+    ]
     wrong.sort(key=lambda one: -one[1].error)
     # Functions of a row's number, the row and its `Comparison`, by column.
     columns: dict[str, Callable[[int, Row, Any], str]] = {
         "row": lambda number, row, case: str(number + 1),
-        "id": lambda number, row, case: row.id}
+        "id": lambda number, row, case: row.id,
+    }
     if has_query_names(task):
         columns["query"] = lambda number, row, case: row.query
-    columns.update({
-        "error": lambda number, row, case: "%.6g" % case.error,
-        "gold": lambda number, row, case: case.gold,
-        "predicted": lambda number, row, case: case.predicted,
-        "probability": lambda number, row, case: (
-            "" if case.probability is None else "%.6f" % case.probability),
-        "text_a": lambda number, row, case: row.pairs[0][0]})
-    if task.text_b or task.choices:         # the texts of all choices
-        columns["text_b"] = lambda number, row, case: " | ".join(dict.fromkeys(
-            text for _, text in row.pairs if text))
-    files.write_lines(path, itertools.chain([_line(columns)], (
-        _line(cell(number, rows[number], case) for cell in columns.values())
-        for number, case in wrong)))
+    columns.update(
+        {
+            "error": lambda number, row, case: f"{case.error:.6g}",
+            "gold": lambda number, row, case: case.gold,
+            "predicted": lambda number, row, case: case.predicted,
+            "probability": lambda number, row, case: (
+                "" if case.probability is None else f"{case.probability:.6f}"
+            ),
+            "text_a": lambda number, row, case: row.pairs[0][0],
+        }
+    )
+    if task.text_b or task.choices:  # the texts of all choices
+        columns["text_b"] = lambda number, row, case: " | ".join(
+            dict.fromkeys(text for _, text in row.pairs if text)
+        )
+    files.write_lines(
+        path,
+        itertools.chain(
+            [_line(columns)],
+            (
+                _line(cell(number, rows[number], case) for cell in columns.values())
+                for number, case in wrong
+            ),
+        ),
+    )
     return len(wrong)
 
 
@@ -131,5 +170,7 @@ def json_lines(values: Iterable[dict]) -> Iterator[str]:
 
 def _line(cells):
     # Without the characters that end a cell or a line.
-    return "\t".join(" ".join(text.split()) if re.search("[\t\n\r]", text) else text
-                     for text in cells) + "\n"
+    return (
+        "\t".join(" ".join(text.split()) if re.search("[\t\n\r]", text) else text for text in cells)
+        + "\n"
+    )

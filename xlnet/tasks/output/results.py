@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Optional
 
 class Label(NamedTuple):
     """One label out of several."""
+
     label: str
     probability: float
-    probabilities: dict[str, float]     # of all labels
+    probabilities: dict[str, float]  # of all labels
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -19,8 +20,9 @@ class Label(NamedTuple):
 
 class Labels(NamedTuple):
     """Any number of labels."""
+
     labels: tuple[str, ...]
-    probabilities: dict[str, float]     # of all labels, independent of each other
+    probabilities: dict[str, float]  # of all labels, independent of each other
 
     @property
     def label(self) -> str:
@@ -35,45 +37,51 @@ class Labels(NamedTuple):
 
 class Choice(NamedTuple):
     """The right one of several answers."""
-    number: int                         # from 0 on
-    label: str                          # its name in the files of the training data
-    probabilities: tuple[float, ...]    # of all answers
+
+    number: int  # from 0 on
+    label: str  # its name in the files of the training data
+    probabilities: tuple[float, ...]  # of all answers
 
 
 class Ranked(NamedTuple):
     """A document of a ranking."""
-    number: int                         # which of the given ones, from 0 on
-    score: float                        # the higher, the more relevant
+
+    number: int  # which of the given ones, from 0 on
+    score: float  # the higher, the more relevant
 
 
 class Span(NamedTuple):
     """Characters `start` to before `end` of a text."""
+
     text: str
     start: int
     end: int
-    probability: float                  # relative to the best spans, whose sum is 1
+    probability: float  # relative to the best spans, whose sum is 1
 
 
 class Answer(NamedTuple):
     """The answer to a question; its characters in the context are `start` to before `end`."""
-    text: str                           # "" if there is no answer
-    start: Optional[int]                # None if there is no answer
+
+    text: str  # "" if there is no answer
+    start: Optional[int]  # None if there is no answer
     end: Optional[int]
-    best: tuple[Span, ...]              # the best spans, whether there is an answer or not
-    null_probability: float             # of no answer
+    best: tuple[Span, ...]  # the best spans, whether there is an answer or not
+    null_probability: float  # of no answer
 
 
 class Entity(NamedTuple):
     """Characters `start` to before `end` of a text, or of the words of a sentence."""
+
     label: str
     text: str
     start: int
     end: int
-    score: Optional[float] = None       # the mean probability of its tags
+    score: Optional[float] = None  # the mean probability of its tags
 
 
 class Tagged(NamedTuple):
     """Words with their tags, and the entities of the tags."""
+
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
@@ -85,23 +93,30 @@ def served(result: Any, names: Any) -> dict[str, Any]:
     if isinstance(result, Label):
         return {"label": result.label, "probabilities": list(result.probabilities.values())}
     if isinstance(result, Choice):
-        absent = [0.] * (len(names) - len(result.probabilities))
+        absent = [0.0] * (len(names) - len(result.probabilities))
         return {"label": result.label, "probabilities": [*result.probabilities, *absent]}
     if isinstance(result, Labels):
-        return {"is_label": [name in result.labels for name in names],
-                "probabilities": list(result.probabilities.values())}
+        return {
+            "is_label": [name in result.labels for name in names],
+            "probabilities": list(result.probabilities.values()),
+        }
     if isinstance(result, Answer):
-        return {"answer": result.text,
-                "start": -1 if result.start is None else result.start,
-                "end": -1 if result.end is None else result.end,
-                "probability": result.best[0].probability if result.best else 0.,
-                "null_probability": result.null_probability,
-                "texts": [span.text for span in result.best],
-                "probabilities": [span.probability for span in result.best]}
+        return {
+            "answer": result.text,
+            "start": -1 if result.start is None else result.start,
+            "end": -1 if result.end is None else result.end,
+            "probability": result.best[0].probability if result.best else 0.0,
+            "null_probability": result.null_probability,
+            "texts": [span.text for span in result.best],
+            "probabilities": [span.probability for span in result.best],
+        }
     if isinstance(result, Tagged):
-        return {"words": list(result.words), "tags": list(result.tags),
-                "entity_labels": [each.label for each in result.entities],
-                "entity_starts": [each.start for each in result.entities],
-                "entity_ends": [each.end for each in result.entities],
-                "entity_scores": [each.score for each in result.entities]}
+        return {
+            "words": list(result.words),
+            "tags": list(result.tags),
+            "entity_labels": [each.label for each in result.entities],
+            "entity_starts": [each.start for each in result.entities],
+            "entity_ends": [each.end for each in result.entities],
+            "entity_scores": [each.score for each in result.entities],
+        }
     return {"score": result}

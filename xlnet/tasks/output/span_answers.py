@@ -22,6 +22,7 @@ from xlnet.tokenization.tokenizer import HAN_OR_KANA
 
 class ScoredSpan(NamedTuple):
     """Characters `start` to before `end` of the context, and log probabilities."""
+
     start: int
     end: int
     start_log_prob: float
@@ -34,8 +35,9 @@ class ScoredSpan(NamedTuple):
 
 class BestSpans(NamedTuple):
     """The predictions for a question."""
-    spans: list[ScoredSpan]           # best first
-    null_score: float           # lowest logit of "no answer" over its windows
+
+    spans: list[ScoredSpan]  # best first
+    null_score: float  # lowest logit of "no answer" over its windows
 
 
 def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]:
@@ -43,20 +45,31 @@ def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[BestSpans]
     `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed` [m,S,E],
     `null_score` [m]. windows: int [n], how many each question has, in order."""
     shape = outputs["is_allowed"].shape
-    starts, start_scores = (np.broadcast_to(outputs[name][:, :, None], shape)
-                            for name in ("char_start", "start_log_prob"))
+    starts, start_scores = (
+        np.broadcast_to(outputs[name][:, :, None], shape)
+        for name in ("char_start", "start_log_prob")
+    )
     found, first = [], 0
     for count in windows.tolist():
         part = slice(first, first + count)
         chosen = outputs["is_allowed"][part]
         # From [m,S,E] to a list: the spans of all windows compete by the sum of both log
         # probabilities, each normalized over its own window, as in the original.
-        spans = [ScoredSpan(int(start), int(end), float(start_score), float(end_score))
-                 for start, end, start_score, end_score in zip(
-                     starts[part][chosen], outputs["char_end"][part][chosen],
-                     start_scores[part][chosen], outputs["end_log_prob"][part][chosen])]
-        found.append(BestSpans(sorted(spans, key=lambda span: -span.score),
-                               float(outputs["null_score"][part].min())))
+        spans = [
+            ScoredSpan(int(start), int(end), float(start_score), float(end_score))
+            for start, end, start_score, end_score in zip(
+                starts[part][chosen],
+                outputs["char_end"][part][chosen],
+                start_scores[part][chosen],
+                outputs["end_log_prob"][part][chosen],
+            )
+        ]
+        found.append(
+            BestSpans(
+                sorted(spans, key=lambda span: -span.score),
+                float(outputs["null_score"][part].min()),
+            )
+        )
         first += count
     return found
 
@@ -65,7 +78,7 @@ def distinct(context: str, spans: Sequence[ScoredSpan], most: int) -> list[tuple
     """The best (text, span) pairs, `most` of them, each text once and none empty."""
     texts: dict[str, ScoredSpan] = {}
     for span in spans:
-        text = context[span.start:span.end].strip()
+        text = context[span.start : span.end].strip()
         if text and text not in texts:
             texts[text] = span
             if len(texts) == most:
@@ -85,8 +98,9 @@ def null_probabilities(values: Sequence[BestSpans]) -> np.ndarray:
     return special.expit(np.array([found.null_score for found in values], np.float64))
 
 
-def official(rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int,
-             threshold: float) -> tuple[dict, dict, dict]:
+def official(
+    rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
+) -> tuple[dict, dict, dict]:
     """Dicts by question: the answer, "" for none; the n best answers with probabilities whose sum
     is 1, whether there is an answer or not; the probability of no answer."""
     answers, n_best, null = {}, {}, {}
@@ -94,20 +108,32 @@ def official(rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int,
         answers[row.id] = best[0][0] if has_answer else ""
         null[row.id] = probability
         n_best[row.id] = [
-            {"text": text, "probability": ratio, "start_log_prob": span.start_log_prob,
-             "end_log_prob": span.end_log_prob, "start": span.start} for text, span, ratio in best]
+            {
+                "text": text,
+                "probability": ratio,
+                "start_log_prob": span.start_log_prob,
+                "end_log_prob": span.end_log_prob,
+                "start": span.start,
+            }
+            for text, span, ratio in best
+        ]
     return answers, n_best, null
 
 
-def answers(rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int,
-            threshold: float) -> list[Answer]:
+def answers(
+    rows: Sequence[Row], values: Sequence[BestSpans], n_best_size: int, threshold: float
+) -> list[Answer]:
     """As `official`, an object for each question."""
     made = []
     for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
-        starts = [row.pairs[0][0].index(text, span.start)       # a span may begin with spaces
-                  for text, span, _ in best]
-        spans = tuple(results.Span(text, start, start + len(text), ratio)
-                      for (text, _, ratio), start in zip(best, starts))
+        starts = [
+            row.pairs[0][0].index(text, span.start)  # a span may begin with spaces
+            for text, span, _ in best
+        ]
+        spans = tuple(
+            results.Span(text, start, start + len(text), ratio)
+            for (text, _, ratio), start in zip(best, starts)
+        )
         text, start, end = spans[0][:3] if has_answer else ("", None, None)
         made.append(Answer(text, start, end, spans, probability))
     return made
@@ -119,8 +145,12 @@ def _predicted(rows, values, most, threshold):
     for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
         best = distinct(row.pairs[0][0], found.spans, most)
         ratios = special.softmax([span.score for _, span in best]).tolist() if best else []
-        yield (row, [(*one, ratio) for one, ratio in zip(best, ratios)],
-               best and probability <= threshold, probability)
+        yield (
+            row,
+            [(*one, ratio) for one, ratio in zip(best, ratios)],
+            best and probability <= threshold,
+            probability,
+        )
 
 
 def as_json(value: Any) -> str:
@@ -129,10 +159,10 @@ def as_json(value: Any) -> str:
 
 # ---- the baseline
 
-_SURELY_ANSWERED = -1e9          # a null score
+_SURELY_ANSWERED = -1e9  # a null score
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_UNIT = regex.compile("[%s]|\\w+" % HAN_OR_KANA)
+_UNIT = regex.compile(f"[{HAN_OR_KANA}]|\\w+")
 
 
 def closest_sentence(context: str, question: str) -> BestSpans:

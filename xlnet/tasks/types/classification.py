@@ -24,9 +24,9 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _log = logging.getLogger(__name__)
 
-SEPARATORS = (",", ";", "|")      # of labels in a cell
+SEPARATORS = (",", ";", "|")  # of labels in a cell
 _RARE_SEPARATORS = "#/&+"
-_FEW_ROWS = 20                    # of which each may have its own label
+_FEW_ROWS = 20  # of which each may have its own label
 
 
 class ClassificationReader(contract.Reader):
@@ -34,44 +34,57 @@ class ClassificationReader(contract.Reader):
 
     def from_train_file(self, path: str) -> Task:
         """The names in the file: numbers by size, others in alphabetical order."""
-        where = "%s: column '%s'" % (path, self.task.label[0])
+        where = f"{path}: column '{self.task.label[0]}'"
         # Labels that nearly all differ, or are all the same, are another column; lists are for
         # another task type.
         rows = self.read(path, True)
         names = one_spelling({row.label for row in rows}, where)
         if len(rows) >= _FEW_ROWS and 2 * len(names) > len(rows):
-            _log.warning("note: %s has %d labels in %d rows, nearly each of them once; is it the "
-                         "column of the labels (--label_column)?", where, len(names), len(rows))
+            _log.warning(
+                "note: %s has %d labels in %d rows, nearly each of them once; is it the "
+                "column of the labels (--label_column)?",
+                where,
+                len(names),
+                len(rows),
+            )
         if len(names) < 2:
-            raise UserError("%s holds a single label, '%s'; expected two or more" % (
-                where, "".join(names)))
+            raise UserError(
+                "{} holds a single label, '{}'; expected two or more".format(where, "".join(names))
+            )
         listed = sorted(name for name in names if _is_list(name, names))
         if listed:
-            raise UserError("%s has '%s' and its parts; several labels in a row are for "
-                            "--multi_label=True; one label is written without %s" % (
-                                where, listed[0], " ".join(SEPARATORS)))
+            raise UserError(
+                "{} has '{}' and its parts; several labels in a row are for "
+                "--multi_label=True; one label is written without {}".format(
+                    where, listed[0], " ".join(SEPARATORS)
+                )
+            )
         note_joined(names, where, "--multi_label=True with ")
         return dataclasses.replace(self.task, labels=sorted_names(names))
 
     def parse_label(self, cells: list) -> tuple:
         task, cell = self.task, cells[0] if cells else None
         if isinstance(cell, list) and len(cell) > 1:
-            return None, "column '%s' has %d labels: %s; several in a row are for " \
-                "--multi_label=True" % (task.label[0], len(cell), ", ".join(map(to_text, cell)))
+            return (
+                None,
+                "column '{}' has {} labels: {}; several in a row are for --multi_label=True".format(
+                    task.label[0], len(cell), ", ".join(map(to_text, cell))
+                ),
+            )
         text = to_text(cell).strip()
         if not text:
-            return None, "column '%s' is empty" % task.label[0]
+            return None, f"column '{task.label[0]}' is empty"
         return known_label(task, task.label_names.get(text, text))
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
         position = {label: id for id, label in enumerate(self.task.class_names)}
-        return np.array([0 if row.label is None else position[row.label] for row in rows],
-                        np.int32)
+        return np.array([0 if row.label is None else position[row.label] for row in rows], np.int32)
 
 
 class ClassificationHead(contract.Head):
     """A softmax over the labels."""
+
     smooths_labels = True
 
     def features(self, length: int) -> tuple:
@@ -83,7 +96,8 @@ class ClassificationHead(contract.Head):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         import tensorflow.compat.v1 as tf
-        labels = features["label_ids"]                                        # int [B]
+
+        labels = features["label_ids"]  # int [B]
         options = options or LossOptions()
         loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
         if options.class_weights is not None:
@@ -92,11 +106,15 @@ class ClassificationHead(contract.Head):
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         import tensorflow.compat.v1 as tf
+
         return {"values": tf.nn.softmax(logits)}
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        return weights_of(text, self.task, None if rows is None else collections.Counter(
-            row.label for row in rows))
+        return weights_of(
+            text,
+            self.task,
+            None if rows is None else collections.Counter(row.label for row in rows),
+        )
 
 
 class ClassificationExport(contract.Export):
@@ -104,24 +122,28 @@ class ClassificationExport(contract.Export):
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         import tensorflow.compat.v1 as tf
+
         values = outputs["values"]
         ids = tf.argmax(values, axis=1)
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
-        return {"label": tf.gather(tf.constant(self.task.class_names), ids),
-                "probabilities": values}
+        return {
+            "label": tf.gather(tf.constant(self.task.class_names), ids),
+            "probabilities": values,
+        }
 
 
 class ClassificationScorer(contract.Scorer):
     """A prediction is the labels' probabilities, float32 [L]; a decision and a gold label are an
     id."""
+
     default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
 
     @property
     def metrics(self) -> Mapping[str, split_metrics.Metric]:
         names = ["accuracy", "macro_f1", "auc", "matthews", "micro_f1"]
         if len(self.task.class_names) == 2:
-            names.append("f1")              # of one of two labels
+            names.append("f1")  # of one of two labels
         return {name: getattr(split_metrics, name) for name in names}
 
     @property
@@ -146,21 +168,27 @@ class ClassificationScorer(contract.Scorer):
         is_most_frequent = np.arange(len(self.task.class_names)) == most_frequent
         return contract.constant_baseline(self, is_most_frequent.astype(np.float64), gold_labels)
 
-    def constant_prediction(self, values: Any, gold_labels: Any,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
         if not differ(gold_labels) or differ(decisions):
             return None
-        return "every row is '%s'" % self.task.class_names[int(decisions[0])]
+        return f"every row is '{self.task.class_names[int(decisions[0])]}'"
 
-    def table(self, values: Any, gold_labels: Any, threshold: float,
-              plot_path: Optional[str] = None) -> str:
+    def table(
+        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
+    ) -> str:
         decisions, names = self.decide(values, threshold), self.task.class_names
         if plot_path:
             confusion.draw(plot_path, names, gold_labels, decisions)
-        return "\n\n".join([split_metrics.class_table(self.task, decisions, gold_labels),
-                            confusion.text(names, gold_labels, decisions)])
+        return "\n\n".join(
+            [
+                split_metrics.class_table(self.task, decisions, gold_labels),
+                confusion.text(names, gold_labels, decisions),
+            ]
+        )
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
@@ -168,16 +196,25 @@ class ClassificationScorer(contract.Scorer):
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))
         names = self.task.class_names
-        return [Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
-                for id, row in zip(self.decide(values, threshold), values)]
+        return [
+            Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
+            for id, row in zip(self.decide(values, threshold), values)
+        ]
 
 
-CLASSIFICATION = contract.TaskType("classification", ClassificationReader, ClassificationHead,
-                                   ClassificationScorer, has_labels=True, asked_by="task_name",
-                                   export=ClassificationExport)
+CLASSIFICATION = contract.TaskType(
+    "classification",
+    ClassificationReader,
+    ClassificationHead,
+    ClassificationScorer,
+    has_labels=True,
+    asked_by="task_name",
+    export=ClassificationExport,
+)
 
 
 # ---- for all types with labels
+
 
 def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
     """The result of `Head.class_weights`: "balanced" (rows / (L * rows of the label), so that
@@ -189,23 +226,33 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
             return None
         total = sum(counts.values())
         return [total / (len(names) * max(counts.get(name, 0), 1)) for name in names]
-    return numbers_of("class_weights", text, names, 1.0, sys.float_info.max, "balanced, or label:"
-                      "weight, ... with numbers from 0")
+    return numbers_of(
+        "class_weights",
+        text,
+        names,
+        1.0,
+        sys.float_info.max,
+        "balanced, or label:weight, ... with numbers from 0",
+    )
 
 
-def numbers_of(flag: str, text: str, names: Sequence[str], default: float, highest: float,
-               expected: str) -> list:
+def numbers_of(
+    flag: str, text: str, names: Sequence[str], default: float, highest: float, expected: str
+) -> list:
     """The number of each label in "label:number,...", floats [L] from 0 to `highest`; `default` for
     labels that the text does not have. flag, expected: its name and form, for errors."""
     found = dict.fromkeys(names, default)
     for part in filter(None, text.split(",")):
         name, colon, number = map(str.strip, part.rpartition(":"))
         if colon and name not in found:
-            raise UserError("%s: no label '%s'%s (labels: %s)" % (
-                flag, name, did_you_mean(name, found), ", ".join(found)))
+            raise UserError(
+                "{}: no label '{}'{} (labels: {})".format(
+                    flag, name, did_you_mean(name, found), ", ".join(found)
+                )
+            )
         found[name] = to_number(number)
         if not colon or not 0 <= found[name] <= highest:
-            raise UserError("%s: '%s', expected %s" % (flag, part, expected))
+            raise UserError(f"{flag}: '{part}', expected {expected}")
     return list(found.values())
 
 
@@ -215,8 +262,11 @@ def known_label(task: Task, text: str) -> tuple:
     if not task.labels or text in task.labels or text in task.skipped_labels:
         return text, None
     same = [label for label in task.labels if plain(label) == plain(text)]
-    return (same[0], None) if same else (
-        None, "unknown label '%s' (labels: %s)" % (text, ", ".join(task.labels)))
+    return (
+        (same[0], None)
+        if same
+        else (None, "unknown label '{}' (labels: {})".format(text, ", ".join(task.labels)))
+    )
 
 
 def plain(name: str) -> str:
@@ -236,12 +286,18 @@ def one_spelling(names: set, where: str) -> set:
         by_plain.setdefault(plain(name), []).append(name)
     for word, number in (("true", "1"), ("false", "0")):
         if word in by_plain and number in by_plain:
-            raise UserError("%s has '%s' and '%s'; expected one of them for the same label" % (
-                where, by_plain[word][0], by_plain[number][0]))
+            raise UserError(
+                f"{where} has '{by_plain[word][0]}' and '{by_plain[number][0]}'; expected "
+                "one of them for the same label"
+            )
     for spellings in by_plain.values():
         if len(spellings) > 1:
-            _log.warning("note: %s: %s are one label, '%s'", where, " and ".join(
-                map("'%s'".__mod__, spellings)), spellings[0])
+            _log.warning(
+                "note: %s: %s are one label, '%s'",
+                where,
+                " and ".join(map("'%s'".__mod__, spellings)),
+                spellings[0],
+            )
     found = {spellings[0] for spellings in by_plain.values()}
     note_similar(found, where)
     return found
@@ -254,15 +310,19 @@ def note_similar(names: Collection[str], where: str) -> None:
         similar.setdefault("".join(name.casefold().split()), []).append(name)
     for spellings in similar.values():
         if len(spellings) > 1:
-            _log.warning("note: %s: %s differ in case or blanks alone and are different labels",
-                         where, ", ".join(map("'%s'".__mod__, spellings)))
+            _log.warning(
+                "note: %s: %s differ in case or blanks alone and are different labels",
+                where,
+                ", ".join(map("'%s'".__mod__, spellings)),
+            )
 
 
 def _is_list(name, names, separators=SEPARATORS):
     """Whether a label is a list of other labels, and not a number with a decimal comma."""
     return not re.fullmatch(r"\d+,\d+", name) and any(
         separator in name and {part.strip() for part in name.split(separator)} <= names
-        for separator in separators)
+        for separator in separators
+    )
 
 
 def note_joined(names: set, where: str, how: str = "") -> None:
@@ -270,14 +330,22 @@ def note_joined(names: set, where: str, how: str = "") -> None:
     for separator in _RARE_SEPARATORS:
         joined = sorted(name for name in names if _is_list(name, names, separator))
         if joined:
-            _log.warning("note: %s has '%s' and its parts: one label, or several joined by '%s' "
-                         "(%s--label_separator='%s')", where, joined[0], separator, how, separator)
+            _log.warning(
+                "note: %s has '%s' and its parts: one label, or several joined by '%s' "
+                "(%s--label_separator='%s')",
+                where,
+                joined[0],
+                separator,
+                how,
+                separator,
+            )
 
 
 def sorted_names(names: set) -> tuple:
     """Numbers by size, others in alphabetical order."""
-    return tuple(sorted(sorted(names), key=int) if all(map(str.isdecimal, names))
-                 else sorted(names))
+    return tuple(
+        sorted(sorted(names), key=int) if all(map(str.isdecimal, names)) else sorted(names)
+    )
 
 
 def differ(values: Any) -> bool:

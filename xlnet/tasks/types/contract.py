@@ -30,14 +30,15 @@ from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile, has_query_names, tsv
 from xlnet.tasks.task import Asked, Row, Task
 
-THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
+THRESHOLD = 0.5  # of a label's probability, where labels are independent or there are two
 _LEAST_ERROR = 1e-9
-LABELS_SHOWN = 20    # maximum number of labels that are named, and whose tables are shown
+LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
 # None: all 1.
-LossOptions = collections.namedtuple("LossOptions", "label_smoothing class_weights",
-                                     defaults=(0.0, None))
+LossOptions = collections.namedtuple(
+    "LossOptions", "label_smoothing class_weights", defaults=(0.0, None)
+)
 
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
 # [n], or what else the `Scorer` of the same type takes. loss: float32 [n].
@@ -65,15 +66,23 @@ class _Part:
 
 # ---- files to examples
 
+
 class Reader(_Part):
     """Files to rows, and rows to the examples of records."""
-    own_forms: ClassVar[tuple[str, ...]] = (            # extensions of a user's own files; (): any
-        "tsv", "csv", "jsonl", "json", "ndjson", "parquet")
-    plain_form: ClassVar[str] = "text"      # form of files to predict with an unknown extension
-    forms: ClassVar[Mapping[str, Callable]] = {}        # added to `readers.FORMS`, or replace some
-    directory_forms: ClassVar[Mapping[str, Callable]] = {}    # `readers.DIRECTORY_FORMS`
-    takes_empty_text_b: ClassVar[bool] = False          # otherwise that is an error of the row
-    pads: ClassVar[str] = "left"            # the side of the padding in a record
+
+    own_forms: ClassVar[tuple[str, ...]] = (  # extensions of a user's own files; (): any
+        "tsv",
+        "csv",
+        "jsonl",
+        "json",
+        "ndjson",
+        "parquet",
+    )
+    plain_form: ClassVar[str] = "text"  # form of files to predict with an unknown extension
+    forms: ClassVar[Mapping[str, Callable]] = {}  # added to `readers.FORMS`, or replace some
+    directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
+    takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
+    pads: ClassVar[str] = "left"  # the side of the padding in a record
 
     @property
     def unit(self) -> str:
@@ -87,8 +96,11 @@ class Reader(_Part):
 
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels."""
-        raise UserError("task type %s has no Reader.from_train_file, which finds the labels of own "
-                        "files; give it, or register a Task with its labels" % self.task.type.name)
+        raise UserError(
+            f"task type {self.task.type.name} has no Reader.from_train_file, which finds "
+            "the labels of own "
+            "files; give it, or register a Task with its labels"
+        )
 
     def from_model(self, stored: dict) -> Task:
         """The same from the `task.json` of a model."""
@@ -132,8 +144,9 @@ class Reader(_Part):
 
     def row(self, id: str, asked: Asked) -> tuple:
         """Returns (`Row`, None) or (None, error in words) for texts without a file."""
-        pairs, error = parsing.parse_texts(self.task, asked.text_a, asked.text_b,
-                                           list(asked.choices))
+        pairs, error = parsing.parse_texts(
+            self.task, asked.text_a, asked.text_b, list(asked.choices)
+        )
         return (None, error) if error else (Row(id, pairs, None), None)
 
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
@@ -147,8 +160,11 @@ class Reader(_Part):
     def examples(self, rows: Sequence[Row]) -> Collection[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON, or an
         iterable that makes them each time."""
-        return Mapped(lambda row, label: encoding.Example(row.pairs, label), rows,
-                      self.label_array(rows).tolist())
+        return Mapped(
+            lambda row, label: encoding.Example(row.pairs, label),
+            rows,
+            self.label_array(rows).tolist(),
+        )
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], the number
@@ -167,19 +183,21 @@ class Reader(_Part):
 
 # ---- the output layer
 
+
 class Head(_Part):
     """The output layer. nn: a `network.heads.HeadBuilder`; features: a batch, dict of tensors
     [B, ...]."""
-    smooths_labels: ClassVar[bool] = False              # whether `loss` uses label_smoothing
-    token_features: ClassVar[tuple[str, ...]] = ()      # names of `features` per token, [T]
-    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # features for `loss` alone
-    scope_name: ClassVar[str] = ""                      # "": that of the task type
+
+    smooths_labels: ClassVar[bool] = False  # whether `loss` uses label_smoothing
+    token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
+    targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
+    scope_name: ClassVar[str] = ""  # "": that of the task type
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
-        return "%s_%s" % (self.scope_name or self.task.type.name,
-                          name or self.task.trained_as or self.task.name)
+        type_name = self.scope_name or self.task.type.name
+        return f"{type_name}_{name or self.task.trained_as or self.task.name}"
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""
@@ -205,14 +223,16 @@ class Head(_Part):
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
         """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
         and those of `outputs`. windows: int [n], the records of each row; None: one each."""
-        return Predictions(*(mean_over_windows(outputs[name], windows)
-                             for name in Predictions._fields))
+        return Predictions(
+            *(mean_over_windows(outputs[name], windows) for name in Predictions._fields)
+        )
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """The weight of each label in the training loss, floats [L], or None. text: the flag. rows:
         those of the train file; None without training."""
-        raise UserError("class_weights: task %s is not a classification into classes"
-                        % self.task.name)
+        raise UserError(
+            f"class_weights: task {self.task.name} is not a classification into classes"
+        )
 
     def words(self) -> str:
         """The outputs in words, for the banner of a training."""
@@ -224,12 +244,14 @@ class Head(_Part):
 
 # ---- predictions, metrics, files
 
+
 class Scorer(_Part):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
-    default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
-    lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
-    baseline_words: ClassVar[str] = "majority class"    # the prediction of `baseline`
-    column: ClassVar[str] = "label"         # of the predictions in their file
+
+    default_metrics: ClassVar[tuple[str, ...]] = ()  # of own data; the first selects checkpoints
+    lower_is_better: ClassVar[frozenset[str]] = frozenset()  # names of metrics
+    baseline_words: ClassVar[str] = "majority class"  # the prediction of `baseline`
+    column: ClassVar[str] = "label"  # of the predictions in their file
     # Why a metric is NaN; "": as `split_metrics.why_undefined` says.
     undefined_words: ClassVar[str] = ""
 
@@ -253,11 +275,18 @@ class Scorer(_Part):
         if split_metrics.is_own(name) and type(self).evaluate is Scorer.evaluate:
             return
         if name not in (*self.metrics, *self.task.metrics):
-            raise UserError("metric: task %s has no %s%s (metrics: %s%s)" % (
-                self.task.name, name, did_you_mean(name, self.metrics), ", ".join(self.metrics),
-                "; FILE.py:FUNCTION is your own, with :min if lower is better, "
-                "docs/reference/metrics.md"
-                if type(self).evaluate is Scorer.evaluate else ""))
+            raise UserError(
+                "metric: task {} has no {}{} (metrics: {}{})".format(
+                    self.task.name,
+                    name,
+                    did_you_mean(name, self.metrics),
+                    ", ".join(self.metrics),
+                    "; FILE.py:FUNCTION is your own, with :min if lower is better, "
+                    "docs/reference/metrics.md"
+                    if type(self).evaluate is Scorer.evaluate
+                    else "",
+                )
+            )
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows."""
@@ -276,22 +305,30 @@ class Scorer(_Part):
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
         own = self.task.own_metrics
-        return {name: float((split_metrics.own(own[name]) if name in own else self.metrics[name])(
-            self.task, decisions, gold_labels, values)) for name in self.task.metrics}
+        return {
+            name: float(
+                (split_metrics.own(own[name]) if name in own else self.metrics[name])(
+                    self.task, decisions, gold_labels, values
+                )
+            )
+            for name in self.task.metrics
+        }
 
     def baseline(self, gold_labels: Any) -> dict:
         """The metrics of a prediction that ignores the text, as of `evaluate`: `constant_baseline`
         of the best constant one."""
         raise NotImplementedError
 
-    def constant_prediction(self, values: Any, gold_labels: Any,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         """Describes predictions that do not depend on the text although the gold labels differ;
         None for others. threshold: as for `decide`."""
         return None
 
-    def table(self, values: Any, gold_labels: Any, threshold: float,
-              plot_path: Optional[str] = None) -> Optional[str]:
+    def table(
+        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
+    ) -> Optional[str]:
         """A table of the errors, such as a confusion matrix, as text; None for a type without one.
         Writes a plot of it to `plot_path` if the type has one."""
         return None
@@ -299,23 +336,27 @@ class Scorer(_Part):
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The frequencies of the labels in the train file, for the banner of a training."""
         if self.task.labels is None:
-            return "{:,} rows".format(len(rows))
+            return f"{len(rows):,} rows"
         found = collections.Counter(
-            name for row in rows
-            for name in (row.label if isinstance(row.label, tuple) else (row.label,)))
+            name
+            for row in rows
+            for name in (row.label if isinstance(row.label, tuple) else (row.label,))
+        )
         counts = [(name, found[name]) for name in self.task.labels]
         if len(counts) <= LABELS_SHOWN:
-            return ", ".join("%s: %s" % (name, "{:,}".format(count)) for name, count in counts)
+            return ", ".join("{}: {}".format(name, f"{count:,}") for name, count in counts)
         least, most = (pick(counts, key=lambda one: one[1]) for pick in (min, max))
-        return "%s labels, from %d rows (%s) to %d (%s)" % (
-            "{:,}".format(len(counts)), least[1], least[0], most[1], most[0])
+        return "{} labels, from {} rows ({}) to {} ({})".format(
+            f"{len(counts):,}", least[1], least[0], most[1], most[0]
+        )
 
     def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
         """The predicted labels or the score of each row as text."""
         raise NotImplementedError
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[Comparison]:
         """Yields the `Comparison` of each row. By default a prediction is wrong if its text is not
         that of the label, and worse the less probable the label was."""
         places = {name: place for place, name in enumerate(self.probabilities)}
@@ -327,23 +368,29 @@ class Scorer(_Part):
                 error = max(1 - float(found[places[gold]]), _LEAST_ERROR)
             yield Comparison(gold, predicted, probability, error)
 
-    def prediction_files(self, rows: Sequence[Row], values: Any,
-                         threshold: float = THRESHOLD) -> list:
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. rows: also those
         without texts, which were skipped and have no values."""
         answered = store_rows(row for row in rows if row.pairs)
         values = checked(self, values, len(answered))
         # Texts are made one at a time to save memory.
-        columns = [("id", (row.id for row in answered)),
-                   (self.column, self.texts(values, threshold)),
-                   *(("p_" + name, map("%.6f".__mod__, column))
-                     for name, column in zip(self.probabilities, values.T))]
+        columns = [
+            ("id", (row.id for row in answered)),
+            (self.column, self.texts(values, threshold)),
+            *(
+                ("p_" + name, map("%.6f".__mod__, column))
+                for name, column in zip(self.probabilities, values.T)
+            ),
+        ]
         if has_query_names(self.task):
             columns.insert(0, ("query", (row.query for row in answered)))
         if any(row.label is not None for row in answered):
-            columns.append(("gold", (case.gold for case in self.compare(
-                answered, values, threshold))))
+            columns.append(
+                ("gold", (case.gold for case in self.compare(answered, values, threshold)))
+            )
         return [PredictionFile("tsv", None, tsv(columns, rows))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
@@ -353,6 +400,7 @@ class Scorer(_Part):
 
 
 # ---- an exported model
+
 
 class Export(_Part):
     """The graph of an exported model. A type without it has the inputs of a text or a pair of
@@ -368,11 +416,15 @@ class Export(_Part):
             [B, ...].
         """
         reader = self.task.reader
-        if type(reader).encode is not Reader.encode \
-                or type(reader).parse_pairs is not Reader.parse_pairs:
-            raise UserError("texts of task type %s cannot be encoded in the graph; serve the model "
-                            "directory (xlnet serve), or export with --signatures=ids"
-                            % self.task.type.name)
+        if (
+            type(reader).encode is not Reader.encode
+            or type(reader).parse_pairs is not Reader.parse_pairs
+        ):
+            raise UserError(
+                f"texts of task type {self.task.type.name} cannot be encoded in the "
+                "graph; serve the model "
+                "directory (xlnet serve), or export with --signatures=ids"
+            )
         return encoder.records([[*map(text, reader.texts), None][:2]])
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
@@ -383,18 +435,20 @@ class Export(_Part):
 
 # ---- a task type
 
+
 @dataclasses.dataclass(frozen=True)
 class TaskType:
     """A task type. `asked_by`, `own_columns` and `configured` serve the flags for your own files;
     they are optional."""
-    name: str                               # in task.json and in `known.TASK_TYPES`
+
+    name: str  # in task.json and in `known.TASK_TYPES`
     reader: type[Reader]
     head: type[Head]
     scorer: type[Scorer]
-    options: Any = NoOptions()              # a frozen dataclass: options of a `Task`
-    has_labels: bool = False                # whether a task has a list of labels
-    verb: str = "classify"                  # the method of a loaded model that calls it
-    program: str = "xlnet classify"         # that trains it
+    options: Any = NoOptions()  # a frozen dataclass: options of a `Task`
+    has_labels: bool = False  # whether a task has a list of labels
+    verb: str = "classify"  # the method of a loaded model that calls it
+    program: str = "xlnet classify"  # that trains it
     # The setting that chooses the type if it is not empty; the first such type of the registry is
     # used. Each program has one with "task_name", which always has a value.
     asked_by: Optional[str] = None
@@ -406,10 +460,11 @@ class TaskType:
     # (task, rows) -> the task with the options that its `Scorer` otherwise takes from the rows that
     # it scores, so that a sample of `rows` is scored by the scale of all of them.
     fixed: Optional[Callable[[Task, Sequence[Row]], Task]] = None
-    export: type[Export] = Export           # not needed in the plain case
+    export: type[Export] = Export  # not needed in the plain case
 
 
 # ---- for the methods of all types
+
 
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
     """Values as an array: [count,L] where they have names, `Scorer.probabilities`, else [count];
@@ -417,8 +472,9 @@ def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
     values, names = np.asarray(values), scorer.probabilities
     expected = (count, len(names)) if names else (count,)
     if values.shape != expected:
-        raise ValueError("task %s: values have shape %s, expected %s"
-                         % (scorer.task.name, values.shape, expected))
+        raise ValueError(
+            f"task {scorer.task.name}: values have shape {values.shape}, expected {expected}"
+        )
     return values
 
 
@@ -426,8 +482,9 @@ def refuse_nan(task: Task, values: np.ndarray) -> None:
     """Raises UserError where a prediction is NaN or infinite."""
     bad = np.count_nonzero(~np.isfinite(values))
     if bad:
-        raise UserError("task %s: %d of %d predictions are not finite numbers"
-                        % (task.name, bad, values.size))
+        raise UserError(
+            f"task {task.name}: {bad} of {values.size} predictions are not finite numbers"
+        )
 
 
 def constant_baseline(scorer: Scorer, value: Any, gold_labels: Any) -> dict:

@@ -32,32 +32,38 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
     else:
         task = known.find_task(settings.task_name)
         if task.type.program != settings.program:
-            raise UserError("task_name: %s is a task of %s" % (task.name, task.type.program))
+            raise UserError(f"task_name: {task.name} is a task of {task.type.program}")
         task = _configured(task, settings)
         if settings.is_regression and not task.is_regression:
-            raise UserError("is_regression is True, but task %s has the labels %s"
-                            % (task.name, ", ".join(task.class_names)))
+            raise UserError(
+                "is_regression is True, but task {} has the labels {}".format(
+                    task.name, ", ".join(task.class_names)
+                )
+            )
     # How its files are written.
     if settings.encoding is not None:
         encodings.check(settings.encoding)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
-    task = dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
-                               skips_errors=settings.on_error == "skip")
+        raise UserError(f"delimiter is '{settings.delimiter}', expected one character, or tab")
+    task = dataclasses.replace(
+        task,
+        encoding=settings.encoding,
+        delimiter=delimiter,
+        skips_errors=settings.on_error == "skip",
+    )
     # Its labels, which the train file or the model has.
     if task.labels == () and stored and not settings.do_train:
         task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
     # The rows that a model held out stay held out.
     dev_share = stored.get("dev_share") if settings.dev_share is None else settings.dev_share
-    if dev_share is not None and "dev" not in (*task.files, *task.groups) \
-            and "train" in task.files:
+    if dev_share is not None and "dev" not in (*task.files, *task.groups) and "train" in task.files:
         task = dataclasses.replace(task, dev_share=dev_share)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         for name in task.own_metrics.values():
-            split_metrics.own(name)       # raises its errors before anything is read
+            split_metrics.own(name)  # raises its errors before anything is read
     return task
 
 
@@ -66,27 +72,31 @@ def complete(task: Task, data_dir: str) -> Task:
     if task.labels != ():
         return task
     if "train" not in task.files:
-        raise UserError("data_dir: no file of split train, which names the labels; give it, or "
-                        "--train_file")
-    return task.reader.from_train_file(readers.require_file(
-        data_dir, task.files["train"], "train"))
+        raise UserError(
+            "data_dir: no file of split train, which names the labels; give it, or --train_file"
+        )
+    return task.reader.from_train_file(readers.require_file(data_dir, task.files["train"], "train"))
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    scorer = task.scorer                # made here as it checks its options
-    given: dict[str, str] = {}          # name, as results have it -> as the flag has it
+    scorer = task.scorer  # made here as it checks its options
+    given: dict[str, str] = {}  # name, as results have it -> as the flag has it
     for each in _listed(name):
         scorer.check_metric(each)
         its_name = split_metrics.name_of(each)
         other = given.setdefault(its_name, each)
         if other != each:
-            raise UserError("metric: %s and %s have one name, '%s'; rename one of them" % (
-                other, each, its_name))
+            raise UserError(
+                f"metric: {other} and {each} have one name, '{its_name}'; rename one of them"
+            )
     return dataclasses.replace(
-        task, metrics=tuple(dict.fromkeys((*given, *task.metrics))),
-        own_metrics={its_name: each for its_name, each in given.items()
-                     if split_metrics.is_own(each)})
+        task,
+        metrics=tuple(dict.fromkeys((*given, *task.metrics))),
+        own_metrics={
+            its_name: each for its_name, each in given.items() if split_metrics.is_own(each)
+        },
+    )
 
 
 def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
@@ -95,23 +105,38 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
     own = known.load(settings.task_module)
     if stored and (stored.get("module") or stored.get("kind") not in TASK_TYPES):
         return known.type_of(stored, "model_dir")
-    return next(each for each in (*own, *TASK_TYPES.values()) if each.program == settings.program
-                and (each in own or each.asked_by and getattr(settings, each.asked_by)))
+    return next(
+        each
+        for each in (*own, *TASK_TYPES.values())
+        if each.program == settings.program
+        and (each in own or each.asked_by and getattr(settings, each.asked_by))
+    )
 
 
 def _own_task(settings, stored):
     its_type = find_type(settings, stored if "kind" in stored else None)
     columns = (its_type.own_columns or _table_columns)(settings)
     found, dev_share = _own_files(settings, its_type.reader)
-    return _configured(Task(
-        CUSTOM, labels=() if its_type.has_labels else None, type=its_type, files=found,
-        metrics=its_type.scorer.default_metrics, dev_share=dev_share, **columns), settings)
+    return _configured(
+        Task(
+            CUSTOM,
+            labels=() if its_type.has_labels else None,
+            type=its_type,
+            files=found,
+            metrics=its_type.scorer.default_metrics,
+            dev_share=dev_share,
+            **columns,
+        ),
+        settings,
+    )
 
 
 def _configured(task, settings):
     if getattr(settings, "label_thresholds", None) and not settings.multi_label:
-        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
-                        "second of two labels")
+        raise UserError(
+            "label_thresholds is for --multi_label=True; predict_threshold is for the "
+            "second of two labels"
+        )
     task = _with_named_files(task, settings)
     return task.type.configured(task, settings) if task.type.configured else task
 
@@ -121,23 +146,40 @@ def _table_columns(settings):
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
-            raise UserError("%s is '%s', expected the name of a column" % (name, names))
+            raise UserError(f"{name} is '{names}', expected the name of a column")
     if settings.multi_label and not settings.label_separator:
         raise UserError("label_separator is empty, expected the text between the labels of a cell")
-    chosen = [name for name in ("query_id_column", "is_regression", "multi_label",
-                                "choice_columns") if getattr(settings, name)]
+    chosen = [
+        name
+        for name in ("query_id_column", "is_regression", "multi_label", "choice_columns")
+        if getattr(settings, name)
+    ]
     if len(chosen) > 1:
-        raise UserError("%s ask for different task types; give one of them" % " and ".join(chosen))
+        raise UserError(
+            "{} ask for different task types; give one of them".format(" and ".join(chosen))
+        )
     if settings.query_id_column and not _listed(settings.text_b_column):
-        raise UserError("query_id_column makes a ranking of documents for the queries in "
-                        "text_a_column; give --text_b_column, the column of the documents")
-    columns = {name: _listed(getattr(settings, name + "_column")) for name in
-               ("text_a", "text_b", "label")}
+        raise UserError(
+            "query_id_column makes a ranking of documents for the queries in "
+            "text_a_column; give --text_b_column, the column of the documents"
+        )
+    columns = {
+        name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
+    }
     if len(columns["label"]) > 1 and not settings.multi_label:
-        raise UserError("label_column names %d columns; several are for --multi_label=True"
-                        % len(columns["label"]))
-    return dict(columns, query=settings.query_id_column, id=settings.id_column, id_required=True,
-                choices=_listed(settings.choice_columns), cut_first=bool(settings.choice_columns))
+        raise UserError(
+            "label_column names {} columns; several are for --multi_label=True".format(
+                len(columns["label"])
+            )
+        )
+    return dict(
+        columns,
+        query=settings.query_id_column,
+        id=settings.id_column,
+        id_required=True,
+        choices=_listed(settings.choice_columns),
+        cut_first=bool(settings.choice_columns),
+    )
 
 
 def _listed(names):
@@ -147,8 +189,11 @@ def _listed(names):
 # ---- which files
 
 # The names of the files of a split, with those of the first tagging sets.
-_SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
-                "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
+_SPLIT_NAMES = {
+    "train": ("train",),
+    "test": ("test", "testb"),
+    "dev": ("dev", "valid", "validation", "val", "eval", "testa"),
+}
 _DEV_SHARE = 0.1
 # Files of records, if output_dir is the directory of the texts, too.
 _OF_RECORDS = (".tfrecord", ".npy", ".seen.json")
@@ -169,27 +214,52 @@ def _own_files(settings, reader):
             del found["dev"]
         return found, settings.dev_share or 0.0
     # A directory: a file of each split, by its name.
-    there = sorted(name for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
-                   if not name.endswith(_OF_RECORDS))
+    there = sorted(
+        name
+        for name in (os.listdir(data_dir) if os.path.isdir(data_dir) else ())
+        if not name.endswith(_OF_RECORDS)
+    )
     found = {}
     for split, names in _SPLIT_NAMES.items():
         fitting = _named(names, there, reader.own_forms)
         if len(fitting) > 1:
-            raise UserError("data_dir: %s has %s; expected one of them, or name it with --%s_file"
-                            % (data_dir, " and ".join(fitting), split))
+            raise UserError(
+                "data_dir: {} has {}; expected one of them, or name it with --{}_file".format(
+                    data_dir, " and ".join(fitting), split
+                )
+            )
         if fitting or split != "dev":
-            found[split] = fitting[0] if fitting else tuple(
-                "%s.%s" % (name, form) for name in names
-                for form in reader.own_forms or ("txt", "jsonl"))
+            found[split] = (
+                fitting[0]
+                if fitting
+                else tuple(
+                    f"{name}.{form}"
+                    for name in names
+                    for form in reader.own_forms or ("txt", "jsonl")
+                )
+            )
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
     # Part of the train file will be dev: was one of the other files meant?
-    unread = [name for name in there if name not in found.values() and readers.extension(name) in (
-        *readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))]
-    if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \
-            and "dev" not in settings.named_files:
-        _log.warning("note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
-                     "with --dev_file", ", ".join(unread), found["train"])
+    unread = [
+        name
+        for name in there
+        if name not in found.values()
+        and readers.extension(name)
+        in (*readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))
+    ]
+    if (
+        unread
+        and (settings.do_train or settings.do_eval)
+        and settings.dev_share != 0
+        and "dev" not in settings.named_files
+    ):
+        _log.warning(
+            "note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
+            "with --dev_file",
+            ", ".join(unread),
+            found["train"],
+        )
     return found, _DEV_SHARE
 
 
@@ -199,8 +269,11 @@ def _named(names, there, forms):
     # Other files of a directory, such as notes, are a last resort.
     for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
         fitting = [name for name in there if not wanted or readers.extension(name) in wanted]
-        found = forms and [name for name in fitting if readers.stem(name) in names] or [
-            name for name in fitting if set(re.split("[.-]", name)) & set(names)]
+        found = (
+            forms
+            and [name for name in fitting if readers.stem(name) in names]
+            or [name for name in fitting if set(re.split("[.-]", name)) & set(names)]
+        )
         if found:
             return found
     return []
@@ -208,14 +281,22 @@ def _named(names, there, forms):
 
 def _with_named_files(task, settings):
     """The task with the files that flags name instead of those in `data_dir`."""
-    named = {split: readers.Paths.of(paths, split + "_file")
-             for split, paths in settings.named_files.items()}
+    named = {
+        split: readers.Paths.of(paths, split + "_file")
+        for split, paths in settings.named_files.items()
+    }
     if not named:
         return task
     found = dict(task.files if settings.data_dir else {}, **named)
-    groups = {split: parts for split, parts in task.groups.items()
-              if split not in named and set(parts) <= set(found)}
+    groups = {
+        split: parts
+        for split, parts in task.groups.items()
+        if split not in named and set(parts) <= set(found)
+    }
     has_dev = "dev" in found or "dev" in groups
     return dataclasses.replace(
-        task, files=found, groups=groups,
-        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE)
+        task,
+        files=found,
+        groups=groups,
+        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE,
+    )

@@ -28,14 +28,24 @@ from xlnet.tasks.types.tagging import TAGGING
 
 # The task types by name; the flags for your own files choose the first one that fits. `register`
 # adds others.
-TASK_TYPES = {each.name: each for each in (
-    SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)}
+TASK_TYPES = {
+    each.name: each
+    for each in (SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)
+}
 
 
 def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):
     """A `Task` whose columns and type may be given as plain names."""
-    return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
-                TASK_TYPES[type], **dict(dict(quoted=False), **more))
+    return Task(
+        name,
+        _columns(text_a),
+        _columns(text_b),
+        _columns(label),
+        labels,
+        metrics,
+        TASK_TYPES[type],
+        **dict(dict(quoted=False), **more),
+    )
 
 
 def _columns(names):
@@ -48,32 +58,114 @@ _ENTAILMENT = ("entailment", "not_entailment")
 _NLI = ("contradiction", "entailment", "neutral")
 
 _GLUE_TASKS = (
-    _task("cola", "sentence", None, "label", ("0", "1"), ("matthews", "accuracy"),
-          header=("source", "label", "mark", "sentence"), submissions={"test": "CoLA.tsv"}),
-    _task("sst-2", "sentence", None, "label", ("0", "1"), ("accuracy",),
-          submissions={"test": "SST-2.tsv"}),
-    _task("mrpc", "#1 String", "#2 String", "Quality", ("0", "1"), ("f1", "accuracy"),
-          submissions={"test": "MRPC.tsv"}),
-    _task("sts-b", "sentence1", "sentence2", "score", None, ("pearson", "spearman"),
-          type="regression", submissions={"test": "STS-B.tsv"}),
-    _task("qqp", "question1", "question2", "is_duplicate", ("0", "1"), ("f1", "accuracy"), id="id",
-          submissions={"test": "QQP.tsv"}, broken_rows=True),
-    _task("mnli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
-          files={"train": "train.tsv",
-                 "dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv",
-                 "test_matched": "test_matched.tsv", "test_mismatched": "test_mismatched.tsv"},
-          groups={"dev": ("dev_matched", "dev_mismatched"),
-                  "test": ("test_matched", "test_mismatched")},
-          submissions={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}),
-    _task("qnli", "question", "sentence", "label", _ENTAILMENT, ("accuracy",),
-          submissions={"test": "QNLI.tsv"}),
-    _task("rte", "sentence1", "sentence2", "label", _ENTAILMENT, ("accuracy",),
-          submissions={"test": "RTE.tsv"}),
-    _task("wnli", "sentence1", "sentence2", "label", ("0", "1"), ("accuracy",),
-          submissions={"test": "WNLI.tsv"}),
+    _task(
+        "cola",
+        "sentence",
+        None,
+        "label",
+        ("0", "1"),
+        ("matthews", "accuracy"),
+        header=("source", "label", "mark", "sentence"),
+        submissions={"test": "CoLA.tsv"},
+    ),
+    _task(
+        "sst-2",
+        "sentence",
+        None,
+        "label",
+        ("0", "1"),
+        ("accuracy",),
+        submissions={"test": "SST-2.tsv"},
+    ),
+    _task(
+        "mrpc",
+        "#1 String",
+        "#2 String",
+        "Quality",
+        ("0", "1"),
+        ("f1", "accuracy"),
+        submissions={"test": "MRPC.tsv"},
+    ),
+    _task(
+        "sts-b",
+        "sentence1",
+        "sentence2",
+        "score",
+        None,
+        ("pearson", "spearman"),
+        type="regression",
+        submissions={"test": "STS-B.tsv"},
+    ),
+    _task(
+        "qqp",
+        "question1",
+        "question2",
+        "is_duplicate",
+        ("0", "1"),
+        ("f1", "accuracy"),
+        id="id",
+        submissions={"test": "QQP.tsv"},
+        broken_rows=True,
+    ),
+    _task(
+        "mnli",
+        "sentence1",
+        "sentence2",
+        "gold_label",
+        _NLI,
+        ("accuracy",),
+        files={
+            "train": "train.tsv",
+            "dev_matched": "dev_matched.tsv",
+            "dev_mismatched": "dev_mismatched.tsv",
+            "test_matched": "test_matched.tsv",
+            "test_mismatched": "test_mismatched.tsv",
+        },
+        groups={
+            "dev": ("dev_matched", "dev_mismatched"),
+            "test": ("test_matched", "test_mismatched"),
+        },
+        submissions={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
+    ),
+    _task(
+        "qnli",
+        "question",
+        "sentence",
+        "label",
+        _ENTAILMENT,
+        ("accuracy",),
+        submissions={"test": "QNLI.tsv"},
+    ),
+    _task(
+        "rte",
+        "sentence1",
+        "sentence2",
+        "label",
+        _ENTAILMENT,
+        ("accuracy",),
+        submissions={"test": "RTE.tsv"},
+    ),
+    _task(
+        "wnli",
+        "sentence1",
+        "sentence2",
+        "label",
+        ("0", "1"),
+        ("accuracy",),
+        submissions={"test": "WNLI.tsv"},
+    ),
     # The diagnostic set: predicted with a model that was trained on MNLI.
-    _task("ax", "sentence1", "sentence2", "label", _NLI, ("matthews",),
-          files={"test": "diagnostic.tsv"}, submissions={"test": "AX.tsv"}, trained_as="mnli"),
+    _task(
+        "ax",
+        "sentence1",
+        "sentence2",
+        "label",
+        _NLI,
+        ("matthews",),
+        files={"test": "diagnostic.tsv"},
+        submissions={"test": "AX.tsv"},
+        trained_as="mnli",
+    ),
 )
 GLUE = {task.name: task for task in _GLUE_TASKS}
 
@@ -90,22 +182,52 @@ _BACKSLASHES = (("\\", " "),)
 
 def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
     """A set of https://arxiv.org/abs/1509.01626: CSV files without header, labels from 1 on."""
-    return _task(name, text_a, None, "label", _NUMBERS[1:num_labels + 1], ("accuracy", "macro_f1"),
-                 files=dict(_TRAIN_TEST_CSV), header=columns, replacements=replacements,
-                 dev_share=0.05)
+    return _task(
+        name,
+        text_a,
+        None,
+        "label",
+        _NUMBERS[1 : num_labels + 1],
+        ("accuracy", "macro_f1"),
+        files=dict(_TRAIN_TEST_CSV),
+        header=columns,
+        replacements=replacements,
+        dev_share=0.05,
+    )
 
 
 _TITLE_AND_TEXT = ("label", "title", "text")
 _REVIEW = ("label", "text")
 
 _OTHER_TASKS = (
-    _task("snli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",), id="pairID",
-          files={split: ("snli_1.0_%s.jsonl" % split, "snli_1.0_%s.txt" % split, split + ".tsv")
-                 for split in ("train", "dev", "test")}, skipped_labels=("-",),
-          label_at_end=True),       # GLUE's train.tsv: the labels of one person, or of five
-    _task("imdb", "text", None, "label", ("neg", "pos"), ("accuracy", "auc"), id="id",
-          files={"train": "train", "test": "test"}, directory_form="folders", dev_share=0.05,
-          replacements=(("<br />", " "),)),
+    _task(
+        "snli",
+        "sentence1",
+        "sentence2",
+        "gold_label",
+        _NLI,
+        ("accuracy",),
+        id="pairID",
+        files={
+            split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt", split + ".tsv")
+            for split in ("train", "dev", "test")
+        },
+        skipped_labels=("-",),
+        label_at_end=True,
+    ),  # GLUE's train.tsv: the labels of one person, or of five
+    _task(
+        "imdb",
+        "text",
+        None,
+        "label",
+        ("neg", "pos"),
+        ("accuracy", "auc"),
+        id="id",
+        files={"train": "train", "test": "test"},
+        directory_form="folders",
+        dev_share=0.05,
+        replacements=(("<br />", " "),),
+    ),
     _csv_task("yelp-2", _REVIEW, "text", 2),
     _csv_task("yelp-5", _REVIEW, "text", 5),
     _csv_task("ag_news", _TITLE_AND_TEXT, ("title", "text"), 4, replacements=_BACKSLASHES),
@@ -116,16 +238,30 @@ _OTHER_TASKS = (
 
 
 def _race(name, folders):
-    return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 type="multiple_choice", id="id", choices=("options",), directory_form="race",
-                 cut_first=True,
-                 files={split: tuple("%s/%s" % (split, folder) for folder in folders)
-                        if len(folders) == 1 else split for split in ("train", "dev", "test")}
-                 ).with_options(fills_gaps=True)
+    return _task(
+        name,
+        "article",
+        "question",
+        "answer",
+        ("A", "B", "C", "D"),
+        ("accuracy",),
+        type="multiple_choice",
+        id="id",
+        choices=("options",),
+        directory_form="race",
+        cut_first=True,
+        files={
+            split: tuple(f"{split}/{folder}" for folder in folders) if len(folders) == 1 else split
+            for split in ("train", "dev", "test")
+        },
+    ).with_options(fills_gaps=True)
 
 
-_RACE_TASKS = (_race("race", ("middle", "high")), _race("race-middle", ("middle",)),
-               _race("race-high", ("high",)))
+_RACE_TASKS = (
+    _race("race", ("middle", "high")),
+    _race("race-middle", ("middle",)),
+    _race("race-high", ("high",)),
+)
 
 
 # --- Chinese sets, and XNLI
@@ -138,105 +274,219 @@ def _clue(name, text_a, text_b, labels, submitted=None, **more):
 
     submitted: what its server calls the task, with the version of the test set (CLUE 1.1).
     """
-    return _task(name, text_a, text_b, "label", labels, ("accuracy", "macro_f1"),
-                 submissions={"test": "%s_predict.json" % (submitted or name)},
-                 submission_form="json",
-                 **dict(dict(id="id", files=dict(_JSON_FILES)), **more))
+    return _task(
+        name,
+        text_a,
+        text_b,
+        "label",
+        labels,
+        ("accuracy", "macro_f1"),
+        submissions={"test": "%s_predict.json" % (submitted or name)},
+        submission_form="json",
+        **dict(dict(id="id", files=dict(_JSON_FILES)), **more),
+    )
 
 
 _CLUE_TASKS = (
-    _clue("tnews", "sentence", None, ("100", "101", "102", "103", "104", "106", "107", "108",
-                                      "109", "110", "112", "113", "114", "115", "116"), "tnews11"),
+    _clue(
+        "tnews",
+        "sentence",
+        None,
+        (
+            "100",
+            "101",
+            "102",
+            "103",
+            "104",
+            "106",
+            "107",
+            "108",
+            "109",
+            "110",
+            "112",
+            "113",
+            "114",
+            "115",
+            "116",
+        ),
+        "tnews11",
+    ),
     _clue("afqmc", "sentence1", "sentence2", ("0", "1")),
     _clue("iflytek", "sentence", None, _NUMBERS[:119]),
     _clue("cmnli", "sentence1", "sentence2", _NLI, skipped_labels=("-",)),
-    _clue("ocnli", "sentence1", "sentence2", _NLI, "ocnli_50k", skipped_labels=("-",),
-          files={"train": ("train.json", "train.50k.json"), "dev": "dev.json",
-                 "test": "test.json"}),
+    _clue(
+        "ocnli",
+        "sentence1",
+        "sentence2",
+        _NLI,
+        "ocnli_50k",
+        skipped_labels=("-",),
+        files={"train": ("train.json", "train.50k.json"), "dev": "dev.json", "test": "test.json"},
+    ),
     _clue("csl", "keyword", "abst", ("0", "1")),
-    _clue("cluewsc", "text", ("target.span2_text", "target.span1_text"), ("false", "true"),
-          "cluewsc11"),
+    _clue(
+        "cluewsc",
+        "text",
+        ("target.span2_text", "target.span1_text"),
+        ("false", "true"),
+        "cluewsc11",
+    ),
     _task("chnsenticorp", "text_a", None, "label", ("0", "1"), ("accuracy", "auc"), id="qid"),
 )
 
-XNLI_LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur",
-                  "vi", "zh")
+XNLI_LANGUAGES = (
+    "ar",
+    "bg",
+    "de",
+    "el",
+    "en",
+    "es",
+    "fr",
+    "hi",
+    "ru",
+    "sw",
+    "th",
+    "tr",
+    "ur",
+    "vi",
+    "zh",
+)
 
 
 def _xnli(language):
     """XNLI (https://arxiv.org/abs/1809.05053): MultiNLI in translation, one language at a time."""
-    train = "multinli.train.%s.tsv" % language
-    return _task("xnli-" + language, "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
-                 id="pairID", keep_where={"language": language},
-                 column_aliases={"premise": "sentence1", "hypo": "sentence2",
-                                 "label": "gold_label"},
-                 label_names={"contradictory": "contradiction"},
-                 files={"train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
-                        "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),
-                        "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv")})
+    train = f"multinli.train.{language}.tsv"
+    return _task(
+        "xnli-" + language,
+        "sentence1",
+        "sentence2",
+        "gold_label",
+        _NLI,
+        ("accuracy",),
+        id="pairID",
+        keep_where={"language": language},
+        column_aliases={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
+        label_names={"contradictory": "contradiction"},
+        files={
+            "train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
+            "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),
+            "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv"),
+        },
+    )
 
 
 # --- Ranking: tables, or TREC's files (`readers` reads both)
 
-_RANKING = _task("ranking", "query", "document", "grade", None,
-                 TASK_TYPES["ranking"].scorer.default_metrics, type="ranking", id="document_id",
-                 id_required=True, query="query_id", quoted=True,
-                 files={split: tuple("%s.%s" % (split, form) for form in
-                                     ("tsv", "csv", "jsonl", "run", "qrels"))
-                        for split in ("train", "dev", "test")})
+_RANKING = _task(
+    "ranking",
+    "query",
+    "document",
+    "grade",
+    None,
+    TASK_TYPES["ranking"].scorer.default_metrics,
+    type="ranking",
+    id="document_id",
+    id_required=True,
+    query="query_id",
+    quoted=True,
+    files={
+        split: tuple(f"{split}.{form}" for form in ("tsv", "csv", "jsonl", "run", "qrels"))
+        for split in ("train", "dev", "test")
+    },
+)
 
 # --- Tagging: columns of words and tags; labels and scheme are those of the train file
 
 
 def _tagging(name, tag_column, files):
-    return _task(name, "1", None, tag_column, (), TASK_TYPES["tagging"].scorer.default_metrics,
-                 type="tagging", id=None, files=files)
+    return _task(
+        name,
+        "1",
+        None,
+        tag_column,
+        (),
+        TASK_TYPES["tagging"].scorer.default_metrics,
+        type="tagging",
+        id=None,
+        files=files,
+    )
 
 
 _TAGGING_TASKS = (
-    _tagging("conll2003", "4", {"train": ("eng.train", "train.txt"),
-                                "dev": ("eng.testa", "valid.txt"),
-                                "test": ("eng.testb", "test.txt")}),
+    _tagging(
+        "conll2003",
+        "4",
+        {
+            "train": ("eng.train", "train.txt"),
+            "dev": ("eng.testa", "valid.txt"),
+            "test": ("eng.testb", "test.txt"),
+        },
+    ),
     _tagging("msra_ner", "2", {split: split + ".txt" for split in ("train", "dev", "test")}),
-    _tagging("resume_ner", "2", {split: split + ".char.bmes"
-                                 for split in ("train", "dev", "test")}),
+    _tagging(
+        "resume_ner", "2", {split: split + ".char.bmes" for split in ("train", "dev", "test")}
+    ),
 )
 
 
 # --- Questions on paragraphs
 
+
 def _questions(name, scoring, files):
     spans = TASK_TYPES["spans"]
-    return Task(name, ("context",), ("question",), ("answers",), None, spans.scorer.default_metrics,
-                spans, id="id", query="context", files=files).with_options(scoring=scoring)
+    return Task(
+        name,
+        ("context",),
+        ("question",),
+        ("answers",),
+        None,
+        spans.scorer.default_metrics,
+        spans,
+        id="id",
+        query="context",
+        files=files,
+    ).with_options(scoring=scoring)
 
 
 _QUESTION_TASKS = (
     _questions("squad1", "squad1.1", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}),
     _questions("squad2", "squad2.0", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}),
-    _questions("cmrc2018", "characters", {
-        split: "cmrc2018_%s.json" % split for split in ("train", "dev", "trial", "test")}),
+    _questions(
+        "cmrc2018",
+        "characters",
+        {split: f"cmrc2018_{split}.json" for split in ("train", "dev", "trial", "test")},
+    ),
 )
 
 
-TASKS = {task.name: task for task in (
-    *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES),
-    _RANKING, *_TAGGING_TASKS, *_QUESTION_TASKS)}
-CUSTOM = "custom"   # the task of one's own files
+TASKS = {
+    task.name: task
+    for task in (
+        *_GLUE_TASKS,
+        *_OTHER_TASKS,
+        *_RACE_TASKS,
+        *_CLUE_TASKS,
+        *map(_xnli, XNLI_LANGUAGES),
+        _RANKING,
+        *_TAGGING_TASKS,
+        *_QUESTION_TASKS,
+    )
+}
+CUSTOM = "custom"  # the task of one's own files
 
 
 # --- Own task types
 
-_GROUP = "xlnet.tasks"      # of entry points
+_GROUP = "xlnet.tasks"  # of entry points
 _OURS = frozenset(TASK_TYPES)
 
 
 def register(part: Any) -> Any:
     """As `tasks.register`."""
     if not isinstance(part, (TaskType, Task)):
-        raise TypeError("found %s, expected a TaskType or a Task" % type(part).__name__)
+        raise TypeError(f"found {type(part).__name__}, expected a TaskType or a Task")
     if isinstance(part, TaskType) and part.name in _OURS:
-        raise ValueError("task type '%s' is the library's, expected another name" % part.name)
+        raise ValueError(f"task type '{part.name}' is the library's, expected another name")
     registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
     registry[part.name] = part
     return part
@@ -251,36 +501,45 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     name, before = module, (dict(TASK_TYPES), dict(TASKS))
     if module.endswith(".py"):
         files.require_file(module, "task_module")
-        directory, name = os.path.split(os.path.abspath(module[:-len(".py")]))
-        if directory not in sys.path:           # where worker processes find it, too
+        directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
+        if directory not in sys.path:  # where worker processes find it, too
             sys.path.insert(0, directory)
     try:
         found = importlib.import_module(name)
     except Exception as e:
-        raise UserError("task_module: %s cannot be imported: %s: %s" % (
-            module, type(e).__name__, e)) from e
+        raise UserError(f"task_module: {module} cannot be imported: {type(e).__name__}: {e}") from e
     if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
-        raise UserError("task_module: there is another module %s, %s; rename %s" % (
-            name, found.__file__, module))
+        raise UserError(
+            f"task_module: there is another module {name}, {found.__file__}; rename {module}"
+        )
     # Those that have a name in it, and those that it registers without one.
-    own = tuple(each for each in TASK_TYPES.values() if each.name not in _OURS and (
-        before[0].get(each.name) is not each
-        or any(value is each for value in vars(found).values())))
+    own = tuple(
+        each
+        for each in TASK_TYPES.values()
+        if each.name not in _OURS
+        and (
+            before[0].get(each.name) is not each
+            or any(value is each for value in vars(found).values())
+        )
+    )
     if not own and before == (TASK_TYPES, TASKS):
-        raise UserError("task_module: %s calls xlnet.tasks.register with no task type" % module)
+        raise UserError(f"task_module: {module} calls xlnet.tasks.register with no task type")
     return own
 
 
 def _load_packages():
     """Imports the entry points of the group, as packages declare them."""
     points: Any = importlib.metadata.entry_points()
-    for point in points.select(group=_GROUP) if hasattr(points, "select") else points.get(
-            _GROUP, ()):        # Python 3.9
+    for point in (
+        points.select(group=_GROUP) if hasattr(points, "select") else points.get(_GROUP, ())
+    ):  # Python 3.9
         try:
             point.load()
         except Exception as e:
-            raise UserError("entry point %s of %s, %s, cannot be imported: %s: %s" % (
-                point.name, _GROUP, point.value, type(e).__name__, e)) from e
+            raise UserError(
+                f"entry point {point.name} of {_GROUP}, {point.value}, cannot be "
+                f"imported: {type(e).__name__}: {e}"
+            ) from e
 
 
 def type_of(stored: dict, path: str) -> TaskType:
@@ -290,21 +549,28 @@ def type_of(stored: dict, path: str) -> TaskType:
     if kind not in TASK_TYPES:
         _load_packages()
     if kind not in TASK_TYPES:
-        raise UserError("%s: of task type %s, which is not installed; import the module that "
-                        "registers it%s, or give --task_module=FILE.py (there are %s)" % (
-                            path, kind, " (%s)" % stored["module"] if stored.get("module") else "",
-                            ", ".join(TASK_TYPES)))
+        raise UserError(
+            "{}: of task type {}, which is not installed; import the module that "
+            "registers it{}, or give --task_module=FILE.py (there are {})".format(
+                path,
+                kind,
+                " ({})".format(stored["module"]) if stored.get("module") else "",
+                ", ".join(TASK_TYPES),
+            )
+        )
     return TASK_TYPES[kind]
 
 
 def module_of(its_type: TaskType) -> Optional[str]:
     """The module of an own task type; None: the library's."""
     parts = (its_type.reader, its_type.head, its_type.scorer, its_type.export)
-    return next((part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"),
-                None)
+    return next(
+        (part.__module__ for part in parts if part.__module__.split(".")[0] != "xlnet"), None
+    )
 
 
 # --- Which task
+
 
 def find_task(name: str) -> Task:
     """The known task of that name; case, hyphens and underscores do not matter. `mnli_matched` and
@@ -313,12 +579,16 @@ def find_task(name: str) -> Task:
         _load_packages()
     by_name = {plain(task.name): task for task in TASKS.values()}
     for half in ("matched", "mismatched"):
-        by_name["mnli" + half] = dataclasses.replace(GLUE["mnli"], groups={
-            "dev": ("dev_" + half,), "test": ("test_" + half,)})
+        by_name["mnli" + half] = dataclasses.replace(
+            GLUE["mnli"], groups={"dev": ("dev_" + half,), "test": ("test_" + half,)}
+        )
     if plain(name) not in by_name:
         known = [*TASKS, CUSTOM]
-        raise UserError("task_name: unknown task '%s'%s (tasks: %s)"
-                        % (name, did_you_mean(name.lower(), known), ", ".join(known)))
+        raise UserError(
+            "task_name: unknown task '{}'{} (tasks: {})".format(
+                name, did_you_mean(name.lower(), known), ", ".join(known)
+            )
+        )
     return by_name[plain(name)]
 
 

@@ -37,17 +37,20 @@ _log = logging.getLogger(__name__)
 
 # A text with or without quotation marks, and the separator behind it.
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",][^'",\n]*)(?:\s*,|(?=\s)|$)""")
-_INDICATORS = {**dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
-               **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1")}
-_NUMBERED = "label_%d"      # the labels of lists of 0 and 1
+_INDICATORS = {
+    **dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
+    **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1"),
+}
+_NUMBERED = "label_%d"  # the labels of lists of 0 and 1
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiLabelOptions:
     """In files, labels are in one cell, between `separator`s or line breaks, or in a list in the
     form of JSON or Python; or each has a column of 0 and 1, or an item in a list of 0 and 1."""
+
     separator: str = ","
-    thresholds: str = ""             # "label:probability,...", instead of the common threshold
+    thresholds: str = ""  # "label:probability,...", instead of the common threshold
 
 
 class MultiLabelReader(contract.Reader):
@@ -58,40 +61,59 @@ class MultiLabelReader(contract.Reader):
         task = self.task
         if len(task.label) > 1:
             return dataclasses.replace(task, labels=task.label)
-        where = "%s: column '%s'" % (path, task.label[0])
+        where = f"{path}: column '{task.label[0]}'"
         found = {row.label for row in self.read(path, True)}
 
         # Lists of 0 and 1 with an item for each label. Names are sorted and not repeated.
         lengths = set(map(len, found))
-        if len(lengths) == 1 and min(lengths) > 1 and found != {("0", "1")} and all(
-                set(label) <= {"0", "1"} for label in found):
+        if (
+            len(lengths) == 1
+            and min(lengths) > 1
+            and found != {("0", "1")}
+            and all(set(label) <= {"0", "1"} for label in found)
+        ):
             labels = tuple(_NUMBERED % i for i in range(lengths.pop()))
-            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where, labels[0],
-                      labels[-1])
+            _log.info(
+                "%s has lists of 0 and 1: the labels are called %s to %s",
+                where,
+                labels[0],
+                labels[-1],
+            )
             return dataclasses.replace(task, labels=labels)
         if any(len(set(label)) < len(label) for label in found):
-            raise UserError("%s has lists of 0 and 1 of different lengths; expected one for each "
-                            "label, or the names of the labels" % where)
+            raise UserError(
+                f"{where} has lists of 0 and 1 of different lengths; expected one for each "
+                "label, or the names of the labels"
+            )
 
         # Names. What would be read as others than are meant is refused.
         names = {name for label in found for name in label}
-        bare = sorted(name for name in names if "[%s]" % name in names)
+        bare = sorted(name for name in names if f"[{name}]" in names)
         if bare:
-            raise UserError("%s has the labels '%s' and '[%s]'; labels in brackets are read in a "
-                            "list alone: ['[%s]']" % (where, bare[0], bare[0], bare[0]))
+            raise UserError(
+                f"{where} has the labels '{bare[0]}' and '[{bare[0]}]'; labels in "
+                "brackets are read in a "
+                f"list alone: ['[{bare[0]}]']"
+            )
         if not names:
-            raise UserError("%s holds no label; expected one or more" % where)
+            raise UserError(f"{where} holds no label; expected one or more")
         if max(map(len, found)) == 1:
             for other in SEPARATORS:
-                parts = collections.Counter(part.strip() for name in names
-                                            for part in name.split(other))
+                parts = collections.Counter(
+                    part.strip() for name in names for part in name.split(other)
+                )
                 if other != self.options.separator and len(parts) < sum(parts.values()):
-                    raise UserError("%s: no row has '%s' between two labels, but several have '%s'"
-                                    ": give --label_separator='%s'" % (
-                                        where, self.options.separator, other, other))
+                    raise UserError(
+                        f"{where}: no row has '{self.options.separator}' between two "
+                        f"labels, but several have '{other}'"
+                        f": give --label_separator='{other}'"
+                    )
             note_joined(names, where)
-            _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
-                         where, self.options.separator)
+            _log.warning(
+                "note: %s has no row with two labels or more; label_separator is '%s'",
+                where,
+                self.options.separator,
+            )
         return dataclasses.replace(task, labels=sorted_names(one_spelling(names, where)))
 
     def parse_label(self, cells: list) -> tuple:
@@ -100,25 +122,32 @@ class MultiLabelReader(contract.Reader):
         if len(cells) > 1:
             return self._parse_indicators(cells)
         if not cells or cells[0] is None:
-            return None, "no '%s'" % task.label[0]
+            return None, f"no '{task.label[0]}'"
         try:
             listed = cells[0] if isinstance(cells[0], list) else _parse_list(to_text(cells[0]))
         except ValueError as e:
-            return None, "column '%s': %s" % (task.label[0], e)
+            return None, f"column '{task.label[0]}': {e}"
         if listed is not None:
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
             if values and task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
                 if len(values) != len(task.labels):
-                    return None, "column '%s' has a list of %d, expected %d" % (
-                        task.label[0], len(values), len(task.labels))
-                return tuple(sorted(name for name, value in zip(task.labels, values)
-                                    if value == "1")), None
+                    return (
+                        None,
+                        f"column '{task.label[0]}' has a list of {len(values)}, expected "
+                        f"{len(task.labels)}",
+                    )
+                return tuple(
+                    sorted(name for name, value in zip(task.labels, values) if value == "1")
+                ), None
             if not task.labels and len(values) > 1 and None not in values:
-                return tuple(values), None      # `from_train_file` interprets them
+                return tuple(values), None  # `from_train_file` interprets them
         else:
-            texts = [text.strip() for line in to_text(cells[0]).splitlines()
-                     for text in line.split(self.options.separator)]
+            texts = [
+                text.strip()
+                for line in to_text(cells[0]).splitlines()
+                for text in line.split(self.options.separator)
+            ]
         found = [known_label(task, text) for text in sorted({*texts} - {""})]
         errors = [error for _, error in found if error]
         return (None, errors[0]) if errors else (tuple(sorted({name for name, _ in found})), None)
@@ -128,13 +157,19 @@ class MultiLabelReader(contract.Reader):
         task = self.task
         texts = [to_text(cell).strip() for cell in cells]
         if task.labels and len(texts) != len(task.labels):
-            return None, "%d columns of labels, expected %d: %s" % (
-                len(texts), len(task.labels), ", ".join(task.labels))
+            return None, "{} columns of labels, expected {}: {}".format(
+                len(texts), len(task.labels), ", ".join(task.labels)
+            )
         for name, text in zip(task.label, texts):
             if text not in _INDICATORS:
-                return None, "column '%s': '%s', expected 0 or 1" % (name, text)
-        return tuple(sorted(name for name, text in zip(task.labels or task.label, texts)
-                            if _INDICATORS[text] == "1")), None
+                return None, f"column '{name}': '{text}', expected 0 or 1"
+        return tuple(
+            sorted(
+                name
+                for name, text in zip(task.labels or task.label, texts)
+                if _INDICATORS[text] == "1"
+            )
+        ), None
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1."""
@@ -147,6 +182,7 @@ class MultiLabelReader(contract.Reader):
 
 class MultiLabelHead(ClassificationHead):
     """A logistic regression for each label; the loss of a record is their mean."""
+
     scope_name = "classification"
     class_weights = contract.Head.class_weights
 
@@ -154,15 +190,17 @@ class MultiLabelHead(ClassificationHead):
         return (Feature("label_ids", (len(self.task.class_names),), "float"),)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
-        labels = features["label_ids"]                                        # float32 [B,L]
+        labels = features["label_ids"]  # float32 [B,L]
         options = options or LossOptions()
         if options.label_smoothing:
-            labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
+            labels = labels * (1.0 - options.label_smoothing) + options.label_smoothing / 2
         import tensorflow.compat.v1 as tf
+
         return tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         import tensorflow.compat.v1 as tf
+
         return {"values": tf.sigmoid(logits)}
 
 
@@ -177,6 +215,7 @@ class MultiLabelExport(contract.Export):
 class MultiLabelScorer(contract.Scorer):
     """A prediction is the labels' probabilities, float32 [L]; a decision and the gold labels are 0
     and 1, float32 [L]."""
+
     default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     column = "labels"
@@ -189,7 +228,7 @@ class MultiLabelScorer(contract.Scorer):
     def __init__(self, task: Task):
         super().__init__(task)
         if task.labels:
-            _thresholds(task, THRESHOLD)            # raises their errors early
+            _thresholds(task, THRESHOLD)  # raises their errors early
 
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
@@ -201,74 +240,113 @@ class MultiLabelScorer(contract.Scorer):
         """The frequency of each label as its probability."""
         return contract.constant_baseline(self, np.mean(gold_labels, axis=0), gold_labels)
 
-    def constant_prediction(self, values: Any, gold_labels: Any,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         """One set of labels for all rows."""
         if not differ(gold_labels) or differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
-            ", ".join(self._names(values, threshold)[0]) or "(none)")
+            ", ".join(self._names(values, threshold)[0]) or "(none)"
+        )
 
-    def table(self, values: Any, gold_labels: Any, threshold: float,
-              plot_path: Optional[str] = None) -> str:
+    def table(
+        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
+    ) -> str:
         return split_metrics.class_table(self.task, self.decide(values, threshold), gold_labels)
 
     def _names(self, values, threshold):
         """The labels of each row, a list of n tuples."""
-        return [tuple(itertools.compress(self.task.class_names, row))
-                for row in self.decide(values, threshold)]
+        return [
+            tuple(itertools.compress(self.task.class_names, row))
+            for row in self.decide(values, threshold)
+        ]
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         """Names with separators between, or lists in JSON if some name could be read as two."""
         separator = self.options.separator
-        is_plain = all(name.lstrip()[:1] not in "[({" and name.splitlines() == [name]
-                       and separator not in name for name in self.task.class_names)
-        return [separator.join(names) if is_plain else json.dumps(names, ensure_ascii=False)
-                for names in self._names(values, threshold)]
+        is_plain = all(
+            name.lstrip()[:1] not in "[({" and name.splitlines() == [name] and separator not in name
+            for name in self.task.class_names
+        )
+        return [
+            separator.join(names) if is_plain else json.dumps(names, ensure_ascii=False)
+            for names in self._names(values, threshold)
+        ]
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[contract.Comparison]:
         """Probability and error are those of one label, the one with the worst decision, or else
         the least sure one. The error is the distance of its probability from 0 or 1."""
         gold_labels = np.asarray(self.gold_labels(rows))
         certain = self.task.with_options(thresholds="").scorer
         for row, gold, labels, predicted, decision, found in zip(
-                rows, certain.texts(gold_labels, THRESHOLD), gold_labels,
-                self.texts(values, threshold), self.decide(values, threshold),
-                np.asarray(values)):
+            rows,
+            certain.texts(gold_labels, THRESHOLD),
+            gold_labels,
+            self.texts(values, threshold),
+            self.decide(values, threshold),
+            np.asarray(values),
+        ):
             if row.label is None:
                 yield contract.Comparison("", predicted, None, 0.0)
                 continue
             is_wrong = labels != decision
             of_decision = np.where(decision > 0, found, 1 - found)
-            worst = np.argmax(np.where(is_wrong, np.abs(labels - found), -1)) if is_wrong.any() \
+            worst = (
+                np.argmax(np.where(is_wrong, np.abs(labels - found), -1))
+                if is_wrong.any()
                 else np.argmin(of_decision)
-            yield contract.Comparison(gold, predicted, float(of_decision[worst]), float(
-                max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0))
+            )
+            yield contract.Comparison(
+                gold,
+                predicted,
+                float(of_decision[worst]),
+                float(max(abs(labels[worst] - found[worst]), 1e-9) if is_wrong.any() else 0),
+            )
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = contract.checked(self, values, len(rows))
-        return [Labels(names, dict(zip(self.task.class_names, row.tolist())))
-                for names, row in zip(self._names(values, threshold), values)]
+        return [
+            Labels(names, dict(zip(self.task.class_names, row.tolist())))
+            for names, row in zip(self._names(values, threshold), values)
+        ]
 
 
 def _thresholds(task, threshold):
     """The threshold of each label, floats [L]; raises UserError for bad options."""
-    return numbers_of("label_thresholds", task.options.thresholds, task.class_names, threshold, 1.0,
-                      "label:probability, ... with probabilities from 0 to 1")
+    return numbers_of(
+        "label_thresholds",
+        task.options.thresholds,
+        task.class_names,
+        threshold,
+        1.0,
+        "label:probability, ... with probabilities from 0 to 1",
+    )
 
 
 def _configured(task: Task, settings: Any) -> Task:
-    return task.with_options(separator=settings.label_separator,
-                             thresholds=settings.label_thresholds or "")
+    return task.with_options(
+        separator=settings.label_separator, thresholds=settings.label_thresholds or ""
+    )
 
 
-MULTI_LABEL = contract.TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
-                                MultiLabelOptions(), has_labels=True, configured=_configured,
-                                asked_by="multi_label", export=MultiLabelExport)
+MULTI_LABEL = contract.TaskType(
+    "multi_label",
+    MultiLabelReader,
+    MultiLabelHead,
+    MultiLabelScorer,
+    MultiLabelOptions(),
+    has_labels=True,
+    configured=_configured,
+    asked_by="multi_label",
+    export=MultiLabelExport,
+)
 
 
 # ---- lists in a cell
+
 
 def _parse_list(text):
     """The items of a list in the form of Python, NumPy or JSON, as texts; None for other cells. A
@@ -278,13 +356,13 @@ def _parse_list(text):
         return None
     inside, items = text[1:-1].strip() if text != "set()" else "", []
     if text[0] == "[" and inside[:1] not in "'\"[" and re.search(r"\].*\[", inside, re.DOTALL):
-        return None                 # labels in brackets
+        return None  # labels in brackets
     if re.fullmatch(r"[\d.\s]+", inside):
-        return inside.split()       # numbers in the form of NumPy
+        return inside.split()  # numbers in the form of NumPy
     while inside:
         found = _ITEM.match(inside)
         if not found:
-            raise ValueError("'%s' is not a list" % text)
-        item, inside = found[1].strip(), inside[found.end():].lstrip()
+            raise ValueError(f"'{text}' is not a list")
+        item, inside = found[1].strip(), inside[found.end() :].lstrip()
         items.append(ast.literal_eval(item) if item[0] in "'\"" else item)
     return items

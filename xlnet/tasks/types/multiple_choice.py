@@ -30,22 +30,27 @@ from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, c
 
 _log = logging.getLogger(__name__)
 
-_ABSENT = -1e30          # the logit of an answer that a row does not have
+_ABSENT = -1e30  # the logit of an answer that a row does not have
 
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceOptions:
     """How answers are read."""
-    fills_gaps: bool = False            # "_" in a question is where the answer belongs
-    labels_are_texts: bool = False      # a label is the text of the right answer
+
+    fills_gaps: bool = False  # "_" in a question is where the answer belongs
+    labels_are_texts: bool = False  # a label is the text of the right answer
 
 
 # ---- RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions
 
+
 def _read_race(task, path):
     folders = [os.path.join(path, name) for name in ("middle", "high")]
-    articles = [file for folder in list(filter(os.path.isdir, folders)) or [path]
-                for file in readers.texts_in(folder, task)]
+    articles = [
+        file
+        for folder in list(filter(os.path.isdir, folders)) or [path]
+        for file in readers.texts_in(folder, task)
+    ]
     return _race_table(task, ((file, readers.text_of(file, task)) for file in articles))
 
 
@@ -59,7 +64,8 @@ def _read_race_text(task, path, lines):
 def _race_table(task, articles):
     return readers.Table(
         [task.id, *task.text_a, *task.text_b, *task.choices, *task.label],
-        ((path, row) for path, text in articles for row in _questions(path, text)))
+        ((path, row) for path, text in articles for row in _questions(path, text)),
+    )
 
 
 def _questions(path, text):
@@ -68,19 +74,25 @@ def _questions(path, text):
     if isinstance(value, str):
         return [value]
     questions, options, answers = map(value.get, ("questions", "options", "answers"))
-    if not isinstance(questions, list) or not isinstance(options, list) \
-            or len(questions) != len(options):
+    if (
+        not isinstance(questions, list)
+        or not isinstance(options, list)
+        or len(questions) != len(options)
+    ):
         return ["expected article, questions and as many lists of options"]
     answers = answers or [None] * len(questions)
     if not isinstance(answers, list) or len(answers) != len(questions):
-        return ["expected as many answers as questions, %d" % len(questions)]
-    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"), *row]
-            for i, row in enumerate(zip(questions, options, answers))]
+        return [f"expected as many answers as questions, {len(questions)}"]
+    return [
+        ["{}/{}".format(value.get("id") or os.path.basename(path), i), value.get("article"), *row]
+        for i, row in enumerate(zip(questions, options, answers))
+    ]
 
 
 class ChoiceReader(ClassificationReader):
     """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
     the train file; where a row has fewer the others are padding and have probability 0."""
+
     forms: ClassVar = {"text": _read_race_text}
     directory_forms: ClassVar = {"race": _read_race}
 
@@ -93,7 +105,7 @@ class ChoiceReader(ClassificationReader):
             return dataclasses.replace(task, labels=names)
         names = task.choices if len(task.choices) == count else tuple(map(str, range(1, count + 1)))
         task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
-        task.reader.read(path, True)             # raises the errors of these labels
+        task.reader.read(path, True)  # raises the errors of these labels
         _log.info("note: %s: column '%s' has the texts of the right answers", path, task.label[0])
         return task
 
@@ -103,30 +115,48 @@ class ChoiceReader(ClassificationReader):
         choices = self.task.choices
         if not found & set(choices):
             found = set(map(plain, found))
-        for names in (choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
-                      map(str, range(1, count + 1)), map(str, range(count))):
+        for names in (
+            choices,
+            string.ascii_uppercase[:count],
+            string.ascii_lowercase[:count],
+            map(str, range(1, count + 1)),
+            map(str, range(count)),
+        ):
             names = tuple(names)
             if len(names) == count and found <= set(names):
-                if found <= set(map(str, range(1, count))):     # neither 0 nor the last number
-                    _log.info("note: %s: answers are %s of %d: taken as numbered from 1", path,
-                              ", ".join(sorted(found)), count)
+                if found <= set(map(str, range(1, count))):  # neither 0 nor the last number
+                    _log.info(
+                        "note: %s: answers are %s of %d: taken as numbered from 1",
+                        path,
+                        ", ".join(sorted(found)),
+                        count,
+                    )
                 return names
         return None
 
     def from_model(self, stored: dict) -> Task:
         # Those of a converted model may be another type's.
         options = stored.get("kind_options", {})
-        return super().from_model(stored).with_options(**{
-            field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
-            if field.name in options})
+        return (
+            super()
+            .from_model(stored)
+            .with_options(
+                **{
+                    field.name: options[field.name]
+                    for field in dataclasses.fields(ChoiceOptions)
+                    if field.name in options
+                }
+            )
+        )
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         task, options = self.task, _texts(choices)
         if len(options) < 2 or not all(option.strip() for option in options):
-            return None, "column '%s': expected two or more answers, none of them empty" % " ".join(
-                task.choices)
+            return None, "column '{}': expected two or more answers, none of them empty".format(
+                " ".join(task.choices)
+            )
         if task.labels and len(options) > len(task.labels):
-            return None, "%d answers, expected at most %d" % (len(options), len(task.labels))
+            return None, f"{len(options)} answers, expected at most {len(task.labels)}"
         return tuple((text_a, self._answered(text_b, option)) for option in options), None
 
     def _answered(self, question, option):
@@ -135,7 +165,7 @@ class ChoiceReader(ClassificationReader):
             return option
         if self.options.fills_gaps and "_" in question:
             return re.sub("_+", lambda gap: option, question)
-        return "%s %s" % (question, option)
+        return f"{question} {option}"
 
     def label_cells(self, cells: dict) -> list:
         """The label as a letter where each row has the names of its answers, as ARC has A to D in
@@ -143,10 +173,15 @@ class ChoiceReader(ClassificationReader):
         label, *choices = super().label_cells(cells)
         column, names = self.task.choices[0], None
         if len(choices) == 1 and isinstance(choices[0], list) and label is not None:
-            names = cells.get(column.removesuffix("text") + "label") if column.endswith(".text") \
+            names = (
+                cells.get(column.removesuffix("text") + "label")
+                if column.endswith(".text")
                 else [each.get("label") for each in choices[0] if isinstance(each, dict)]
-        if isinstance(names, list) and (names := list(map(to_text, names))).count(
-                to_text(label).strip()) == 1:
+            )
+        if (
+            isinstance(names, list)
+            and (names := list(map(to_text, names))).count(to_text(label).strip()) == 1
+        ):
             label = string.ascii_uppercase[names.index(to_text(label).strip())]
         return [label, *choices]
 
@@ -157,13 +192,18 @@ class ChoiceReader(ClassificationReader):
             text = to_text(cells[0]).strip()
             places = [i for i, option in enumerate(options) if option.strip() == text]
             if len(places) != 1:
-                return None, "label '%s' is the text of %d answers of its row; expected the text " \
-                    "of one of the %d answers, or in all rows a column's name, a letter or a " \
-                    "number" % (text, len(places), len(options))
+                return (
+                    None,
+                    f"label '{text}' is the text of {len(places)} answers of its row; "
+                    "expected the text "
+                    f"of one of the {len(options)} answers, or in all rows a column's "
+                    "name, a letter or a "
+                    "number",
+                )
             return task.class_names[places[0]], None
         name, error = super().parse_label(cells[:1])
-        if not error and name in (task.labels or ())[len(options):]:
-            return None, "label '%s', but the row has %d answers" % (name, len(options))
+        if not error and name in (task.labels or ())[len(options) :]:
+            return None, f"label '{name}', but the row has {len(options)} answers"
         return name, error
 
     def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
@@ -173,14 +213,18 @@ class ChoiceReader(ClassificationReader):
         def example(row, label):
             absent = ("", row.pairs[0][1] and "")
             return encoding.Example((*row.pairs, *[absent] * (count - len(row.pairs))), label)
+
         return Mapped(example, rows, self.label_array(rows).tolist())
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         arrays, counts = super().encode(examples, tokenizer, layout)
         is_absent = np.array([[not text for text, _ in example[0]] for example in examples])
         is_absent = np.repeat(np.repeat(is_absent, counts, axis=0), layout.max_seq_length, axis=1)
-        for name, padding in (("input_ids", 0), ("input_mask", 1), ("segment_ids",
-                                                                    encoding.SEG_PAD)):
+        for name, padding in (
+            ("input_ids", 0),
+            ("input_mask", 1),
+            ("segment_ids", encoding.SEG_PAD),
+        ):
             arrays[name][is_absent] = padding
         return arrays, counts
 
@@ -190,12 +234,16 @@ class ChoiceReader(ClassificationReader):
 
     def example(self, row: Row) -> Optional[dict]:
         # A question and its choice are one text in a row.
-        return None if self.task.text_b else {
-            "text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
+        return (
+            None
+            if self.task.text_b
+            else {"text_a": row.pairs[0][0], "choices": [choice for _, choice in row.pairs]}
+        )
 
 
 class ChoiceHead(ClassificationHead):
     """A softmax over the answers, which share the weights of their score."""
+
     class_weights = Head.class_weights
 
     def scope(self, name: Optional[str] = None) -> str:
@@ -207,21 +255,22 @@ class ChoiceHead(ClassificationHead):
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,C]"""
         import tensorflow.compat.v1 as tf
+
         summary, count = nn.summary(), len(self.task.class_names)
         with nn.beside_network():
-            scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
+            scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         scores = tf.reshape(scores, [-1, count])
-        return tf.where_v2(_is_there(features, count), scores,
-                           tf.constant(_ABSENT, scores.dtype))
+        return tf.where_v2(_is_there(features, count), scores, tf.constant(_ABSENT, scores.dtype))
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """Labels are smoothed over the answers that a row has."""
         import tensorflow.compat.v1 as tf
+
         smoothing = options.label_smoothing if options else 0.0
         loss = super().loss(nn, logits, features, None)
         if smoothing:
             is_there = _is_there(features, len(self.task.class_names))
-            log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.)
+            log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.0)
             mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
             loss = (1 - smoothing) * loss - smoothing * mean
         return loss
@@ -231,39 +280,59 @@ class ChoiceExport(ClassificationExport):
     """As of a classification, of a text and its answers."""
 
     def features(self, encoder: Any, text: Callable) -> dict:
-        return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
-                               text("choices", len(self.task.class_names)),
-                               self.options.fills_gaps)
+        return encoder.choices(
+            text("text_a"),
+            text("text_b") if self.task.text_b else None,
+            text("choices", len(self.task.class_names)),
+            self.options.fills_gaps,
+        )
 
 
 class ChoiceScorer(ClassificationScorer):
     """That of a classification whose labels are the answers."""
+
     default_metrics = ("accuracy",)
     metrics = {"accuracy": split_metrics.accuracy}
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         values = checked(self, values, len(rows))
-        return [Choice(int(id), self.task.class_names[id], tuple(found[:len(row.pairs)].tolist()))
-                for row, id, found in zip(rows, self.decide(values, threshold), values)]
+        return [
+            Choice(int(id), self.task.class_names[id], tuple(found[: len(row.pairs)].tolist()))
+            for row, id, found in zip(rows, self.decide(values, threshold), values)
+        ]
 
 
-MULTIPLE_CHOICE = TaskType("multiple_choice", ChoiceReader, ChoiceHead, ChoiceScorer,
-                           ChoiceOptions(), has_labels=True, verb="choose",
-                           asked_by="choice_columns", export=ChoiceExport)
+MULTIPLE_CHOICE = TaskType(
+    "multiple_choice",
+    ChoiceReader,
+    ChoiceHead,
+    ChoiceScorer,
+    ChoiceOptions(),
+    has_labels=True,
+    verb="choose",
+    asked_by="choice_columns",
+    export=ChoiceExport,
+)
 
 
 def _is_there(features, count):
     """Whether each of `count` answers exists, and is not padding: bool [B,C]."""
     import tensorflow.compat.v1 as tf
-    padding = features["input_mask"]                                          # [B,C*T]
+
+    padding = features["input_mask"]  # [B,C*T]
     return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
 
 
 def _texts(choices):
     """The texts in the cells of several columns, or in a list in one, without empty ones at the
     end."""
-    cells = choices if len(choices) > 1 else choices[0] if choices and isinstance(
-        choices[0], list) else []
+    cells = (
+        choices
+        if len(choices) > 1
+        else choices[0]
+        if choices and isinstance(choices[0], list)
+        else []
+    )
     texts = [to_text(cell.get("text") if isinstance(cell, dict) else cell) for cell in cells]
     while texts and not texts[-1].strip():
         texts.pop()

@@ -48,8 +48,8 @@ from xlnet.tasks.types.regression import (
 
 _log = logging.getLogger(__name__)
 
-PAIRS_PER_QUERY = 50   # maximum in training, sampled among those of different relevance
-RANDOM_ORDERS = 10     # the measures of a random order are the mean of so many
+PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different relevance
+RANDOM_ORDERS = 10  # the measures of a random order are the mean of so many
 
 # relevance: float32 [n]. queries: the rows of each query, as of `by_query`. missing: the relevance
 # of relevant documents of each query that have no row, Q arrays.
@@ -59,12 +59,14 @@ Judged = collections.namedtuple("Judged", "relevance queries missing")
 @dataclasses.dataclass(frozen=True)
 class RankingOptions:
     """How it is trained and measured."""
+
     pairwise: bool = False
-    highest_grade: int = 0           # of a perfect document, for ERR; 0: the highest one of a file
+    highest_grade: int = 0  # of a perfect document, for ERR; 0: the highest one of a file
 
 
 class RankingReader(RegressionReader):
     """Documents of queries; in training pairs of documents if `pairwise`."""
+
     forms = trec_files.FORMS
 
     @property
@@ -77,17 +79,23 @@ class RankingReader(RegressionReader):
         rows = super().read(path, need_labels, form)
         # Those of a `.qrels` itself have more documents than rows only if some were skipped.
         qrels = trec_files.judgements_of(
-            path, form, ("run", "qrels") if self.task.skips_errors else ("run",))
+            path, form, ("run", "qrels") if self.task.skips_errors else ("run",)
+        )
         if not need_labels or not qrels:
             return rows
         # Without a judgement all documents of a query would count as not relevant.
         judged = store_rows(row for row in rows if row.label is not None)
         if not judged:
-            raise UserError("%s: no query has a judgement in %s" % (path, ", ".join(qrels)))
+            raise UserError("{}: no query has a judgement in {}".format(path, ", ".join(qrels)))
         queries, left = (len({row.query for row in each}) for each in (rows, judged))
         if left < queries:
-            _log.warning("note: %s: %d of %d queries have no judgement in %s and are left out",
-                         path, queries - left, queries, ", ".join(qrels))
+            _log.warning(
+                "note: %s: %d of %d queries have no judgement in %s and are left out",
+                path,
+                queries - left,
+                queries,
+                ", ".join(qrels),
+            )
         # What the run does not have, or what was skipped, stays in the denominators of recall, MAP
         # and NDCG: `Row.source` of its query's first row.
         missing = trec_files.missing(self.task, qrels, judged)
@@ -107,22 +115,22 @@ class RankingReader(RegressionReader):
         """An integer; below 0, which TREC has for junk, counts as 0."""
         column, highest = self.task.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
-            return None, "column '%s': '%s', expected an integer below 100" % (column, text)
+            return None, f"column '{column}': '{text}', expected an integer below 100"
         relevance = max(float(text), 0.0)
         if highest and relevance > highest:
-            return None, "column '%s': %s is above highest_grade %d" % (column, text, highest)
+            return None, f"column '{column}': {text} is above highest_grade {highest}"
         return relevance, None
 
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the text of each query, and the documents, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
-                return "%s '%s': expected a name without spaces" % (what, name)
-        text, document = digest(row.pairs[0][0]), digest("%s %s" % (row.query, row.id))
+                return f"{what} '{name}': expected a name without spaces"
+        text, document = digest(row.pairs[0][0]), digest(f"{row.query} {row.id}")
         if seen.setdefault(row.query, text) != text:
-            return "query '%s' has another text than in the rows before" % row.query
+            return f"query '{row.query}' has another text than in the rows before"
         if document in seen:
-            return "duplicate document '%s' of query '%s'" % (row.id, row.query)
+            return f"duplicate document '{row.id}' of query '{row.query}'"
         seen[document] = True
         return None
 
@@ -131,8 +139,10 @@ class RankingReader(RegressionReader):
             return rows
         pairs = store_rows(pair_rows(rows, PAIRS_PER_QUERY, seed))
         if not pairs:
-            raise UserError("data_dir: no query of the train file in %s has documents of different "
-                            "relevance, which ranking_loss pairwise compares" % data_dir)
+            raise UserError(
+                f"data_dir: no query of the train file in {data_dir} has documents of different "
+                "relevance, which ranking_loss pairwise compares"
+            )
         return pairs
 
 
@@ -150,6 +160,7 @@ class RankingHead(RegressionHead):
         if self.num_choices(is_training) == 1:
             return scores
         import tensorflow.compat.v1 as tf
+
         pairs = tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
@@ -161,25 +172,37 @@ class RankingHead(RegressionHead):
 
     def words(self) -> str:
         return "scores of documents, trained on %s" % (
-            "pairs of them" if self.options.pairwise else "their relevance")
+            "pairs of them" if self.options.pairwise else "their relevance"
+        )
 
 
 class RankingScorer(RegressionScorer):
     """Measures of the orders of documents by their scores."""
+
     default_metrics = ("ndcg@10", "map", "err@10")
     baseline_words = "random order"
     undefined_words = "no query has a relevant document"
 
     def check_metric(self, name: str) -> None:
         if _measure_of(name) is None:
-            raise UserError("metric: task %s has no %s (metrics: %s; %s, with any k)" % (
-                self.task.name, name, ", ".join(_WITHOUT_CUTOFF), ", ".join(
-                    [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL])))
+            raise UserError(
+                "metric: task {} has no {} (metrics: {}; {}, with any k)".format(
+                    self.task.name,
+                    name,
+                    ", ".join(_WITHOUT_CUTOFF),
+                    ", ".join(
+                        [each + "@k" for each in MEASURES] + [each + "_k" for each in _TREC_EVAL]
+                    ),
+                )
+            )
 
     def gold_labels(self, rows: Sequence[Row]) -> Judged:
         queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
-        return Judged(super().gold_labels(rows), queries, [
-            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries])
+        return Judged(
+            super().gold_labels(rows),
+            queries,
+            [np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries],
+        )
 
     def evaluate(self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD) -> dict:
         values = checked(self, values, len(gold_labels.relevance))
@@ -198,16 +221,20 @@ class RankingScorer(RegressionScorer):
     def baseline(self, gold_labels: Judged) -> dict:
         """The mean over some random orders."""
         random, names = np.random.default_rng(0), self.task.metrics
-        results = [self._means(random.random(len(gold_labels.relevance)), gold_labels)
-                   for _ in range(RANDOM_ORDERS)]
+        results = [
+            self._means(random.random(len(gold_labels.relevance)), gold_labels)
+            for _ in range(RANDOM_ORDERS)
+        ]
         return {name: float(np.mean([result[name] for result in results])) for name in names}
 
-    def constant_prediction(self, values: Any, gold_labels: Judged,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Judged, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         return super().constant_prediction(values, gold_labels.relevance)
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[Comparison]:
         """The prediction is the rank; the error, the fraction of the query's documents of another
         relevance that are on the wrong side of the document."""
         relevance = super().gold_labels(rows)
@@ -220,23 +247,35 @@ class RankingScorer(RegressionScorer):
             is_better = mine[:, None] > mine
             is_wrong = is_better & (rank[:, None] > rank)
             errors[query] = (is_wrong | is_wrong.T).sum(axis=1) / np.maximum(
-                (is_better | is_better.T).sum(axis=1), 1)
+                (is_better | is_better.T).sum(axis=1), 1
+            )
         for row, rank, count, error in zip(rows, ranks, counts, errors):
             has_label = row.label is not None
-            yield Comparison("%g" % row.label if has_label else "", "rank %d of %d" % (rank, count),
-                             None, float(error) if has_label else 0.0)
+            yield Comparison(
+                f"{row.label:g}" if has_label else "",
+                f"rank {int(rank)} of {int(count)}",
+                None,
+                float(error) if has_label else 0.0,
+            )
 
-    def prediction_files(self, rows: Sequence[Row], values: Any,
-                         threshold: float = THRESHOLD) -> list:
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """A table, and the ranking as trec_eval takes it."""
-        return [*super().prediction_files(rows, values, threshold),
-                PredictionFile("run", "as a TREC run", run_lines(
-                    store_rows(row for row in rows if row.pairs), values))]
+        return [
+            *super().prediction_files(rows, values, threshold),
+            PredictionFile(
+                "run",
+                "as a TREC run",
+                run_lines(store_rows(row for row in rows if row.pairs), values),
+            ),
+        ]
 
 
 def _configured(task: Task, settings: Any) -> Task:
     return dataclasses.replace(task, metrics=RankingScorer.default_metrics).with_options(
-        pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
+        pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade
+    )
 
 
 def _fixed(task: Task, rows: Sequence[Row]) -> Task:
@@ -245,9 +284,18 @@ def _fixed(task: Task, rows: Sequence[Row]) -> Task:
     return task.with_options(highest_grade=int(highest))
 
 
-RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
-                   verb="rank", asked_by="query_id_column", configured=_configured, fixed=_fixed,
-                   export=RegressionExport)
+RANKING = TaskType(
+    "ranking",
+    RankingReader,
+    RankingHead,
+    RankingScorer,
+    RankingOptions(),
+    verb="rank",
+    asked_by="query_id_column",
+    configured=_configured,
+    fixed=_fixed,
+    export=RegressionExport,
+)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
@@ -257,10 +305,11 @@ def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
     for query in by_query(rows):
         for rank, index in enumerate(best_first(scores, query), 1):
             row = rows[index]
-            yield "%s Q0 %s %d %.9g xlnet\n" % (row.query, row.id, rank, scores[index])
+            yield f"{row.query} Q0 {row.id} {rank} {scores[index]:.9g} xlnet\n"
 
 
 # ---- orders
+
 
 def by_query(rows: Sequence[Row]) -> list:
     """The rows of each query: Q int arrays [m] of row numbers, in the order of the queries' first
@@ -274,8 +323,10 @@ def by_query(rows: Sequence[Row]) -> list:
     for index, row in enumerate(rows):
         found.setdefault(row.query, []).append(index)
         names.append(row.id)
-    return [np.array(sorted(documents, key=names.__getitem__, reverse=True))
-            for documents in found.values()]
+    return [
+        np.array(sorted(documents, key=names.__getitem__, reverse=True))
+        for documents in found.values()
+    ]
 
 
 def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -284,6 +335,7 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 
 # ---- pairs ----
+
 
 def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
     """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
@@ -297,8 +349,9 @@ def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
             sample = np.sort(random.choice(len(better), most, replace=False))
             better, worse = better[sample], worse[sample]
         for one, other in zip(better, worse):
-            yield documents[one]._replace(pairs=documents[one].pairs + documents[other].pairs,
-                                          label=1.0)
+            yield documents[one]._replace(
+                pairs=documents[one].pairs + documents[other].pairs, label=1.0
+            )
 
 
 def _unequal(relevance):
@@ -322,6 +375,7 @@ def pair_loss(values: np.ndarray, judged: Judged) -> float:
 # The libraries of trec_eval are compiled, take names in place of arrays, and lack ERR; scikit-learn
 # averages ties and knows no documents that a run missed.
 
+
 def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: float = 0) -> dict:
     """The mean of each measure, "map", "ndcg@k" and others of `_measure_of`, over the queries.
 
@@ -332,15 +386,22 @@ def evaluate(names: Sequence[str], values: np.ndarray, judged: Judged, highest: 
     relevance = np.maximum(np.asarray(judged.relevance, np.float64), 0)
     highest = highest or _highest(judged)
     # Documents that were missed are not in the order, but in what the best order would have.
-    ranked = [(relevance[best_first(values, query)], missing)
-              for query, missing in zip(judged.queries, judged.missing)]
+    ranked = [
+        (relevance[best_first(values, query)], missing)
+        for query, missing in zip(judged.queries, judged.missing)
+    ]
     result = {}
     for name in names:
         measure, cutoff = _measure_of(name)
-        each = [measure(found, cutoff or len(found), np.concatenate([found, missing]), highest)
-                for found, missing in ranked]
-        result[name] = float(np.mean(each)) if name != "gm_map" else float(
-            np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
+        each = [
+            measure(found, cutoff or len(found), np.concatenate([found, missing]), highest)
+            for found, missing in ranked
+        ]
+        result[name] = (
+            float(np.mean(each))
+            if name != "gm_map"
+            else float(np.exp(np.mean(np.log(np.maximum(each, _LEAST)))))
+        )
     return result
 
 
@@ -379,7 +440,7 @@ def _recall(relevance, cutoff, judged, highest):
 
 def _ndcg(relevance, cutoff, judged, highest):
     """With gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363)."""
-    return _trec_ndcg(2 ** relevance - 1, cutoff, 2 ** judged - 1, highest)
+    return _trec_ndcg(2**relevance - 1, cutoff, 2**judged - 1, highest)
 
 
 def _trec_ndcg(relevance, cutoff, judged, highest):
@@ -395,7 +456,7 @@ def _dcg(gains):
 def _err(relevance, cutoff, judged, highest):
     """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
     list and stops at a document with a probability that depends on its relevance."""
-    stops = (2 ** relevance[:cutoff] - 1) / 2 ** highest
+    stops = (2 ** relevance[:cutoff] - 1) / 2**highest
     arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
@@ -412,11 +473,28 @@ def _precision_at_all(relevance, cutoff, judged, highest):
 
 # By name, with @k behind it: functions of (relevance [m] in the order of the scores, cutoff,
 # relevance of all documents of the query, highest relevance).
-MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err, "mrr": _reciprocal_rank,
-            "p": _precision, "recall": _recall, "success": _success, "trec_ndcg": _trec_ndcg}
+MEASURES = {
+    "map": _average_precision,
+    "ndcg": _ndcg,
+    "err": _err,
+    "mrr": _reciprocal_rank,
+    "p": _precision,
+    "recall": _recall,
+    "success": _success,
+    "trec_ndcg": _trec_ndcg,
+}
 # The same under the names of trec_eval, with _k behind it; and measures of all documents.
-_TREC_EVAL = {"map_cut": _average_precision, "P": _precision, "recall": _recall,
-              "success": _success, "ndcg_cut": _trec_ndcg}
-_WITHOUT_CUTOFF = {"map": _average_precision, "gm_map": _average_precision,
-                   "recip_rank": _reciprocal_rank, "Rprec": _precision_at_all}
-_LEAST = 1e-5       # of an average precision in the geometric mean, as in trec_eval
+_TREC_EVAL = {
+    "map_cut": _average_precision,
+    "P": _precision,
+    "recall": _recall,
+    "success": _success,
+    "ndcg_cut": _trec_ndcg,
+}
+_WITHOUT_CUTOFF = {
+    "map": _average_precision,
+    "gm_map": _average_precision,
+    "recip_rank": _reciprocal_rank,
+    "Rprec": _precision_at_all,
+}
+_LEAST = 1e-5  # of an average precision in the geometric mean, as in trec_eval

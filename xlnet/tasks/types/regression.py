@@ -16,7 +16,7 @@ from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
-_NARROW = 0.01       # scores with a spread below this fraction of the labels' are degenerate
+_NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 
 
 class RegressionReader(contract.Reader):
@@ -24,14 +24,16 @@ class RegressionReader(contract.Reader):
 
     def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
-        return self.parse_score(text) if text else (
-            None, "column '%s' is empty" % self.task.label[0])
+        return self.parse_score(text) if text else (None, f"column '{self.task.label[0]}' is empty")
 
     def parse_score(self, text: str) -> tuple:
         """As `parse_label`, for a cell that is not empty."""
         score = to_number(text)
-        return (score, None) if math.isfinite(score) else (
-            None, "column '%s': '%s' is not a number" % (self.task.label[0], text))
+        return (
+            (score, None)
+            if math.isfinite(score)
+            else (None, f"column '{self.task.label[0]}': '{text}' is not a number")
+        )
 
     def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n]"""
@@ -40,6 +42,7 @@ class RegressionReader(contract.Reader):
 
 class RegressionHead(contract.Head):
     """A score, with its squared error as the loss."""
+
     scope_name = "regression"
 
     def features(self, length: int) -> tuple:
@@ -47,10 +50,12 @@ class RegressionHead(contract.Head):
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         import tensorflow.compat.v1 as tf
+
         return tf.squeeze(nn.dense(nn.summary(), 1, nn.scope + "/logit"), axis=-1)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         import tensorflow.compat.v1 as tf
+
         return tf.square(logits - features["label_ids"])
 
     def words(self) -> str:
@@ -66,6 +71,7 @@ class RegressionExport(contract.Export):
 
 class RegressionScorer(contract.Scorer):
     """A prediction, a decision and a gold label are a float32."""
+
     default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
     metrics = {name: getattr(split_metrics, name) for name in default_metrics}
     lower_is_better = frozenset({"mse", "mae"})
@@ -76,26 +82,28 @@ class RegressionScorer(contract.Scorer):
         """The mean score."""
         return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
 
-    def constant_prediction(self, values: Any, gold_labels: Any,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         """Scores of almost no spread."""
         if not differ(gold_labels) or np.std(values) >= _NARROW * np.std(gold_labels):
             return None
-        return "all scores are about %.2f" % np.mean(values)
+        return f"all scores are about {np.mean(values):.2f}"
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         scores = self.task.reader.label_array(rows)
-        return "from %g to %g, mean %.2f" % (scores.min(), scores.max(), scores.mean())
+        return f"from {scores.min():g} to {scores.max():g}, mean {scores.mean():.2f}"
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
-        return ["%.6f" % value for value in values]
+        return [f"{value:.6f}" for value in values]
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[contract.Comparison]:
         """The error is the absolute difference."""
         for row, predicted, value in zip(rows, self.texts(values, threshold), values):
             error = 0.0 if row.label is None else abs(float(value) - row.label)
-            gold = "" if row.label is None else "%.15g" % row.label
+            gold = "" if row.label is None else f"{row.label:.15g}"
             yield contract.Comparison(gold, predicted, None, error)
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
@@ -103,5 +111,12 @@ class RegressionScorer(contract.Scorer):
         return contract.checked(self, values, len(rows)).tolist()
 
 
-REGRESSION = contract.TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
-                               verb="score", asked_by="is_regression", export=RegressionExport)
+REGRESSION = contract.TaskType(
+    "regression",
+    RegressionReader,
+    RegressionHead,
+    RegressionScorer,
+    verb="score",
+    asked_by="is_regression",
+    export=RegressionExport,
+)

@@ -41,7 +41,7 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _log = logging.getLogger(__name__)
 
-_HIDDEN = -1e30          # the logit of a position without answer
+_HIDDEN = -1e30  # the logit of a position without answer
 
 # Questions, answered and scored together. rule: a key of `span_metrics.RULES`.
 GoldAnswers = collections.namedtuple("GoldAnswers", "rows rule")
@@ -50,20 +50,22 @@ GoldAnswers = collections.namedtuple("GoldAnswers", "rows rule")
 @dataclasses.dataclass(frozen=True)
 class SpanOptions:
     """How questions are read, answered and scored."""
-    doc_stride: int = 128            # pieces from one window of a paragraph to the next
-    max_query_length: int = 64       # pieces
-    max_answer_length: int = 64      # pieces
-    start_n_top: int = 5             # S
-    end_n_top: int = 5               # E
-    n_best_size: int = 5             # answers written for each question
-    max_segments: int = 1            # segments of a record: the window, and the text before it
-    span_head: str = "joint"         # or "separate"
-    scoring: Optional[str] = None    # key of `span_metrics.RULES`; None: as the file's version
+
+    doc_stride: int = 128  # pieces from one window of a paragraph to the next
+    max_query_length: int = 64  # pieces
+    max_answer_length: int = 64  # pieces
+    start_n_top: int = 5  # S
+    end_n_top: int = 5  # E
+    n_best_size: int = 5  # answers written for each question
+    max_segments: int = 1  # segments of a record: the window, and the text before it
+    span_head: str = "joint"  # or "separate"
+    scoring: Optional[str] = None  # key of `span_metrics.RULES`; None: as the file's version
 
 
 class SpanReader(contract.Reader):
     """A row's pair is (context, question), its label the answers, `GoldAnswer`s, () where there is
     none."""
+
     unit = "questions"
     plain_form = "json"
     forms = squad_files.FORMS
@@ -86,13 +88,15 @@ class SpanReader(contract.Reader):
     def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
         if digest(row.id) in seen:
-            return "duplicate id '%s'" % row.id
+            return f"duplicate id '{row.id}'"
         seen[digest(row.id)] = True
         context = row.pairs[0][0]
         for answer in row.label or ():
             if answer.start is not None and not -1 <= answer.start < len(context):
-                return "question '%s': answer_start %d is outside of the context of %d characters" \
-                    % (row.id, answer.start, len(context))
+                return (
+                    f"question '{row.id}': answer_start {answer.start} is outside of the "
+                    f"context of {len(context)} characters"
+                )
         return None
 
     def row(self, id: str, asked: Asked) -> tuple:
@@ -104,22 +108,31 @@ class SpanReader(contract.Reader):
         """All but those whose answer has no position; `read` has named them."""
         has_place = [not row.label or squad_files.position_of(row).is_known for row in rows]
         if not any(has_place):
-            raise UserError("data_dir: no answer of the train file in %s has a known position in "
-                            "its context, expected some to train on" % data_dir)
+            raise UserError(
+                f"data_dir: no answer of the train file in {data_dir} has a known position in "
+                "its context, expected some to train on"
+            )
         return rows if all(has_place) else store_rows(itertools.compress(rows, has_place))
 
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
         """The first answer of a row that has a position is the one to be learned."""
+
         def example(row):
             (context, question), position = row.pairs[0], squad_files.position_of(row)
             return question_windows.Question(context, question, position.start, position.end)
+
         return Mapped(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         stride, max_query_length, segments = self.record_options
         return question_windows.encode(
-            examples, tokenizer, layout.max_seq_length // segments, stride=stride,
-            max_query_length=max_query_length, segments=segments)
+            examples,
+            tokenizer,
+            layout.max_seq_length // segments,
+            stride=stride,
+            max_query_length=max_query_length,
+            segments=segments,
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -138,6 +151,7 @@ class SpanHead(contract.Head):
     Its variables have the names of the original. The separate head has logits of start and end from
     one dense layer; if both are <cls>, there is no answer.
     """
+
     token_features = question_windows.TOKEN_FEATURES
     targets = ("start_positions", "end_positions", "is_impossible")
 
@@ -149,15 +163,22 @@ class SpanHead(contract.Head):
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
         import tensorflow.compat.v1 as tf
-        place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
-        is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
-            place, features["cls_index"][:, None])
-        return self.beams(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
-                          None if is_training else self.options.start_n_top,
-                          features.get("start_positions", features["cls_index"]))
 
-    def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
-              true_start: Any) -> dict:
+        place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)  # [T]
+        is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
+            place, features["cls_index"][:, None]
+        )
+        return self.beams(
+            nn,
+            tf.cast(is_hidden, tf.float32),
+            features["cls_index"],
+            None if is_training else self.options.start_n_top,
+            features.get("start_positions", features["cls_index"]),
+        )
+
+    def beams(
+        self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int], true_start: Any
+    ) -> dict:
         """The output layer on `nn.sequence` [B,T,D]: a dict of `start_log_probs` [B,T];
         `end_log_probs` [B,T], given the true start; and `cls_logits` [B], the higher the less
         likely an answer. With a beam also `start_top_log_probs`, `start_top_index` [B,S], best
@@ -176,8 +197,9 @@ class SpanHead(contract.Head):
         """The beam has ends within `max_answer_length` of the start. `cls_logits` is the logarithm
         of the ratio of the probabilities of no answer and of the best one."""
         import tensorflow.compat.v1 as tf
+
         # Start and end do not know of each other; positions that cannot be are hidden.
-        both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
+        both = nn.dense(nn.sequence, 2, "span_logits/dense")  # [B,T,2]
         start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
         outputs = {"start_log_probs": start, "end_log_probs": end}
         if num_starts:
@@ -185,10 +207,11 @@ class SpanHead(contract.Head):
             size = tf.shape(nn.sequence)[1]
             no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
             best = _top(_hide(start, no_text), num_starts)
-            length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
+            length = tf.range(size) - best.indices[:, :, None] + 1  # [B,S,T]
             fits = tf.cast((length >= 1) & (length <= self.options.max_answer_length), tf.float32)
-            ends = _top(_hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
-                        self.options.end_n_top)
+            ends = _top(
+                _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)), self.options.end_n_top
+            )
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             outputs["end_top_log_probs"], outputs["end_top_index"] = ends
             answer = tf.reduce_max(best.values[:, :, None] + ends.values, axis=[1, 2])
@@ -197,22 +220,23 @@ class SpanHead(contract.Head):
 
     def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
         import tensorflow.compat.v1 as tf
+
         sequence = nn.sequence
         width = sequence.shape.as_list()[-1]
 
         # The start: one score for each token.
-        start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
+        start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
         start = _hide(start, is_hidden)
         outputs = {"start_log_probs": tf.nn.log_softmax(start)}
         starts = true_start[:, None]
         if num_starts:
             best = _top(outputs["start_log_probs"], num_starts)
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
-            starts = tf.concat([best.indices, starts], axis=1)                        # [B,S+1]
+            starts = tf.concat([best.indices, starts], axis=1)  # [B,S+1]
 
         # The end, given each start of the beam and, last, the true one, which the loss needs.
         last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
-        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,S+1,D]
+        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
         with tf.variable_scope("end_logits"):
             hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
             end = nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]  # [B,S+1,T]
@@ -220,7 +244,8 @@ class SpanHead(contract.Head):
         outputs["end_log_probs"] = ends[:, -1]
         if num_starts:
             outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
-                ends[:, :-1], self.options.end_n_top)
+                ends[:, :-1], self.options.end_n_top
+            )
 
         # Whether there is an answer at all, from <cls> and what the starts look at.
         of_start = tf.einsum("btd,bt->bd", sequence, tf.nn.softmax(start))
@@ -233,26 +258,40 @@ class SpanHead(contract.Head):
     def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean of the losses of start and end; with the joint head, as in the original, plus
         half of that of answerability."""
-        where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
-                                 features[name + "_positions"][:, None])[:, 0, 0]
-                 for name in ("start", "end")]
+        where = [
+            -nn.gather_rows(
+                logits[name + "_log_probs"][:, :, None], features[name + "_positions"][:, None]
+            )[:, 0, 0]
+            for name in ("start", "end")
+        ]
         if self.options.span_head == "separate":
             return 0.5 * (where[0] + where[1])
-        return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
-            logits["cls_logits"], features["is_impossible"]))
+        return 0.5 * (
+            where[0]
+            + where[1]
+            + nn.sigmoid_cross_entropy(logits["cls_logits"], features["is_impossible"])
+        )
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
         """The arguments of `span_answers.join`."""
         import tensorflow.compat.v1 as tf
-        starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
+
+        starts, ends = logits["start_top_index"], logits["end_top_index"]  # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
         # A span may be the answer if it is in the paragraph, not too long, and starts where this
         # window has more context than any other.
-        size, low, high = (features[name][:, None, None] for name in
-                           ("paragraph_len", "widest_start", "widest_end"))
-        first = starts[:, :, None]                                                    # [B,S,1]
-        is_allowed = ((first >= low) & (first < high) & (ends >= first) & (ends < size)
-                      & (ends - first < self.options.max_answer_length))              # [B,S,E]
+        size, low, high = (
+            features[name][:, None, None]
+            for name in ("paragraph_len", "widest_start", "widest_end")
+        )
+        first = starts[:, :, None]  # [B,S,1]
+        is_allowed = (
+            (first >= low)
+            & (first < high)
+            & (ends >= first)
+            & (ends < size)
+            & (ends - first < self.options.max_answer_length)
+        )  # [B,S,E]
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
@@ -265,16 +304,21 @@ class SpanHead(contract.Head):
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
         """values: n `span_answers.BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
-        return contract.Predictions(span_answers.join(outputs, windows),
-                                    contract.mean_over_windows(outputs["loss"], windows))
+        return contract.Predictions(
+            span_answers.join(outputs, windows),
+            contract.mean_over_windows(outputs["loss"], windows),
+        )
 
     def words(self) -> str:
-        return "answers of up to %d tokens, windows every %d tokens" % (
-            self.options.max_answer_length, self.options.doc_stride)
+        return (
+            f"answers of up to {self.options.max_answer_length} tokens, windows every "
+            f"{self.options.doc_stride} tokens"
+        )
 
 
 class SpanScorer(contract.Scorer):
     """Exact match and F1 of the texts of answers."""
+
     default_metrics = ("f1", "exact")
     metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
     baseline_words = "sentence that shares most words"
@@ -291,51 +335,77 @@ class SpanScorer(contract.Scorer):
         null = span_answers.null_probabilities(values)
         contract.refuse_nan(self.task, null)
         texts = span_answers.texts(gold_labels.rows, values)
-        scores = span_metrics.score(gold_labels.rule, texts,
-                                    list(map(squad_files.as_in_context, gold_labels.rows)))
+        scores = span_metrics.score(
+            gold_labels.rule, texts, list(map(squad_files.as_in_context, gold_labels.rows))
+        )
         found = span_metrics.summary(span_metrics.with_threshold(scores, null, threshold))
         best = {}
         for name in ("exact", "f1"):
-            best["best_" + name], best["best_%s_thresh" % name] = span_metrics.best_threshold(
-                getattr(scores, name), [bool(text) for text in texts], scores, null)
+            best["best_" + name], best[f"best_{name}_thresh"] = span_metrics.best_threshold(
+                getattr(scores, name), [bool(text) for text in texts], scores, null
+            )
         shown = (*found, *best) if not scores.has_answer.all() else tuple(found)
         found.update(best)
         return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
     def baseline(self, gold_labels: GoldAnswers) -> dict:
         """The sentence most like the question, without the numbers over thresholds."""
-        result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
-                                for row in gold_labels.rows], gold_labels)
-        return {name: value for name, value in result.items()
-                if name in self.task.metrics or not name.startswith("best_")}
+        result = self.evaluate(
+            [span_answers.closest_sentence(*row.pairs[0]) for row in gold_labels.rows], gold_labels
+        )
+        return {
+            name: value
+            for name, value in result.items()
+            if name in self.task.metrics or not name.startswith("best_")
+        }
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         answered = sum(bool(row.label) for row in rows)
-        return "%s with an answer, %s without" % tuple(
-            map("{:,}".format, (answered, len(rows) - answered)))
+        return "{} with an answer, {} without".format(
+            *tuple(map("{:,}".format, (answered, len(rows) - answered)))
+        )
 
-    def prediction_files(self, rows: Sequence[Row], values: Any,
-                         threshold: float = THRESHOLD) -> list:
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """The official forms: answers, n best answers, and probabilities of no answer."""
-        names = (("json", None), ("nbest.json", "n best answers"),
-                 ("na_prob.json", "probabilities of no answer"))
+        names = (
+            ("json", None),
+            ("nbest.json", "n best answers"),
+            ("na_prob.json", "probabilities of no answer"),
+        )
         rows = store_rows(row for row in rows if row.pairs)
-        return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
-            names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
+        return [
+            PredictionFile(*name, [span_answers.as_json(content)])
+            for name, content in zip(
+                names, span_answers.official(rows, values, self.options.n_best_size, threshold)
+            )
+        ]
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[contract.Comparison]:
         """The gold label is all answers; the error is 1 less the mean of exact match and F1."""
         rule = self.gold_labels(rows).rule
         for row, answer in zip(rows, self.results(rows, values, threshold)):
             golds = squad_files.as_in_context(row) if row.label else []
-            scores = span_metrics.with_threshold(span_metrics.score(
-                rule, [answer.text], [golds]), [answer.null_probability], threshold)
+            scores = span_metrics.with_threshold(
+                span_metrics.score(rule, [answer.text], [golds]),
+                [answer.null_probability],
+                threshold,
+            )
             error = 1 - (scores.exact[0] + scores.f1[0]) / 2
-            probability = answer.best[0].probability * (1 - answer.null_probability) \
-                if answer.text else answer.null_probability
-            yield contract.Comparison(" | ".join(dict.fromkeys(golds)), answer.text, probability,
-                                      0.0 if row.label is None else float(error))
+            probability = (
+                answer.best[0].probability * (1 - answer.null_probability)
+                if answer.text
+                else answer.null_probability
+            )
+            yield contract.Comparison(
+                " | ".join(dict.fromkeys(golds)),
+                answer.text,
+                probability,
+                0.0 if row.label is None else float(error),
+            )
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         return span_answers.answers(rows, values, self.options.n_best_size, threshold)
@@ -343,12 +413,17 @@ class SpanScorer(contract.Scorer):
 
 # ---- from the command line to a task
 
+
 def _own_columns(settings: SpanSettings) -> dict:
     """With `query`, the questions on a paragraph are held out together."""
     label = (settings.answer_column, settings.answer_start_column)
-    return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
-                label=tuple(filter(None, label)), id=settings.id_column,
-                query=settings.context_column)
+    return dict(
+        text_a=(settings.context_column,),
+        text_b=(settings.question_column,),
+        label=tuple(filter(None, label)),
+        id=settings.id_column,
+        query=settings.context_column,
+    )
 
 
 def _configured(task: Task, settings: SpanSettings) -> Task:
@@ -358,20 +433,23 @@ def _configured(task: Task, settings: SpanSettings) -> Task:
     # evaluate, reading it reports missing ones.
     path = settings.named_file
     is_looked_at = (settings.do_train or settings.do_eval or settings.do_prepro) and (
-        not settings.do_eval or settings.data_dir or settings.train_file)
+        not settings.do_eval or settings.data_dir or settings.train_file
+    )
     if path and is_looked_at and not squad_files.has_answers(task, path, settings.predict_form):
         _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
         path = None
     if path and "dev" not in settings.named_files:
         files["dev"] = os.path.abspath(path)
-    options = {field.name: getattr(settings, field.name)
-               for field in dataclasses.fields(SpanOptions)}
+    options = {
+        field.name: getattr(settings, field.name) for field in dataclasses.fields(SpanOptions)
+    }
     if settings.long_document != "memory":
         options["max_segments"] = 1
     options["scoring"] = settings.scoring or task.options.scoring
     holds_out = "train" in files and "dev" not in files
-    return dataclasses.replace(task, files=files, dev_share=task.dev_share if holds_out else 0.0) \
-        .with_options(**options)
+    return dataclasses.replace(
+        task, files=files, dev_share=task.dev_share if holds_out else 0.0
+    ).with_options(**options)
 
 
 def _fixed(task: Task, rows: Sequence[Row]) -> Task:
@@ -379,9 +457,19 @@ def _fixed(task: Task, rows: Sequence[Row]) -> Task:
     return task.with_options(scoring=task.scorer.gold_labels(rows).rule)
 
 
-SPANS = contract.TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
-                          program="xlnet squad", asked_by="task_name", own_columns=_own_columns,
-                          configured=_configured, fixed=_fixed)
+SPANS = contract.TaskType(
+    "spans",
+    SpanReader,
+    SpanHead,
+    SpanScorer,
+    SpanOptions(),
+    verb="answer",
+    program="xlnet squad",
+    asked_by="task_name",
+    own_columns=_own_columns,
+    configured=_configured,
+    fixed=_fixed,
+)
 
 
 def _hide(logits, is_hidden):
@@ -391,5 +479,6 @@ def _hide(logits, is_hidden):
 def _top(log_probs, count):
     """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
     import tensorflow.compat.v1 as tf
+
     padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
     return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)

@@ -30,19 +30,27 @@ _MOST_ILLEGAL = 0.01
 
 def _entity_metric(name):
     """Precision, recall or F1 of entities; tags are legal, so both modes of seqeval agree."""
+
     def metric(task, decisions, gold_labels, values):
         return getattr(entity_metrics.total(_counts(decisions, gold_labels)), name)
+
     return metric
 
 
 def _counts(decisions, rows):
     """Entities by label; those of a text are where its file has them, even inside of words."""
     return entity_metrics.by_label(
-        [tagged_words.located(row.source, schemes.spans(tags))
-         for row, tags in zip(rows, decisions)],
-        [tagged_words.located(row.source, schemes.spans(row.label))
-         if row.source.entities is None else [tuple(entity) for entity in row.source.entities]
-         for row in rows])
+        [
+            tagged_words.located(row.source, schemes.spans(tags))
+            for row, tags in zip(rows, decisions)
+        ],
+        [
+            tagged_words.located(row.source, schemes.spans(row.label))
+            if row.source.entities is None
+            else [tuple(entity) for entity in row.source.entities]
+            for row in rows
+        ],
+    )
 
 
 def _accuracy(task, decisions, gold_labels, values):
@@ -51,16 +59,18 @@ def _accuracy(task, decisions, gold_labels, values):
 
 class Tags(NamedTuple):
     """The predictions for a sentence of W words."""
-    ids: np.ndarray                 # int32 [W], of the tags
-    probabilities: np.ndarray       # float32 [W], of each tag alone, without regard to the others
+
+    ids: np.ndarray  # int32 [W], of the tags
+    probabilities: np.ndarray  # float32 [W], of each tag alone, without regard to the others
 
 
 @dataclasses.dataclass(frozen=True)
 class TaggingOptions:
     """Options of files and of the loss."""
-    scheme: str = "auto"             # of the files; "auto" until the train file is read
-    is_scheme_given: bool = False    # by the user: files are repaired, not refused
-    is_spaced: bool = True           # put spaces between the words of files without any
+
+    scheme: str = "auto"  # of the files; "auto" until the train file is read
+    is_scheme_given: bool = False  # by the user: files are repaired, not refused
+    is_spaced: bool = True  # put spaces between the words of files without any
 
     @property
     def learned_scheme(self) -> str:
@@ -71,8 +81,9 @@ class TaggingOptions:
 class TaggingReader(contract.Reader):
     """Sentences. The labels of a task are all tags of the learned scheme, O first; the label of a
     row is its tags."""
+
     unit = "sentences"
-    plain_form = ""                 # recognized by the content
+    plain_form = ""  # recognized by the content
     own_forms = ()
 
     def from_train_file(self, path: str) -> Task:
@@ -80,48 +91,68 @@ class TaggingReader(contract.Reader):
         task = self.task
         given = self.options.scheme if self.options.is_scheme_given else None
         found = RowErrors()
-        sentences = store_rows(_checked(self._sentences(path, None, need_tags=True),
-                                        functools.cache(lambda tag: schemes.tag_error(tag, given)),
-                                        found, task.skips_errors))
+        sentences = store_rows(
+            _checked(
+                self._sentences(path, None, need_tags=True),
+                functools.cache(lambda tag: schemes.tag_error(tag, given)),
+                found,
+                task.skips_errors,
+            )
+        )
         found.end(path, task.skips_errors and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
-            raise UserError("%s: all tags are O; expected some entities" % path)
+            raise UserError(f"{path}: all tags are O; expected some entities")
         note_similar(labels, path)
         try:
             scheme = given or schemes.detect(sequences)
         except UserError as e:
-            raise UserError("%s: %s" % (path, e)) from None
+            raise UserError(f"{path}: {e}") from None
         source = sentences[0].source
         if isinstance(source, tagged_words.ColumnLines):
             # As found in the file; names stay.
             text_a, label = (
-                names if names and not names[0].isdecimal() else (column,) for names, column in (
-                    (task.text_a, source.word_column), (task.label, source.tag_column)))
+                names if names and not names[0].isdecimal() else (column,)
+                for names, column in (
+                    (task.text_a, source.word_column),
+                    (task.label, source.tag_column),
+                )
+            )
             task = dataclasses.replace(task, text_a=text_a, label=label)
         # Whether there are spaces between words, as in most scripts.
         unspaced = collections.Counter(
-            is_unspaced(word) for sentence in sentences for word in sentence.words)
-        return dataclasses.replace(task, labels=schemes.all_tags(labels, schemes.learned(scheme))) \
-            .with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
+            is_unspaced(word) for sentence in sentences for word in sentence.words
+        )
+        return dataclasses.replace(
+            task, labels=schemes.all_tags(labels, schemes.learned(scheme))
+        ).with_options(scheme=scheme, is_spaced=unspaced[True] <= unspaced[False])
 
     def _sentences(self, path, form, need_tags):
         """The sentences; the tags of texts with entities get the files' scheme."""
         task, scheme = self.task, self.options.scheme
         for sentence in tagged_files.read(
-                path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
-                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_errors):
+            path,
+            form,
+            task.text_a[0],
+            task.label[0] if task.label else None,
+            need_tags,
+            encoding=task.encoding,
+            delimiter=task.delimiter,
+            skips=task.skips_errors,
+        ):
             if sentence.tags and sentence.entities is not None and scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, scheme))
             yield sentence
 
     def from_model(self, stored: dict) -> Task:
-        text_a, label = (tuple(stored["columns"].get(name, getattr(self.task, name)))
-                         for name in ("text_a", "label"))
-        return dataclasses.replace(super().from_model(stored), text_a=text_a, label=label) \
-            .with_options(**{name: stored["kind_options"][name]
-                             for name in ("scheme", "is_spaced")})
+        text_a, label = (
+            tuple(stored["columns"].get(name, getattr(self.task, name)))
+            for name in ("text_a", "label")
+        )
+        return dataclasses.replace(
+            super().from_model(stored), text_a=text_a, label=label
+        ).with_options(**{name: stored["kind_options"][name] for name in ("scheme", "is_spaced")})
 
     def read(self, path: str, need_labels: bool, form: Optional[str] = None) -> Sequence[Row]:
         task, scheme = self.task, self.options.scheme
@@ -133,7 +164,7 @@ class TaggingReader(contract.Reader):
             return schemes.tag_error(tag, scheme) or schemes.unknown_label(tag, labels)
 
         found, illegal = RowErrors(), RowErrors()
-        count = 0                   # of tags but O
+        count = 0  # of tags but O
 
         def checked():
             nonlocal count
@@ -141,31 +172,42 @@ class TaggingReader(contract.Reader):
                 tags = sentence.tags
                 count += sum(tag != schemes.OUTSIDE for tag in tags)
                 for i in schemes.illegal(tags, scheme):
-                    illegal.add(sentence.places[i], (
-                        "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags "
-                        "are repaired" % (tags[i], tags[i - 1] if i else "(beginning)", scheme,
-                                          scheme)))
+                    illegal.add(
+                        sentence.places[i],
+                        (
+                            "tag '{}' after '{}' is illegal in scheme {}; with "
+                            "--scheme={} such tags "
+                            "are repaired".format(
+                                tags[i], tags[i - 1] if i else "(beginning)", scheme, scheme
+                            )
+                        ),
+                    )
                 yield sentence
 
         # All sentences are read before the first error is raised, so that all are listed.
-        rows = store_rows(self._row(i, sentence, fault) for i, sentence in enumerate(
-            checked() if need_labels else sentences))
+        rows = store_rows(
+            self._row(i, sentence, fault)
+            for i, sentence in enumerate(checked() if need_labels else sentences)
+        )
         found.end(path, task.skips_errors and bool(rows))
         if not rows:
-            raise UserError("%s: no sentences" % path)
+            raise UserError(f"{path}: no sentences")
         # A few illegal tags are repaired; many are another scheme than that of the train file.
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
             illegal.refuse()
-        illegal.note(path, "of %d tags are illegal and repaired" % count)
+        illegal.note(path, f"of {count} tags are illegal and repaired")
         return rows
 
     def _row(self, index, sentence, fault):
-        if not sentence.words:          # a skipped one
+        if not sentence.words:  # a skipped one
             return Row(str(index), (), None, source=sentence)
         tags = sentence.tags
         if tags is not None:
-            tags = None if any(map(fault, set(tags))) else schemes.tags_of(
-                schemes.spans(tags), len(tags), self.options.learned_scheme)
+            tags = (
+                None
+                if any(map(fault, set(tags)))
+                else schemes.tags_of(schemes.spans(tags), len(tags), self.options.learned_scheme)
+            )
         between = " " if self.options.is_spaced else ""
         return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
 
@@ -175,8 +217,11 @@ class TaggingReader(contract.Reader):
         def example(row):
             words, after_space = row.source.words, row.source.after_space
             return word_encoding.TaggedExample(
-                words, list(map(int, after_space or [self.options.is_spaced] * len(words))),
-                None if row.label is None else [position[tag] for tag in row.label])
+                words,
+                list(map(int, after_space or [self.options.is_spaced] * len(words))),
+                None if row.label is None else [position[tag] for tag in row.label],
+            )
+
         return Mapped(example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
@@ -184,8 +229,11 @@ class TaggingReader(contract.Reader):
 
     def row(self, id: str, asked: Asked) -> tuple:
         try:
-            sentence = tagged_words.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+            sentence = (
+                tagged_words.of_text(asked.text_a)
+                if isinstance(asked.text_a, str)
                 else tagged_words.of_words(asked.text_a)
+            )
         except ValueError as e:
             return None, str(e)
         return self._row(id, sentence, None), None
@@ -193,6 +241,7 @@ class TaggingReader(contract.Reader):
 
 class TaggingHead(contract.Head):
     """A softmax over the tags at the first piece of each word."""
+
     smooths_labels = True
 
     def features(self, length: int) -> tuple:
@@ -205,8 +254,9 @@ class TaggingHead(contract.Head):
     def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean over the first pieces of the words of a record."""
         import tensorflow.compat.v1 as tf
-        length = tf.shape(logits)[1]                                              # T'
-        labels = features["label_ids"][:, -length:]                               # int32 [B,T']
+
+        length = tf.shape(logits)[1]  # T'
+        labels = features["label_ids"][:, -length:]  # int32 [B,T']
         counts = (labels > 0) & (features["word_starts"][:, -length:] > 0)
         ids = tf.maximum(labels - 1, 0)
         smoothing, class_weights = options or LossOptions()
@@ -215,42 +265,55 @@ class TaggingHead(contract.Head):
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
         counts = tf.cast(counts, tf.float32)
         loss, count = (tf.reduce_sum(x, axis=1, keepdims=True) for x in (loss * counts, counts))
-        return (loss / tf.maximum(count, 1.))[:, 0]
+        return (loss / tf.maximum(count, 1.0))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """`values`, int32 [B,T]: the tag of each word in the most probable legal sequence at its
         first piece, -1 elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         import tensorflow.compat.v1 as tf
+
         # The network leaves out tokens that are padding in all examples of a batch.
         starts, length = features["word_starts"], tf.shape(logits)[1]
         tags = nn.best_path(
-            logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
-            *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
-        probabilities = tf.gather(tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0),
-                                  axis=2, batch_dims=2)                               # [B,T']
+            logits,
+            starts[:, -length:] > 0,
+            features["sentence_edges"] > 0,
+            *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme),
+        )
+        probabilities = tf.gather(
+            tf.nn.softmax(tf.cast(logits, tf.float32)), tf.maximum(tags, 0), axis=2, batch_dims=2
+        )  # [B,T']
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0]]
         # Back to T tokens: on the left is padding.
         tags, probabilities = tf.pad(tags, padding), tf.pad(probabilities, padding)
-        return {"values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
-                "probabilities": probabilities}
+        return {
+            "values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
+            "probabilities": probabilities,
+        }
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> contract.Predictions:
         """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
-        ids, probabilities = (np.split(outputs[name], np.cumsum(windows)[:-1])
-                              for name in ("values", "probabilities"))
+        ids, probabilities = (
+            np.split(outputs[name], np.cumsum(windows)[:-1]) for name in ("values", "probabilities")
+        )
         return contract.Predictions(
             [Tags(part[part >= 0], each[part >= 0]) for part, each in zip(ids, probabilities)],
-            contract.mean_over_windows(outputs["loss"], windows))
+            contract.mean_over_windows(outputs["loss"], windows),
+        )
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
-        return weights_of(text, self.task, None if rows is None else collections.Counter(
-            tag for row in rows for tag in row.label))
+        return weights_of(
+            text,
+            self.task,
+            None if rows is None else collections.Counter(tag for row in rows for tag in row.label),
+        )
 
     def words(self) -> str:
-        return "entities %s, scheme %s" % (
-            ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme)
+        return "entities {}, scheme {}".format(
+            ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme
+        )
 
 
 class TaggingExport(contract.Export):
@@ -258,15 +321,15 @@ class TaggingExport(contract.Export):
 
     def outputs(self, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         import tensorflow.compat.v1 as tf
-        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)),
-                                  outputs["values"] + 1)}
+
+        return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), outputs["values"] + 1)}
 
 
 class TaggingScorer(contract.Scorer):
     """A prediction is `Tags`. The gold labels are the rows."""
+
     default_metrics = ("f1", "precision", "recall", "accuracy")
-    metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
-                   accuracy=_accuracy)
+    metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]}, accuracy=_accuracy)
     baseline_words = "most frequent tag"
 
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -274,74 +337,105 @@ class TaggingScorer(contract.Scorer):
 
     def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
-        return [schemes.repaired([self.task.class_names[id] for id in ids],
-                                 self.options.learned_scheme) for ids, _ in values]
+        return [
+            schemes.repaired([self.task.class_names[id] for id in ids], self.options.learned_scheme)
+            for ids, _ in values
+        ]
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, gold_labels)
         decisions = self.decide(values)
-        return {name: float(self.metrics[name](self.task, decisions, gold_labels, values))
-                for name in self.task.metrics}
+        return {
+            name: float(self.metrics[name](self.task, decisions, gold_labels, values))
+            for name in self.task.metrics
+        }
 
     def baseline(self, gold_labels: Any) -> dict:
         """The most frequent tag."""
         counts = collections.Counter(tag for row in gold_labels for tag in row.label)
         id = self.task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate([Tags(np.full(len(row.label), id), np.ones(len(row.label)))
-                              for row in gold_labels], gold_labels)
+        return self.evaluate(
+            [Tags(np.full(len(row.label), id), np.ones(len(row.label))) for row in gold_labels],
+            gold_labels,
+        )
 
-    def constant_prediction(self, values: Any, gold_labels: Any,
-                            threshold: float = THRESHOLD) -> Optional[str]:
+    def constant_prediction(
+        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
+    ) -> Optional[str]:
         """One tag for all words."""
-        found, true = (set().union(*tags) for tags in (
-            self.decide(values), [row.label for row in gold_labels]))
-        return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
+        found, true = (
+            set().union(*tags) for tags in (self.decide(values), [row.label for row in gold_labels])
+        )
+        return f"every word is '{found.pop()}'" if len(found) == 1 < len(true) else None
 
-    def table(self, values: Any, gold_labels: Any, threshold: float,
-              plot_path: Optional[str] = None) -> str:
+    def table(
+        self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
+    ) -> str:
         return entity_metrics.table(_counts(self.decide(values), gold_labels))
 
-    def compare(self, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> Iterator[contract.Comparison]:
+    def compare(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> Iterator[contract.Comparison]:
         """The entities of a sentence; the probability is that of the least probable tag, the error
         how many entities are missed or predicted wrongly."""
         for row, tags, found in zip(rows, self.decide(values), values):
             sentence = row.source
             predicted = tagged_words.located(sentence, schemes.spans(tags))
-            gold = [] if row.label is None else tagged_words.located(
-                sentence, schemes.spans(row.label)) if sentence.entities is None else [
-                    tuple(entity) for entity in sentence.entities]
+            gold = (
+                []
+                if row.label is None
+                else tagged_words.located(sentence, schemes.spans(row.label))
+                if sentence.entities is None
+                else [tuple(entity) for entity in sentence.entities]
+            )
             error = 0 if row.label is None else len(set(gold) ^ set(predicted))
-            texts = ["; ".join("%s: %s" % (each.label, each.text)
-                               for each in tagged_words.entities(sentence, spans))
-                     for spans in (gold, predicted)]
-            yield contract.Comparison(texts[0], texts[1], float(np.min(found.probabilities)),
-                                      float(error))
+            texts = [
+                "; ".join(
+                    f"{each.label}: {each.text}" for each in tagged_words.entities(sentence, spans)
+                )
+                for spans in (gold, predicted)
+            ]
+            yield contract.Comparison(
+                texts[0], texts[1], float(np.min(found.probabilities)), float(error)
+            )
 
-    def prediction_files(self, rows: Sequence[Row], values: Any,
-                         threshold: float = THRESHOLD) -> list:
+    def prediction_files(
+        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+    ) -> list:
         """The rows of the file with one more column or key."""
         _check_lengths(values, [row for row in rows if row.pairs])
         decided = iter(self.decide(values))
         spans = [schemes.spans(next(decided)) if row.pairs else None for row in rows]
         places = Mapped(lambda row: row.source.source, rows)
-        tags = (None if found is None else schemes.tags_of(
-            found, len(row.source.words), self.options.scheme) for row, found in zip(rows, spans))
+        tags = (
+            None
+            if found is None
+            else schemes.tags_of(found, len(row.source.words), self.options.scheme)
+            for row, found in zip(rows, spans)
+        )
         if isinstance(next(iter(places)), tagged_words.JsonLine):
             return [PredictionFile("jsonl", None, tagged_json.json_lines(places, spans, tags))]
         return [PredictionFile("conll", None, tagged_columns.conll_lines(places, tags))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        return [tagged_words.tagged(row.source, schemes.spans(tags), self.options.scheme,
-                                    found.probabilities)
-                for row, tags, found in zip(rows, self.decide(values), values)]
+        return [
+            tagged_words.tagged(
+                row.source, schemes.spans(tags), self.options.scheme, found.probabilities
+            )
+            for row, tags, found in zip(rows, self.decide(values), values)
+        ]
 
 
 # ---- from the command line to a task
 
+
 def _own_columns(settings: TaggerSettings) -> dict:
-    return dict(text_a=(settings.word_column,), text_b=(), id=None,
-                label=(settings.tag_column,) if settings.tag_column else ())
+    return dict(
+        text_a=(settings.word_column,),
+        text_b=(),
+        id=None,
+        label=(settings.tag_column,) if settings.tag_column else (),
+    )
 
 
 def _configured(task: Task, settings: TaggerSettings) -> Task:
@@ -349,9 +443,19 @@ def _configured(task: Task, settings: TaggerSettings) -> Task:
 
 
 TAGGING = contract.TaskType(
-    "tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(), has_labels=True,
-    verb="tag", program="xlnet tag", asked_by="task_name", own_columns=_own_columns,
-    configured=_configured, export=TaggingExport)
+    "tagging",
+    TaggingReader,
+    TaggingHead,
+    TaggingScorer,
+    TaggingOptions(),
+    has_labels=True,
+    verb="tag",
+    program="xlnet tag",
+    asked_by="task_name",
+    own_columns=_own_columns,
+    configured=_configured,
+    export=TaggingExport,
+)
 
 
 def _checked(sentences, fault, found, skips):
