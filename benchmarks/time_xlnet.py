@@ -27,7 +27,7 @@ def run_config(work, options):
         use_bfloat16=False,
         precision=options["precision"],
         recompute=options["recompute"],
-        built_once=is_training,
+        traced_once=is_training,
         device="xla" if options.get("xla") and is_training else None,
         dropout=0.1,
         dropatt=0.1,

@@ -109,7 +109,7 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
         "recompute",
         "position_dropout",
         "device",
-        "built_once",
+        "traced_once",
     ]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
     assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)

@@ -384,7 +384,7 @@ def runs(place):
 
 
 def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
-    y = ops.built_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
+    y = ops.traced_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
     fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
     config = Devices(None).session_config(is_training=True)
     with tf.Session(config=config) as session:

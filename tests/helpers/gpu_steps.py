@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import train_step
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model_directory.task_settings import FineTunedTask
-from xlnet.network import kernels_cpu
+from xlnet.network import kernels_tuned
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -108,7 +108,7 @@ def _batch(tuned, is_fixed):
 
 
 def _fetches(model, features):
-    with unittest.mock.patch.object(kernels_cpu, "device_here", lambda: "gpu"):
+    with unittest.mock.patch.object(kernels_tuned, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
     step = train_step.step_of_graph()
     return [spec.train_op, step.stop, *step.scalars.values()]

@@ -11,26 +11,26 @@ from helpers.golden import assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlnet.network import kernels, kernels_cpu
+from xlnet.network import kernels, kernels_tuned
 from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
 
 DEVICES = ("cpu", "gpu", "loops", "fused")
-FORMS = {"loops": kernels_cpu.loop, "fused": kernels_cpu.fused}
+FORMS = {"loops": kernels_tuned.loop, "fused": kernels_tuned.fused}
 EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 # Sizes small enough for several blocks of a few rows.
 SMALL_BLOCKS = {
-    "cpu": kernels_cpu.BlockSize(3),
-    "loops": kernels_cpu.BlockSize(2),
-    "gpu": kernels_cpu.BlockSize(1, cells=40),
-    "fused": kernels_cpu.BlockSize(1, cells=60),
+    "cpu": kernels_tuned.BlockSize(3),
+    "loops": kernels_tuned.BlockSize(2),
+    "gpu": kernels_tuned.BlockSize(1, cells=40),
+    "fused": kernels_tuned.BlockSize(1, cells=60),
 }
 
 
 def tuned(device, recompute=False, is_training=True):
-    return kernels_cpu.tuned(
+    return kernels_tuned.tuned(
         blocks=SMALL_BLOCKS[device],
-        compiled=FORMS.get(device, kernels_cpu.one_by_one),
+        compiled=FORMS.get(device, kernels_tuned.one_by_one),
         is_training=is_training,
         recompute=recompute,
     )
@@ -319,13 +319,13 @@ def test_a_loop_rounds_once(graph):
     rounded = tf.constant(np.random.RandomState(0).randn(20000), tf.bfloat16)
 
     def value(x):
-        return kernels_cpu.gelu(x)[0]
+        return kernels_tuned.gelu(x)[0]
 
     with tf.Session() as session:
         x, plain, in_loop = session.run(
             [
                 tf.cast(y, tf.float32)
-                for y in (rounded, value(rounded), kernels_cpu.loop(value)(rounded))
+                for y in (rounded, value(rounded), kernels_tuned.loop(value)(rounded))
             ]
         )
     exact = 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
@@ -363,7 +363,7 @@ def test_a_matmul_that_broadcasts_over_the_batch_is_noticed(graph):
 def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_hashed):
     """Loops where they pay off; random bits of Philox, which are stored, where nothing is
     compiled."""
-    chosen = kernels_cpu.choose(device, is_training, False, d_inner)
+    chosen = kernels_tuned.choose(device, is_training, False, d_inner)
     chosen.dropout(tf.ones([2, 3]), Dropout(0.5, tf.constant([1, 2])))
     assert hasattr(graph, "loops") == in_loops
     philox = {op.type for op in graph.get_operations()} & {"StatelessRandomUniformFullIntV2"}
@@ -382,11 +382,11 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_h
 )
 def test_the_device_is_that_of_the_scope(graph, scope, device):
     with tf.device(scope):
-        assert kernels_cpu.device_here() == device
+        assert kernels_tuned.device_here() == device
 
 
 def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
-    monkeypatch.setattr(kernels_cpu.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
-    assert kernels_cpu.device_here() == "gpu"
+    monkeypatch.setattr(kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    assert kernels_tuned.device_here() == "gpu"
     with tf.device("/cpu:0"):
-        assert kernels_cpu.device_here() == "cpu"
+        assert kernels_tuned.device_here() == "cpu"

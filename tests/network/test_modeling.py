@@ -13,7 +13,7 @@ from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.network import heads, kernels, kernels_cpu, modeling
+from xlnet.network import heads, kernels, kernels_tuned, modeling
 from xlnet.tasks.task import Task
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASK_TYPES, TASKS
@@ -78,9 +78,9 @@ def check(case, fetches, loss, rtol=1e-5):
 def is_training(request, monkeypatch):
     """The forms in which the network is computed; RUN has no dropout."""
     if request.param == "training in loops":
-        monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
+        monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
     if request.param == "plain":
-        monkeypatch.setattr(kernels_cpu, "choose", lambda *args: kernels.PLAIN)
+        monkeypatch.setattr(kernels_tuned, "choose", lambda *args: kernels.PLAIN)
     return request.param != "inference"
 
 
@@ -117,7 +117,7 @@ def time_major_model(case, inputs, is_training=False):
         reuse_len=settings["reuse_len"],
         bi_data=settings["bi_data"],
         clamp_len=settings.get("clamp_len", -1),
-        built_once=is_training,
+        traced_once=is_training,
         **dict(RUN, is_training=is_training),
     )
     tensors = dict(inputs)
@@ -443,7 +443,7 @@ def train_run(**changes):
             dropatt=0.2,
             init_std=0.3,
             mem_len=4,
-            built_once=True,
+            traced_once=True,
             **changes,
         )
     )
@@ -452,13 +452,15 @@ def train_run(**changes):
 @pytest.mark.parametrize("recompute", (False, True))
 @pytest.mark.slow
 def test_gradients_of_a_model_that_a_session_has_run(graph, recompute):
-    """In whatever order code written for the reference does it; the numbers of `built_once`."""
+    """In whatever order code written for the reference does it; the numbers of `traced_once`."""
     random = np.random.RandomState(0)
     ids = tf.constant(random.randint(0, 50, [6, 2]), tf.int32)
 
-    def loss(built_once):
+    def loss(traced_once):
         run = xlnet.RunConfig(
-            **dict(RUN, is_training=True, recompute=recompute, init_std=0.5, built_once=built_once)
+            **dict(
+                RUN, is_training=True, recompute=recompute, init_std=0.5, traced_once=traced_once
+            )
         )
         return tf.reduce_sum(
             xlnet.XLNetModel(tiny(), run, ids, ids % 2, None).get_pooled_out("last") ** 2
@@ -535,11 +537,11 @@ def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
     run = train_run(recompute=recompute)
     pretraining_step(run)
     assert not hasattr(graph, "loops")
-    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
+    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
     in_loops = pretraining_step(run)
     # Forward and backward of activations and probabilities; dropout, whose backward is the same.
     assert len(graph.loops) == 5
-    monkeypatch.setattr(kernels_cpu, "loop", lambda function: function)
+    monkeypatch.setattr(kernels_tuned, "loop", lambda function: function)
     plain = pretraining_step(run)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -568,8 +570,8 @@ def test_recompute_changes_memory_not_gradients(graph):
 
 @pytest.mark.parametrize("recompute", (False, True))
 @pytest.mark.slow
-def test_layers_are_built_once_for_training(monkeypatch, recompute):
-    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", 0)
+def test_layers_are_traced_once_for_training(monkeypatch, recompute):
+    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
 
     def nodes(n_layer):
         """In functions; in the graph."""
@@ -582,10 +584,10 @@ def test_layers_are_built_once_for_training(monkeypatch, recompute):
     assert many - few < few_in_functions
 
 
-@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
+@pytest.mark.parametrize("loops_from", (0, kernels_tuned.LOOPS_FROM))
 @pytest.mark.slow
 def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
-    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
+    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", loops_from)
     plain = pretraining_step(train_run())
     names = sorted(plain)
 
@@ -601,12 +603,12 @@ def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
         np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("loops_from", (0, kernels_cpu.LOOPS_FROM))
+@pytest.mark.parametrize("loops_from", (0, kernels_tuned.LOOPS_FROM))
 @pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.02)))
 @pytest.mark.slow
 def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, tolerance, loops_from):
     """Weights, loss and gradients stay float32; the gradient keeps its direction."""
-    monkeypatch.setattr(kernels_cpu, "LOOPS_FROM", loops_from)
+    monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", loops_from)
     tf.set_random_seed(0)
     exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
     assert all(x.dtype == tf.float32 for x in rounded.values())
@@ -676,13 +678,13 @@ def test_a_summary_of_padding_alone_has_finite_gradients(graph, kind):
 def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
     """Also within functions, where TensorFlow forgets the scope."""
     chosen = []
-    choose = kernels_cpu.choose
+    choose = kernels_tuned.choose
     monkeypatch.setattr(
-        kernels_cpu,
+        kernels_tuned,
         "choose",
         lambda device, *rest: (chosen.append(device), choose(device, *rest))[1],
     )
-    monkeypatch.setattr(kernels_cpu.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    monkeypatch.setattr(kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
     with tf.device("/cpu:0"):
         pretraining_step(train_run())
     assert len(chosen) > 2 and set(chosen) == {"cpu"}

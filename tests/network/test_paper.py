@@ -12,7 +12,7 @@ from helpers.golden import assert_close
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.network import kernels_cpu, modeling
+from xlnet.network import kernels_tuned, modeling
 
 CASES = range(120 if os.environ.get("XLNET_TEST_ALL") else 12)
 RUNS = 3  # of one session: a network that writes out of bounds is right the first time
@@ -126,7 +126,7 @@ class Case:
 def test_network_of_the_paper(graph, monkeypatch, seed):
     case = Case(seed)
     if case.kernels == "blocks":  # several blocks of query positions
-        monkeypatch.setattr(kernels_cpu, "CPU_BLOCKS", kernels_cpu.BlockSize(3))
+        monkeypatch.setattr(kernels_tuned, "CPU_BLOCKS", kernels_tuned.BlockSize(3))
     rounds = [case.inputs() for _ in range(RUNS)]
     tensors = {
         name: tf.placeholder(value.dtype, value.shape) for name, value in rounds[0][0].items()

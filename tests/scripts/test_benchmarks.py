@@ -14,7 +14,7 @@ from helpers.paths import ROOT
 from work import WORKS
 
 from xlnet.errors import UserError
-from xlnet.network import kernels_cpu
+from xlnet.network import kernels_tuned
 from xlnet.settings.network import XLNetConfig
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
@@ -56,7 +56,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
 @pytest.mark.parametrize("name", ("pretrain", "finetune512"))
 def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
-    monkeypatch.setattr(kernels_cpu, "device_here", lambda: "gpu")
+    monkeypatch.setattr(kernels_tuned, "device_here", lambda: "gpu")
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], XLNetConfig(**config), dict(precision="bf16", recompute=False))
     found = operations_of(graph)

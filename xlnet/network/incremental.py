@@ -15,7 +15,7 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores, take
+from xlnet.network.kernels import Keys, gather_keys, mask_of, masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -130,7 +130,7 @@ class IncrementalNetwork:
             Keys(k, v, kept.distance_keys),
             weights.biases,
             None,
-            shift=lambda by_distance: take(by_distance, index[None]),
+            shift=lambda by_distance: gather_keys(by_distance, index[None]),
         )
         probabilities = masked_softmax(scores, mask_of(inputs.hidden))
         x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))

@@ -2,7 +2,7 @@
 layer, layer norm, dropout.
 
 The plain form of each, here, is its specification: tests compare with it the forms of
-`kernels_cpu`, which runs use. Tensors only, no variables. Shape letters as in `modeling`; T query
+`kernels_tuned`, which runs use. Tensors only, no variables. Shape letters as in `modeling`; T query
 positions.
 """
 
@@ -214,7 +214,7 @@ def relative_shift(
       position i.
     """
     if first_distance is not None:
-        return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
+        return gather_keys(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
     # The complete sequence. In memory, the next row is R cells further and its first wanted column
     # one to the left. After dropping the first Q cells, every row is R - 1 cells long and starts at
     # its first wanted column. With Q = 2, K = 2, R = 4:
@@ -228,10 +228,10 @@ def relative_shift(
 def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -> tf.Tensor:
     """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
 
-    back: the result of `way_back`; None: the queries are the complete sequence.
+    back: the result of `inverse_shift_index`; None: the queries are the complete sequence.
     """
     if back is not None:
-        return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
+        return gather_keys(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
     # With Q = 2, K = 2, R = 4:  c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
     batch, heads, length, num_keys = shape_of(y)
     x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])  # [B,N,Q,R-1]
@@ -240,7 +240,7 @@ def shift_back(y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None) -
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def way_back(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
+def inverse_shift_index(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
     """int [B,T,R]: the key that read each distance; K, a zero, where none did.
 
     With first_distance 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
@@ -250,7 +250,7 @@ def way_back(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Ten
     return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
 
 
-def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
 
     All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by

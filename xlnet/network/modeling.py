@@ -2,7 +2,7 @@
 
 In the order of the paper: what a position may see, how far away it is, the layer with its two
 streams, the stack with memory. The equation of attention is in `kernels`, its tuned form for all
-devices in `kernels_cpu`; the weights are in `parameters`, the summary and the losses in `heads`.
+devices in `kernels_tuned`; the weights are in `parameters`, the summary and the losses in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -145,14 +145,14 @@ def two_streams(
     g: Optional[tf.Tensor],
     memory: Optional[tf.Tensor],
     shared: Shared,
-    ends: bool,
+    is_last_layer: bool,
     with_attention: bool,
 ) -> list[tf.Tensor]:
     """One layer of both streams (paper, section 2.3): the same weights and the same keys, but h
     sees its own token and g does not. Without g it is a layer of Transformer-XL.
 
     h: the content stream [B,Q,D]; g: the query stream [B,P,D] or None; memory: [B,M,D] or None.
-    ends: no layer follows, so h is not computed if there is a g: nothing would read it.
+    is_last_layer: no layer follows, so h is not computed if there is a g: nothing would read it.
 
     Returns h and g of the next layer, those that exist; then, `with_attention`, the probabilities
     of the last of them, float32 [B,N,T,K].
@@ -172,7 +172,7 @@ def two_streams(
         shared.key_segments,
     )
     streams = []
-    if g is None or not ends:
+    if g is None or not is_last_layer:
         x, probabilities = layer(net, weights, h, keys, shared.content, with_attention)
         streams.append(x)
     if g is not None and shared.query is not None:
@@ -314,8 +314,8 @@ def transformer_xl(
 
         if run.is_training and run.recompute:
             one_layer = functools.partial(ops.recomputed, one_layer)
-        if run.built_once and net.run.device != "xla":
-            one_layer = ops.built_once(one_layer)
+        if run.traced_once and net.run.device != "xla":
+            one_layer = ops.traced_once(one_layer)
 
         # The layers. What is remembered is a layer's input: the next sequence sees it there.
         weights, new_mems, attention = parameters.layer_weights(net, seg_ids is not None), [], []

@@ -55,7 +55,7 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
     return forward(*(leaves[i] for i in indices))
 
 
-def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, traced once together with its gradient for all calls with inputs of the same
     shapes, and the same values where they are no tensors.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels_cpu
+from xlnet.network import kernels_tuned
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -29,14 +29,14 @@ class LayerContext:
     ):
         self.config = config
         # Determined here: within the function of a layer the device scope is lost.
-        device = run.device or kernels_cpu.device_here()
+        device = run.device or kernels_tuned.device_here()
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = kernels_cpu.choose(device, run.is_training, run.recompute, config.d_inner)
+        self.kernels = kernels_tuned.choose(device, run.is_training, run.recompute, config.d_inner)
         self._dropouts = 0
 
     def variable(

@@ -177,7 +177,7 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
         return RunConfig(
             is_training=is_training,
             use_tpu=False,
-            built_once=is_training,
+            traced_once=is_training,
             **dataclasses.asdict(self),
             **more,
         )
@@ -212,7 +212,7 @@ class RunConfig:
         "none"; "row", a mask per batch element, as in the original implementation.
       device: what kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph;
         None: the device that is found when the network is built.
-      built_once: all layers call one function, which takes a third of the time to build. Ask for
+      traced_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
 
@@ -237,7 +237,7 @@ class RunConfig:
     recompute: bool = NetworkSettings.recompute
     position_dropout: str = NetworkSettings.position_dropout
     device: Optional[str] = None
-    built_once: bool = False
+    traced_once: bool = False
 
     def __post_init__(self) -> None:
         # Two names for one precision, as the documented API has use_bfloat16.
@@ -254,7 +254,7 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-_NOT_OF_FLAGS = ("is_training", "device", "built_once")
+_NOT_OF_FLAGS = ("is_training", "device", "traced_once")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 

@@ -1,10 +1,10 @@
 """The choice of a run's kernels, and their tuned forms, which runs use on all devices: explicit
 gradients, scores in blocks, elementwise work in loops compiled by XLA.
 
-They are tuned for a CPU, hence the name: blocks fit its cache. A GPU, and XLA that compiles a
-complete step, as on a TPU, use the same forms with larger blocks and without loops: they keep fewer
-tensors than TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. The
-dropout masks of loops, of XLA and of several blocks are others.
+On a CPU the blocks fit its cache. A GPU, and XLA that compiles a complete step, as on a TPU, use
+the same forms with larger blocks and without loops: they keep fewer tensors than TensorFlow's
+gradients. Each computes the plain form in `kernels`, up to rounding. The dropout masks of loops, of
+XLA and of several blocks are others.
 
 Shape letters as there; `rows` query positions of a block, R' the distances of a block.
 """
@@ -24,9 +24,9 @@ from xlnet.network.kernels import (
     LAYER_NORM_EPSILON,
     NO_DROPOUT,
     Kernels,
+    inverse_shift_index,
     relative_shift,
     shift_back,
-    way_back,
 )
 from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.stateless_random import fold_in, hashed
@@ -378,8 +378,10 @@ class _Work:
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
         self._compiled = compiled
         # Computed in the forward pass, where equal operations of all layers become one.
-        self._way_back = (
-            None if first_distance is None else way_back(num_keys, distances, first_distance)
+        self._inverse_shift_index = (
+            None
+            if first_distance is None
+            else inverse_shift_index(num_keys, distances, first_distance)
         )
         self._dropped, self._score_gradient = (
             compiled(function) for function in _attention_passes(drops.dropped_of_65536)
@@ -426,7 +428,9 @@ class _Work:
             *self._bits(block, p),
         )
         # Back through the shift, then through the matmuls.
-        by_distance = shift_back(dscore, shape_of(k_r)[2], self._way_back)  # [B,N,rows,R']
+        by_distance = shift_back(
+            dscore, shape_of(k_r)[2], self._inverse_shift_index
+        )  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),  # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),  # [B,N,rows,H]
