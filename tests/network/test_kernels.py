@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xlnet.network import kernels, kernels_tuned
-from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
+from xlnet.network.kernels import Biases, Dropout, Keys, mask_of
+from xlnet.network.modeling import PLAIN
 
 DEVICES = ("cpu", "gpu", "loops", "fused")
 FORMS = {"loops": kernels_tuned.loop, "fused": kernels_tuned.fused}

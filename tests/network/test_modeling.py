@@ -80,7 +80,7 @@ def is_training(request, monkeypatch):
     if request.param == "training in loops":
         monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
     if request.param == "plain":
-        monkeypatch.setattr(kernels_tuned, "choose", lambda *args: kernels.PLAIN)
+        monkeypatch.setattr(kernels_tuned, "choose", lambda *args: modeling.PLAIN)
     return request.param != "inference"
 
 

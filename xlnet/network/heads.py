@@ -12,7 +12,8 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of, masked_softmax
+from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of
+from xlnet.network.modeling import masked_softmax
 from xlnet.network.ops import (
     count_to,
     dense,

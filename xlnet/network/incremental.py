@@ -15,7 +15,8 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import Keys, gather_keys, mask_of, masked_softmax, relative_scores
+from xlnet.network.kernels import Keys, gather_keys, mask_of
+from xlnet.network.modeling import masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig

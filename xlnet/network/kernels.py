@@ -1,14 +1,14 @@
 """The kernels of a layer behind one interface, `Kernels`: relative attention, the feed-forward
 layer, layer norm, dropout.
 
-The plain form of each, here, is its specification: tests compare with it the forms of
-`kernels_tuned`, which runs use. Tensors only, no variables. Shape letters as in `modeling`; T query
-positions.
+The plain form of each is its specification: tests compare with it the forms of `kernels_tuned`,
+which runs use. Attention's is the equation of the paper, in `modeling`; the others are here, as is
+the shift by distances that all forms of attention share. Tensors only, no variables. Shape letters
+as in `modeling`; T query positions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -68,7 +68,7 @@ def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
     return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
 
 
-# ---- relative attention ----
+# ---- what relative attention is given ----
 
 
 class Keys(NamedTuple):
@@ -107,94 +107,6 @@ def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
     if not may_see_nothing:
         return Mask(bias)
     return Mask(bias, tf.cast(~tf.reduce_all(masked, axis=-1), tf.float32)[:, None, :, None])
-
-
-def relative_attention(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    mask: Optional[Mask] = None,
-    segments: Optional[tf.Tensor] = None,
-    first_distance: Optional[tf.Tensor] = None,
-    drops: Dropout = NO_DROPOUT,
-) -> tf.Tensor:
-    """Attention with relative positions and segments (paper, section 2.5, appendix A.2):
-
-        softmax(scores + mask) v,    with dropout of the probabilities: [B,N,T,H]
-
-    Args:
-      q: [B,N,T,H].
-      mask: None: every query sees every key. A query that sees no key gets zeros.
-      segments: [B,1,T,S] one-hot, of the queries; or None.
-      first_distance: int [B,T], the index of the distance between each query and the first key.
-        None: the queries are the complete sequence, Q - i for query i.
-    """
-    probabilities = attention_probabilities(q, keys, biases, mask, segments, first_distance)
-    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), keys.v)
-
-
-def attention_probabilities(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    mask: Optional[Mask],
-    segments: Optional[tf.Tensor] = None,
-    first_distance: Optional[tf.Tensor] = None,
-) -> tf.Tensor:
-    """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
-    scores = relative_scores(
-        q,
-        keys,
-        biases,
-        segments,
-        shift=lambda by_distance: relative_shift(by_distance, shape_of(keys.k)[2], first_distance),
-    )
-    return masked_softmax(scores, mask)
-
-
-def relative_scores(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    segments: Optional[tf.Tensor],
-    shift: Callable[[tf.Tensor], tf.Tensor],
-) -> tf.Tensor:
-    """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
-
-        ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
-
-    that is what key j holds, how far away it is, and whether it is in the same segment
-    (Transformer-XL, section 3.3; paper, section 2.5). The position term is computed for all R
-    distances, then shifted.
-
-    Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
-    key [B,N,T,K].
-    """
-    # What the key holds.
-    scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)  # [B,N,T,K]
-    # How far away it is.
-    if keys.k_r.shape[0] == 1:  # a matmul does not broadcast: see `ops.repeated`
-        by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])  # [B,N,T,R]
-    else:
-        by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
-    scores += shift(by_distance)
-    # Whether it is in the same segment: one of two numbers of each query.
-    if segments is not None:
-        same, other = (
-            tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
-            for vector in tf.unstack(biases.seg_embed)
-        )  # [B,N,T,1]
-        scores += tf.where_v2(tf.matmul(segments, keys.segments, transpose_b=True) > 0, same, other)
-    return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
-
-
-def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
-    """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
-    the original implementation it attends equally to all keys."""
-    if mask is None:
-        return tf.nn.softmax(scores)
-    probabilities = tf.nn.softmax(scores + mask.bias)
-    return probabilities if mask.has_visible_key is None else probabilities * mask.has_visible_key
 
 
 # ---- from scores by distance to scores by key, and back (Transformer-XL, appendix B) ----
@@ -306,5 +218,3 @@ ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": gelu,
     "gelu_erf": gelu_erf,
 }
-
-PLAIN = Kernels(relative_attention, feed_forward, layer_norm, dropout)

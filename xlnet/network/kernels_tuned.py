@@ -3,10 +3,10 @@ gradients, scores in blocks, elementwise work in loops compiled by XLA.
 
 On a CPU the blocks fit its cache. A GPU, and XLA that compiles a complete step, as on a TPU, use
 the same forms with larger blocks and without loops: they keep fewer tensors than TensorFlow's
-gradients. Each computes the plain form in `kernels`, up to rounding. The dropout masks of loops, of
-XLA and of several blocks are others.
+gradients. Each computes the plain form, in `modeling` and `kernels`, up to rounding. The dropout
+masks of loops, of XLA and of several blocks are others.
 
-Shape letters as there; `rows` query positions of a block, R' the distances of a block.
+Shape letters as in `modeling`; `rows` query positions of a block, R' the distances of a block.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _relative_attention(
     first_distance=None,
     drops=NO_DROPOUT,
 ):
-    """`kernels.relative_attention`; the first three arguments are those of `tuned`."""
+    """`modeling.relative_attention`; the first three arguments are those of `tuned`."""
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale  # here rather than the scores, which are larger
     # The content and the segment term are one matmul of wider queries and keys. A key is

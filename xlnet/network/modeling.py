@@ -1,8 +1,8 @@
 """The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
 
-In the order of the paper: what a position may see, how far away it is, the layer with its two
-streams, the stack with memory. The equation of attention is in `kernels`, its tuned form for all
-devices in `kernels_tuned`; the weights are in `parameters`, the summary and the losses in `heads`.
+In the order of the paper: what a position may see, how far away it is, attention, the layer with
+its two streams, the stack with memory. The tuned form of attention, for all devices, is in
+`kernels_tuned`; the weights are in `parameters`, the summary and the losses in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -12,13 +12,26 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import ops, parameters
-from xlnet.network.kernels import Keys, Mask, attention_probabilities, mask_of
+from xlnet.network.kernels import (
+    NO_DROPOUT,
+    Biases,
+    Dropout,
+    Kernels,
+    Keys,
+    Mask,
+    dropout,
+    feed_forward,
+    layer_norm,
+    mask_of,
+    relative_shift,
+)
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, Weights, get_initializer, get_weight
 from xlnet.network.stateless_random import fold_in
@@ -114,12 +127,103 @@ def position_keys(
     return cosine + (sine if sign is None else sign * sine)
 
 
+# ---- attention (section 2.5; Transformer-XL, section 3.3) ----
+
+
+def relative_attention(
+    q: tf.Tensor,
+    keys: Keys,
+    biases: Biases,
+    mask: Optional[Mask] = None,
+    segments: Optional[tf.Tensor] = None,
+    first_distance: Optional[tf.Tensor] = None,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
+    """Attention with relative positions and segments (paper, section 2.5, appendix A.2):
+
+        softmax(scores + mask) v,    with dropout of the probabilities: [B,N,T,H]
+
+    Args:
+      q: [B,N,T,H].
+      mask: None: every query sees every key. A query that sees no key gets zeros.
+      segments: [B,1,T,S] one-hot, of the queries; or None.
+      first_distance: int [B,T], the index of the distance between each query and the first key.
+        None: the queries are the complete sequence, Q - i for query i.
+    """
+    probabilities = attention_probabilities(q, keys, biases, mask, segments, first_distance)
+    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), keys.v)
+
+
+def attention_probabilities(
+    q: tf.Tensor,
+    keys: Keys,
+    biases: Biases,
+    mask: Optional[Mask],
+    segments: Optional[tf.Tensor] = None,
+    first_distance: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
+    """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
+    scores = relative_scores(
+        q,
+        keys,
+        biases,
+        segments,
+        shift=lambda by_distance: relative_shift(by_distance, shape_of(keys.k)[2], first_distance),
+    )
+    return masked_softmax(scores, mask)
+
+
+def relative_scores(
+    q: tf.Tensor,
+    keys: Keys,
+    biases: Biases,
+    segments: Optional[tf.Tensor],
+    shift: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
+
+        ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
+
+    that is what key j holds, how far away it is, and whether it is in the same segment
+    (Transformer-XL, section 3.3; paper, section 2.5). The position term is computed for all R
+    distances, then shifted.
+
+    Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
+    key [B,N,T,K].
+    """
+    # What the key holds.
+    scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)  # [B,N,T,K]
+    # How far away it is.
+    if keys.k_r.shape[0] == 1:  # a matmul does not broadcast: see `ops.repeated`
+        by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])  # [B,N,T,R]
+    else:
+        by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
+    scores += shift(by_distance)
+    # Whether it is in the same segment: one of two numbers of each query.
+    if segments is not None:
+        same, other = (
+            tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
+            for vector in tf.unstack(biases.seg_embed)
+        )  # [B,N,T,1]
+        scores += tf.where_v2(tf.matmul(segments, keys.segments, transpose_b=True) > 0, same, other)
+    return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
+
+
+def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
+    """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
+    the original implementation it attends equally to all keys."""
+    if mask is None:
+        return tf.nn.softmax(scores)
+    probabilities = tf.nn.softmax(scores + mask.bias)
+    return probabilities if mask.has_visible_key is None else probabilities * mask.has_visible_key
+
+
 # ---- a layer of both streams ----
 
 
 class Stream(NamedTuple):
     """What the content and the query stream do not share. mask, segments, first_distance: as in
-    `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None."""
+    `relative_attention`. weights: [B,T], 0 switches attention off, or None."""
 
     mask: Optional[Mask]
     segments: Optional[tf.Tensor]
@@ -190,7 +294,8 @@ def layer(
     with_attention: bool,
 ) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
-    the probabilities if `with_attention`. All forms of attention compute what `kernels` says."""
+    the probabilities if `with_attention`. All forms of attention compute what
+    `relative_attention` says."""
     q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
     inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
     if with_attention:  # tuned forms do not have the probabilities as one tensor
@@ -418,3 +523,6 @@ def update_memory(
         new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
     # A gradient would need the activations of all earlier sequences.
     return tf.stop_gradient(new[:, -mem_len:])
+
+
+PLAIN = Kernels(relative_attention, feed_forward, layer_norm, dropout)
