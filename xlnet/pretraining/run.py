@@ -97,9 +97,9 @@ class Pretrainer(Job):
         )  # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
 
-    def train(self) -> bool:
+    def train(self) -> None:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
-        if there are held-out records. Returns False if a signal stopped it."""
+        if there are held-out records. Raises `Unfinished` if a signal stopped it."""
         # What the trainer reads of a `Job`. An epoch: each sequence of the records once.
         settings, manifest = self.settings, self._manifest
         self.model = self._network_and_objective()  # the Estimator calls its `model_fn`
@@ -110,10 +110,10 @@ class Pretrainer(Job):
         self._evaluate = self._evaluator()
         if self._evaluate:
             self.evaluates, self.answering = True, self._evaluate.answering
-        return Trainer(
-            self,
-            BestCheckpoint(settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME),
-        ).train()
+        selection = BestCheckpoint(
+            settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME
+        )
+        Trainer(self, selection).train()
 
     def _network_and_objective(self):
         return PretrainingModel(
