@@ -83,7 +83,9 @@ class Pretrainer(Job):
         )
         self._saved.check(self.config, self._tokenizer)
 
-    def _read(self):
+    def _read(self) -> None:
+        """Reads the vocabulary, the rule for targets and the held-out manifest; compares record
+        files with the checksums of their manifests."""
         settings, manifest = self.settings, self._manifest
         vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
         self._tokenizer = Tokenizer(
@@ -96,6 +98,15 @@ class Pretrainer(Job):
             settings, manifest, is_read=settings.objective != "causal"
         )  # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
+
+        # A file that was swapped for another one of its size would be trained on without a word.
+        saved = checkpoint.all_prefixes(settings.model_dir)
+        step = saved[-1][0] if saved else 0
+        manifest.verify_sample(settings.record_info_dir, "record_info_dir", step)
+        if self._held_out and settings.eval_record_info_dir != settings.record_info_dir:
+            self._held_out.verify_sample(
+                settings.eval_record_info_dir, "eval_record_info_dir", step
+            )
 
     def train(self) -> None:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
