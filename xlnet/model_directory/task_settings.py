@@ -184,7 +184,7 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
     return {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
-        if field.metadata["of_model"]
+        if field.metadata["kept_with_model"]
     }
 
 
