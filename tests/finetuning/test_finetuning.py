@@ -439,7 +439,7 @@ def test_segments_remember_the_ones_before(graph):
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
             sequences.append(
-                model.read_on(
+                model.encode_with_memory(
                     config,
                     run,
                     tf.constant(ids),

@@ -106,7 +106,7 @@ class BestCheckpoint:
         """
         directory = os.path.join(self._model_dir, BEST)
         try:
-            found = checkpoint.noted(directory)
+            found = checkpoint.named_by_state_file(directory)
         except errors.Unreadable:  # `export` makes it again
             return
         if not found or found[0] <= step:
@@ -178,7 +178,7 @@ def is_due(step: int, every: int, last: int) -> bool:
 def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use; None if there is none. "best" is that in
     `best/`, or the newest where there is no such directory."""
-    best = checkpoint.noted(os.path.join(model_dir, BEST))
+    best = checkpoint.named_by_state_file(os.path.join(model_dir, BEST))
     if best and which == "best":
         return best
     own = checkpoint.all_prefixes(model_dir)
@@ -199,7 +199,7 @@ def export(prefix: str, directory: str) -> None:
     # The current weights make room if they have the name of the new ones.
     current = None
     with contextlib.suppress(errors.Unreadable):  # damaged: nothing to keep
-        current = checkpoint.noted(directory)
+        current = checkpoint.named_by_state_file(directory)
     if current and os.path.basename(current[1]) == name:
         for path in glob.glob(glob.escape(current[1]) + ".*"):
             files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))

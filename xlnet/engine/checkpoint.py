@@ -94,7 +94,7 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def noted(directory: str) -> Optional[tuple[int, str]]:
+def named_by_state_file(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
     if there is no such file. Other checkpoints there may be unfinished. A UserError if the file, or
     what it points to, is damaged or missing."""

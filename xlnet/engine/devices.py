@@ -47,7 +47,7 @@ class Devices:
     per_host: int = 1  # replicas of one host
     hosts: int = 1
     host: int = 0  # the number of this one; 0 writes checkpoints and reports
-    words: str = ""  # for the banner
+    description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
     tf32: bool = False  # whether GPUs multiply float32 as TF32
@@ -81,7 +81,7 @@ class Devices:
                 f"micro-batches ({self.replicas} x {micro_batches})"
             )
 
-    def here(self, most: int) -> Devices:
+    def local_devices(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
         # Where there are several hosts, the first one evaluates, while the others wait.
         count = min(most, self.per_host)
@@ -249,7 +249,7 @@ def _tpu(settings):
     return Devices(
         strategy,
         strategy.num_replicas_in_sync,
-        words=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
+        description=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
     )
 
 

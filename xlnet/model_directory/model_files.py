@@ -122,7 +122,7 @@ def read(
     # The settings, the architecture and the vocabulary that hold.
     settings: Any = TaskSettings(**given)
     if is_tuned:
-        with task_settings.as_written(task_path):
+        with task_settings.malformed_as_user_error(task_path):
             settings = _settings_to_predict(task_path, given)
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
@@ -138,7 +138,7 @@ def read(
         return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
 
     # The task, which must be what the weights were trained for.
-    with task_settings.as_written(task_path):
+    with task_settings.malformed_as_user_error(task_path):
         task = task_settings.task_of_run(settings)
         described = task_settings.describe(settings, task, tokenizer)
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):

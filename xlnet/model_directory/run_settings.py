@@ -126,7 +126,7 @@ class SavedRunSettings:
             os.path.join(self._model_dir, name)
             for name in (best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME)
         )
-        if checkpoint.noted(best) and not os.path.exists(evaluations):
+        if checkpoint.named_by_state_file(best) and not os.path.exists(evaluations):
             raise UserError(
                 f"model_dir: {best} has a model, but {self._model_dir} has no run that it "
                 "could be from; "

@@ -113,7 +113,7 @@ def weights_in(directory: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def as_written(path: str) -> Iterator[None]:
+def malformed_as_user_error(path: str) -> Iterator[None]:
     """Raises UserError if a `task.json` does not have the form that our programs write."""
     try:
         yield
@@ -148,7 +148,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     # What a model that is there keeps.
     home = home_of(settings.model_dir)
     if home:
-        with as_written(os.path.join(home, TASK_NAME)):
+        with malformed_as_user_error(os.path.join(home, TASK_NAME)):
             settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
         settings = with_own_files(settings, home)
         settings.check()
@@ -336,7 +336,7 @@ def task_of_run(settings: FineTuningSettings) -> Task:
         return custom.known_or_own(settings)
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
-    with as_written(path):
+    with malformed_as_user_error(path):
         if (
             not settings.do_train
             and custom.find_type(settings, stored).has_labels

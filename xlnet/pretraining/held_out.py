@@ -45,7 +45,7 @@ class HeldOut:
         # streams, as many at once as divide them and are not more than in training. Six streams on
         # two devices, three each, are read all at once, or where a device trains on two sequences,
         # one after the other. The results are the same: a sequence depends on its stream alone.
-        used = devices.here(_largest_divisor(manifest.num_streams, devices.per_host))
+        used = devices.local_devices(_largest_divisor(manifest.num_streams, devices.per_host))
         count, settings = used.per_host, model.settings
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         each = _largest_divisor(manifest.num_streams // count, max(1, most))

@@ -118,7 +118,7 @@ class PretrainingModel:
             else objectives.NO_RANDOM_BITS
         )
         with train_step.model_scope():
-            predictions = objectives.predict(
+            predictions = objectives.forward(
                 settings.objective,
                 self.config,
                 run,

@@ -61,7 +61,7 @@ def targets(
     )
 
 
-def predict(
+def forward(
     objective: str,
     config: XLNetConfig,
     run: RunConfig,
