@@ -222,7 +222,7 @@ def export(prefix: str, directory: str) -> None:
             os.remove(path)
 
 
-def _point_to(directory, name):
+def _point_to(directory: str, name: str) -> None:
     files.write_text(
         os.path.join(directory, "checkpoint"),
         f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n',

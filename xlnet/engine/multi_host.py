@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver as slurm
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
 _PORT = 2222  # where the launcher says nothing
+# Of a launcher: the machines by name, the number of this process, how many there are, a port.
+_Found = tuple[list[str], int, int, int]
 _HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
@@ -115,7 +117,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 # it did not start this process, or started it alone.
 
 
-def _from_open_mpi(_):
+def _from_open_mpi(_: Optional[int]) -> Optional[_Found]:
     """mpirun tells its processes their number, but not the machines: those are in SLURM's
     allocation, or in the file that the variable of its default hostfile names."""
     environment = os.environ
@@ -138,7 +140,7 @@ def _from_open_mpi(_):
     return names, int(environment["OMPI_COMM_WORLD_RANK"]), processes, _PORT
 
 
-def _from_slurm(_):
+def _from_slurm(_: Optional[int]) -> Optional[_Found]:
     """srun: the variables of a job's step. In a batch script itself there are none."""
     environment = os.environ
     processes = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
@@ -151,7 +153,7 @@ def _from_slurm(_):
     return names, int(environment["SLURM_PROCID"]), processes, port
 
 
-def _from_kubernetes(num_hosts):
+def _from_kubernetes(num_hosts: Optional[int]) -> Optional[_Found]:
     """An Indexed Job with a headless service, as JobSet makes: pods are NAME-INDEX.SERVICE... Their
     number is not in the environment."""
     index = os.environ.get("JOB_COMPLETION_INDEX")
@@ -178,7 +180,7 @@ def all_hosts() -> list[tuple[str, str]]:
     ]
 
 
-def _tf_config():
+def _tf_config() -> tuple[dict[str, Any], dict[str, Any]]:
     """(the jobs of TF_CONFIG, its task)."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
@@ -223,7 +225,8 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _place(address):
+def _place(address: str) -> tuple[str, int]:
+    """The name and the port of an address, "name:port"."""
     name, _, port = address.rpartition(":")
     if not name or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"TF_CONFIG: the address of a host is '{address}', expected name:port")
@@ -249,7 +252,7 @@ def _listening(address: str, port: int) -> Iterator[None]:
         yield
 
 
-def _why_silent(place):
+def _why_silent(place: tuple[str, int]) -> Optional[str]:
     """Why the host does not answer; None if it does. An unknown name may belong to a container that
     is not up yet."""
     try:
@@ -345,7 +348,7 @@ class HostMonitor(tf.train.SessionRunHook):
     interrupts these if one does not. Not between steps: others may have finished while this host
     saves."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._session: Optional[tf.Session] = None  # once it is made, of all hosts
         self._in_step = True
         self._ended = threading.Event()
@@ -369,7 +372,7 @@ class HostMonitor(tf.train.SessionRunHook):
     def end(self, session: tf.Session) -> None:
         self.stop()
 
-    def _look(self):
+    def _look(self) -> None:
         # Another thread than that of the step, which waits in TensorFlow for the lost host.
         while not self.lost:
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
@@ -388,7 +391,7 @@ class HostMonitor(tf.train.SessionRunHook):
             self._looking.join()
 
 
-def _end_program(error):
+def _end_program(error: BaseException) -> None:
     """Exits at once: other threads wait for the lost host in TensorFlow, beyond any interrupt."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()

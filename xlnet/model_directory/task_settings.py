@@ -172,7 +172,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     return settings
 
 
-def _require_checkpoint(path):
+def _require_checkpoint(path: str) -> None:
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
@@ -188,7 +188,7 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
     }
 
 
-def _with_kept(settings, given, path):
+def _with_kept(settings: AnySettings, given: Collection[str], path: str) -> AnySettings:
     """The settings with those of `task.json` that are not given."""
     # Is it a model of this program, and of this task?
     described = files.read_json(path, "model_dir")
@@ -234,7 +234,7 @@ def _with_kept(settings, given, path):
     )
 
 
-def _answered_by(task_name):
+def _answered_by(task_name: str) -> str:
     """The name, in `task.json`, of the task whose models predict the task `task_name`."""
     try:
         task = known.find_task(task_name)
@@ -243,7 +243,7 @@ def _answered_by(task_name):
     return task.trained_as or task.name
 
 
-def _words(value):
+def _words(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
@@ -349,7 +349,7 @@ def task_of_run(settings: FineTuningSettings) -> Task:
         return custom.known_or_own(settings, stored)
 
 
-def _is_train_file(settings, stored):
+def _is_train_file(settings: TaskSettings, stored: dict[str, Any]) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
@@ -460,7 +460,7 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
         )
 
 
-def _entry(value):
+def _entry(value: Any) -> str:
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
 

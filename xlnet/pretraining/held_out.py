@@ -50,7 +50,7 @@ class HeldOut:
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         each = _largest_divisor(manifest.num_streams // count, max(1, most))
 
-        def of_device(number, path):
+        def of_device(number: int, path: tf.Tensor) -> tf.data.Dataset:
             del path  # there is one dataset
             return make_batches(each * count, slice(number * each, (number + 1) * each))
 
@@ -94,7 +94,7 @@ class HeldOut:
         return result
 
 
-def _largest_divisor(number, limit):
+def _largest_divisor(number: int, limit: int) -> int:
     return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
 
 
@@ -108,7 +108,7 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
     return math.exp(-np.sum(fractions * np.log(fractions)))
 
 
-def _result(batches):
+def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
     not depend on which device was first."""
     total = math.fsum(

@@ -84,7 +84,7 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     return held_out
 
 
-def _vocabulary(directory, manifest):
+def _vocabulary(directory: str, manifest: Manifest) -> tuple[str, str]:
     """(path, size) of the vocabulary that records were made with."""
     return (
         os.path.normpath(os.path.join(directory, manifest.sp_model)),
