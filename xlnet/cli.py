@@ -156,6 +156,7 @@ def run(
     is_own = _open_streams()
     try:
         with _showing_log() as console, errors.explained():
+            _check_working_directory()
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
@@ -209,6 +210,17 @@ def _open_streams():
     if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
+
+
+def _check_working_directory() -> None:
+    """Raises UserError if the working directory was removed: relative paths lead nowhere."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError(
+            "the working directory of this terminal or program was removed; change to one that "
+            "exists, such as with cd"
+        ) from None
 
 
 def _drop_output():
