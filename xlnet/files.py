@@ -255,6 +255,23 @@ def similar(path: str) -> str:
     )
 
 
+def similar_checkpoint(path: str) -> str:
+    """As `similar`, for the prefix of a checkpoint, of which `path` may be a file."""
+    # A checkpoint model.ckpt-10 is the files model.ckpt-10.index, .meta and .data-00000-of-00001.
+    directory, name = os.path.split(path)
+    if not os.path.isdir(directory or "."):
+        return similar(path)
+    prefixes = [
+        each[: -len(".index")] for each in os.listdir(directory or ".") if each.endswith(".index")
+    ]
+    file = re.fullmatch(r"(.*)\.(index|meta|data-\d+-of-\d+)", name)
+    if file and file.group(1) in prefixes:
+        close = [file.group(1)]
+    else:
+        close = difflib.get_close_matches(name, prefixes, n=1)
+    return f"; did you mean '{os.path.join(directory, close[0])}'?" if close else ""
+
+
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
     directory that is, for the error: "the model's". Remote files have no links, but names."""

@@ -75,7 +75,7 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
 
     # The schedule.
-    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
+    learning_rate: float = setting(1e-4, "peak learning rate", above=0.0)
     train_steps: int = setting(
         100000, "length of training [steps]", minimum=1, need=Need.STEPS, resume="any"
     )
