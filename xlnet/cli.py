@@ -343,6 +343,15 @@ def given_names() -> frozenset[str]:
     )
 
 
+def preset_of(name: str) -> Optional[str]:
+    """The preset that gave a setting its value; None if the command line, a file of the user's or
+    nobody did."""
+    if not FLAGS.config or os.path.isfile(FLAGS.config):
+        return None
+    is_from_preset = not FLAGS[name].present and not FLAGS[name].using_default_value
+    return str(FLAGS.config) if is_from_preset else None
+
+
 def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
     """The settings of all groups by name; names shared by two groups once."""
     fields: dict[str, Any] = {}

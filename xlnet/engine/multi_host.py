@@ -185,7 +185,7 @@ def expand_nodes(nodes: str) -> list[str]:
                 return listed.stdout.split()
     # A name is texts and lists of numbers in turn: rack, [0-1], _blade, [08-10]. Every number of
     # one list stands with every number of the others, the last one changes fastest.
-    names = []
+    names: list[str] = []
     for word in re.split(r",(?![^\[]*\])", nodes):
         if not re.fullmatch(r"([^\[\],\s]|\[[^\[\]\s]+\])+", word):
             raise ValueError(f"'{word}' in the list of nodes '{nodes}' is not a name")

@@ -49,6 +49,7 @@ _MAY_DIFFER = (
     "clamp_len",
     "dev_share",
     "train_sha256",
+    "files_sha256",
     "module",
 )
 

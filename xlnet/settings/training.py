@@ -10,6 +10,7 @@ from xlnet.settings.fields import Need, Settings, rate, required, setting, share
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
+TRAINED_TEXTS_NAME = "trained_texts.npy"  # digests of the texts that a task was trained on
 BEST = "best"  # the directory of the best checkpoint in a model directory
 TASK_NAME = "task.json"  # there: the task of a fine-tuned model and its settings
 
