@@ -30,9 +30,9 @@ def digests_of(rows: Sequence[Row]) -> np.ndarray:
 
 
 def _digest(row: Row) -> int:
-    # All that is compared is what the network reads: blanks are joined, and characters composed, as
-    # other programs write the same text.
-    texts = [row.query or ""]
+    # All that is compared is what the network reads, not the names of rows and queries. Blanks are
+    # joined and characters composed, as other programs write the same text in other ways.
+    texts: list[str] = []
     for pair in row.pairs:
         texts += [text or "" for text in pair]
     return digest(
