@@ -15,7 +15,7 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME
+from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME, TRAINED_TEXTS_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
@@ -239,6 +239,7 @@ def copy_sidecar_files(prefix: str, directory: str) -> None:
         description_path(SPIECE_NAME),
         PRETRAINING_NAME + ".json",
         TASK_NAME,
+        TRAINED_TEXTS_NAME,
         CARRIED_NAME,
     ):
         path = os.path.join(os.path.dirname(prefix), name)

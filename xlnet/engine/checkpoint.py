@@ -65,7 +65,9 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
             raise UserError(f"{flag}: no checkpoint in directory {directory}")
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError(f"{flag}: no checkpoint {path} (expected {path}.index)")
+        raise UserError(
+            f"{flag}: no checkpoint {path} (expected {path}.index){files.similar_checkpoint(path)}"
+        )
     return path
 
 

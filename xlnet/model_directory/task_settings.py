@@ -49,6 +49,7 @@ _MAY_DIFFER = (
     "clamp_len",
     "dev_share",
     "train_sha256",
+    "files_sha256",
     "module",
 )
 
@@ -176,7 +177,7 @@ def _require_checkpoint(path: str) -> None:
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar(directory)}")
+        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar_checkpoint(path)}")
 
 
 def kept_by_model(settings: TaskSettings) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class HeldOut:
             self._unigram = unigram_perplexity(batches)
             _log.info("held out: a unigram model of the same targets has ppl %.2f", self._unigram)
         _log.info(
-            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s",
+            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s  (unigram model: ppl %.2f)",
             step,
             result["loss"],
             result["perplexity"],
@@ -81,6 +81,7 @@ class HeldOut:
             "  next segment {:.4f}".format(result["next_segment_accuracy"])
             if "next_segment_accuracy" in result
             else "",
+            self._unigram,
         )
         if self._keeps:
             progress.add_to_board(

@@ -81,7 +81,15 @@ def main(
         start.make_records(settings, check)
         if not settings.does_run:
             return
-    start.run(settings, network, optimization, device, cli.given_names(), check)
+    start.run(
+        settings,
+        network,
+        optimization,
+        device,
+        cli.given_names(),
+        check,
+        preset=cli.preset_of("learning_rate"),
+    )
 
 
 def check_task(settings: FineTuningSettings, name: str) -> None:

@@ -10,6 +10,7 @@ from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
+TRAINED_TEXTS_NAME = "trained_texts.npy"  # digests of the texts that a task was trained on
 BEST = "best"  # the directory of the best checkpoint in a model directory
 TASK_NAME = "task.json"  # there: the task of a fine-tuned model and its settings
 
@@ -79,7 +80,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
 
     # The schedule.
-    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
+    learning_rate: float = setting(1e-4, "peak learning rate", above=0.0)
     train_steps: int = setting(
         100000, "length of training [steps]", minimum=1, help_group=HelpGroup.STEPS, resume="any"
     )
