@@ -352,7 +352,7 @@ WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_no
 
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
-    hook = progress.Progress(
+    reported = progress.Progress(
         types.SimpleNamespace(
             settings=types.SimpleNamespace(model_dir="none", log_steps=999),
             optimization=types.SimpleNamespace(train_steps=999),
@@ -360,9 +360,9 @@ def report(steps):
         ),
         banner={},
     )
-    hook.after_create_session(types.SimpleNamespace(run=lambda step: 6), None)
-    for values in steps:
-        hook.after_run(None, types.SimpleNamespace(results=values))
+    reported.start(6)
+    for step, values in enumerate(steps, 7):
+        reported.add(step, values)
 
 
 @pytest.mark.parametrize("name", list(WRONG))
