@@ -454,6 +454,7 @@ def test_a_full_disk_is_named(place, tmp_path):
         "task.json",
         "examples.json",
         "finetuning.json",
+        "trained_texts.npy",
         "training.csv",
     }
 
