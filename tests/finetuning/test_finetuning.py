@@ -96,6 +96,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
         "spiece.model",
         "spiece.model.json",
         "task.json",
+        "trained_texts.npy",
     }
     tried = json.loads((place.directory / "model" / "examples.json").read_text())["text"]
     rows = [

@@ -94,18 +94,17 @@ class Evaluator:
         rows: Sequence[Row],
         step: int,
         prefix: Optional[str],
-        name: Optional[str] = None,
     ) -> tuple[dict[str, Any], Predictions]:
-        """The metrics and predictions of a checkpoint for the rows of a split; prints the metrics.
-        name: of what is evaluated, as of `_name_of`; None: the split's."""
+        """The metrics and predictions of a checkpoint for the rows of a split; prints the
+        metrics."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, prefix)
         result = self._evaluation.score(predictions, rows)
-        self._evaluation.report(name or split, f"step {step}", result, rows)
+        self._evaluation.report(split, f"step {step}", result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
-        """What an evaluation of a split is called, in lines and names of files.
+        """What the files of an evaluation are called.
 
         That is the split where its files have the content that they had in training. Others are
         called by their file and their content, so that no evaluation replaces one of other rows.
@@ -134,8 +133,8 @@ class Evaluator:
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             name = self._name_of(split)
-            baseline = evaluation.baseline(name, rows)
-            scored = [self._score(split, rows, *one, name) for one in checkpoints]
+            baseline = evaluation.baseline(split, rows)
+            scored = [self._score(split, rows, *one) for one in checkpoints]
             results = [
                 dict(step=step, **result) for (step, _), (result, _) in zip(checkpoints, scored)
             ]

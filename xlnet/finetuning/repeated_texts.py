@@ -103,6 +103,7 @@ def trained_in(model_dir: str) -> Optional[np.ndarray]:
     path = os.path.join(model_dir, TRAINED_TEXTS_NAME)
     if not os.path.exists(path):
         return None
+    files.require_inside(path, model_dir, "the model's")
     try:
         return files.read_array(path).astype(np.uint64, casting="safe")
     except (ValueError, TypeError) as e:
