@@ -1,6 +1,6 @@
 """Notebooks without jupyter: run, written, shown as pages.
 
-    .venv/bin/python scripts/notebooks.py docs/explanation/paper.ipynb
+    .venv/bin/python scripts/notebooks.py docs/explanation/paper_figures.ipynb
 
 runs the code of a notebook, cell by cell, and writes the outputs into it: what a cell prints, and
 the figures that it leaves open.

@@ -14,7 +14,7 @@ import notebooks  # noqa: E402
 
 from xlnet import commands  # noqa: E402
 
-NOTEBOOKS = ("docs/explanation/paper", "examples/pretrain_tiny", "examples/spreadsheet")
+NOTEBOOKS = ("docs/explanation/paper_figures", "examples/pretrain_tiny", "examples/spreadsheet")
 
 # Objects whose docstrings the page of the API has, by heading.
 API = {

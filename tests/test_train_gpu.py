@@ -15,6 +15,7 @@ from helpers.pretraining import TINY, flags_of, losses, train, weights
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.engine import checkpoint, progress
+from xlnet.records import manifest as records_manifest
 from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -257,6 +258,57 @@ def test_a_run_goes_on_without_the_weights_that_it_began_with(place, trained):
     shutil.rmtree(place / "source")
     done = train(place, "begun", train_steps=2, **run)
     assert done.returncode == 0 and re.search(r"^steps +1 to 2", done.stdout, re.M), done
+
+
+def test_initial_weights_that_are_not_finite_are_refused_before_training(place, trained):
+    name = "model/transformer/layer_0/ff/layer_1/kernel"
+    damaged = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
+    damaged[name][1, 2] = np.nan
+    shutil.copytree(place / "whole" / "best", place / "diverged")
+    for path in (place / "diverged").glob("*ckpt*"):
+        path.unlink()
+    (place / "diverged" / "checkpoint").unlink()
+    checkpoint.write_arrays(str(place / "diverged" / "xlnet_model.ckpt"), damaged)
+    for flags in ({}, dict(do_eval=True)):
+        done = train(place, "never", init_checkpoint=place / "diverged", **flags)
+        (line,) = done.errors
+        assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name} is nan" in line
+    assert not (place / "never").exists()
+
+
+@pytest.mark.parametrize("what", ("record_info_dir", "eval_record_info_dir"))
+def test_records_that_were_swapped_are_refused(place, trained, what):
+    """They have the size that the manifest says, and are intact."""
+    source = place / {"record_info_dir": "train", "eval_record_info_dir": "heldout"}[what]
+    directory = shutil.copytree(source, place / ("swapped_" + what))
+    paths = sorted(directory.glob("*.tfrecord"))
+    content = [path.read_bytes() for path in paths]
+    assert len({len(each) for each in content}) == 1
+    for path, other in zip(paths, [*content[1:], content[0]]):
+        path.write_bytes(other)
+    shutil.copytree(place / "whole", place / ("resumes_" + what))
+    flags = {"eval_record_info_dir": place / "heldout", "train_steps": 6, what: directory}
+    for model_dir in ("swapped", "resumes_" + what):
+        done = train(place, model_dir, **flags)
+        assert done.returncode == 1, done.stdout
+        (line,) = done.errors
+        assert re.search(rf"{directory}/stream-0000\d-of-0000\d.tfrecord: not the file that", line)
+
+
+def test_a_sample_of_many_records_is_compared_others_at_each_start(place, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    directory, compared = str(place / "train"), []
+    manifest = Manifest.read(directory)
+    monkeypatch.setattr(
+        Manifest, "_compare", lambda self, directory, name, expected: compared.append(name)
+    )
+    manifest.verify_sample(directory, "record_info_dir", 0)
+    assert len(compared) == 1 + 4 and not caplog.messages
+    monkeypatch.setattr(records_manifest, "_SAMPLE", 2 * manifest.streams[0]["bytes"])
+    for number in range(8):
+        manifest.verify_sample(directory, "record_info_dir", number)
+    assert len(compared) == 5 + 8 * 3 and len(set(compared[5:])) == 1 + 4
+    assert "record_info_dir: 2 of 4 record files were compared" in caplog.messages[0]
 
 
 def test_a_directory_that_is_a_pattern_is_refused(place, trained):

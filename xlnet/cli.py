@@ -145,7 +145,8 @@ def run(
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
-    flags, 130 Ctrl-C, 141 the reader of the output is gone (`| head`).
+    flags, 75 training that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
+    the output is gone (`| head`).
     """
     # A notebook calls several programs: each has its own flags.
     global FLAGS

@@ -27,6 +27,14 @@ class MissingFlag(UserError):
     status = 2
 
 
+class Unfinished(UserError):
+    """A signal ended a run before its work was done; the same command resumes it."""
+
+    # EX_TEMPFAIL of sysexits.h, "try again later". Schedulers take 0 for finished work, and would
+    # not start the run again.
+    status = 75
+
+
 def did_you_mean(name: str, choices: Iterable[object]) -> str:
     """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
     close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)

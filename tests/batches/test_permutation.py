@@ -177,7 +177,7 @@ def test_ranks_give_the_reference_masks(graph, golden, number):
     permuted = given["is_masked"] | special
     rank = permutation.ranks_of_order(given["order"][None], permuted[None])
     is_target = given["is_masked"] & ~special
-    hidden = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target[None]))
+    hidden = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target[None])).dense()
     with tf.Session() as session:
         np.testing.assert_array_equal(session.run(hidden)[0], case[f"out/{number}/perm_mask"] > 0)
     np.testing.assert_array_equal(is_target, case[f"out/{number}/target_mask"] > 0)

@@ -8,7 +8,7 @@ import notebooks
 import numpy as np
 from helpers.paths import ROOT
 
-PAPER = ROOT / "docs" / "explanation" / "paper.ipynb"
+PAPER = ROOT / "docs" / "explanation" / "paper_figures.ipynb"
 _NUMBER = r"\d+\.\d+"
 
 

@@ -11,7 +11,7 @@ from helpers.paths import ROOT
 
 # A run that saves when it is signalled, or ends on its own.
 RUN = """#!/bin/bash
-trap 'echo saved >> log; exit 0' USR1
+trap 'echo stopped >> log; exit $STATUS' USR1
 echo "began $*" >> log
 for i in $(seq $STEPS); do sleep 0.05; done
 echo ended >> log
@@ -22,11 +22,14 @@ exit $STATUS
 @pytest.mark.parametrize(
     "steps, status, is_signalled, log",
     (
-        (1000, 0, True, ["saved", "requeue 7"]),  # at the time limit
+        (1000, 75, True, ["stopped", "requeue 7"]),  # at the time limit
+        (1000, 1, True, ["stopped"]),  # it could not be saved
+        (1000, 0, True, ["stopped"]),  # its last step
         (1, 0, False, ["ended"]),  # all steps done
-        (1, 1, False, ["ended"]),
+        (1, 1, False, ["ended"]),  # an error
+        (1, 75, False, ["ended"]),  # stopped by somebody else, as a cancelled job is
     ),
-)  # an error
+)
 def test_the_job_is_requeued_when_its_time_is_over(tmp_path, steps, status, is_signalled, log):
     (script,) = re.findall(
         r"^```bash\n(.*?)^```",

@@ -119,6 +119,33 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
     assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
 
 
+def test_the_best_weights_of_dropped_steps_are_set_aside(tmp_path, caplog):
+    """The run resumes before them: what `best/` has is always what the evaluations say."""
+    caplog.set_level("INFO")
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    (tmp_path / "task.json").write_text("{}")
+    for step, score in ((2, 0.7), (4, 0.6), (6, 0.9)):
+        chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
+    chosen.set_dropped_aside(6)  # nothing was dropped
+    assert value_of(tmp_path / "best") == 6 and not caplog.messages
+    for path in tmp_path.glob("model.ckpt-6.*"):
+        path.unlink()
+
+    again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    again.go_back_to(4)
+    again.set_dropped_aside(4)
+    assert value_of(tmp_path / "best") == 2 and value_of(tmp_path / "dropped-best-6") == 6
+    assert str(tmp_path / "dropped-best-6") in caplog.messages[-1]
+    assert not again.add(6, {"score": 0.65}, make_checkpoint(tmp_path, 6, 7))
+    assert value_of(tmp_path / "best") == 2
+    assert again.add(8, {"score": 0.8}, make_checkpoint(tmp_path, 8, 8))
+    assert value_of(tmp_path / "best") == 8
+    # Once more, where no evaluated checkpoint is left.
+    again.go_back_to(1)
+    again.set_dropped_aside(1)
+    assert not (tmp_path / "best").exists() and value_of(tmp_path / "dropped-best-8") == 8
+
+
 @pytest.mark.parametrize("lower_is_better", (False, True))
 def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", lower_is_better=lower_is_better)

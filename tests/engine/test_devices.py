@@ -24,7 +24,7 @@ from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, connect
 from xlnet.errors import UserError
-from xlnet.network import ops
+from xlnet.network import layer_graph, ops
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 
@@ -384,7 +384,7 @@ def runs(place):
 
 
 def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
-    y = ops.traced_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
+    y = layer_graph.traced_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
     fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
     config = Devices(None).session_config(is_training=True)
     with tf.Session(config=config) as session:

@@ -158,6 +158,21 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     assert kept["dropout"] == 0.3 and "allow_changes" not in kept
 
 
+def test_the_best_is_of_the_steps_that_the_run_kept(place, run, whole):
+    """Its last checkpoint is gone, and it resumes with settings that learn nothing."""
+    shutil.copytree(place / "whole", place / "back")
+    for path in place.glob("back/model.ckpt-6.*"):
+        path.unlink()
+    dropped = weights(place, "back/best")
+    done = train(place, "back", **dict(run, learning_rate=1e-9, allow_changes=True))
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((place / "back" / "evaluations.json").read_text())["evaluations"]
+    best = min(kept, key=lambda one: one["loss"])
+    assert weights(place, "back/best")["global_step"] == best["step"]
+    assert dropped["global_step"] == 6
+    assert_same(weights(place, "back/dropped-best-6"), dropped)
+
+
 def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
     """Its devices and its architecture are in it."""
     kept = json.loads((place / "whole" / "pretraining.json").read_text())
@@ -202,9 +217,9 @@ def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Predictor, "_side_by_side", signalled)
         done = train(place, "cut", **dict(run, max_save=1))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 75, done.stderr
     batches = len(answered) - 1  # of the evaluation of step 0
-    assert batches > 1 and "stopped by SIGTERM at step 3, saved" in done.stdout
+    assert batches > 1 and "stopped by SIGTERM at step 3, saved" in done.stderr
     assert re.findall(r"^(?:held out: step|step) +(\d)", done.stdout, re.M) == ["0", "1", "2", "3"]
     done = train(place, "cut", **dict(run, max_save=1))
     assert re.findall(r"^held out: step (\d)", done.stdout, re.M) == ["2", "4", "6"]
@@ -227,8 +242,8 @@ def test_a_signal_in_the_first_evaluation_ends_the_run_at_once(place, run, whole
     with monkeypatch.context() as patched:
         patched.setattr(Predictor, "_side_by_side", signalled)
         done = train(place, "at_once", **run)
-    assert done.returncode == 0, done.stderr
-    assert "stopped by SIGTERM in the evaluation before the first step" in done.stdout
+    assert done.returncode == 75, done.stderr
+    assert "stopped by SIGTERM in the evaluation before the first step" in done.stderr
     assert not list((place / "at_once").glob("model.ckpt*"))
     assert train(place, "at_once", **run).returncode == 0
     for name in ("held_out.csv", "evaluations.json"):
@@ -301,7 +316,7 @@ def test_signals_of_batch_systems_save_and_end_the_run(place, run, whole, name):
     printed = wait_for_step(process, 3)
     process.send_signal(getattr(signal, name))
     printed += process.communicate(timeout=100)[0]
-    assert process.returncode == 0, printed
+    assert process.returncode == 75, printed
     step = int(re.search(rf"stopped by {name} at step (\d+), saved", printed).group(1))
     assert (place / name / (f"model.ckpt-{step}.index")).exists()
 
@@ -319,7 +334,7 @@ def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert done.returncode == 0
-    assert "stopped by SIGINT at step 4, saved" in done.stdout
+    assert done.returncode == 75
+    assert "stopped by SIGINT at step 4, saved" in done.stderr
     assert train(place, "interrupted", **run).returncode == 0
     assert (curve(place, "interrupted") == curve(place, "whole")).all()

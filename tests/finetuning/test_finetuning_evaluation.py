@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -119,6 +120,16 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     for result in results[1]:  # of the file alone
         del result["interval"]
     assert results[0] == results[1][1:]  # without step 0
+    # All: also the best one, where it was removed as only the last ones are kept.
+    shutil.copytree(place.path("on_the_way"), place.path("few"))
+    for path in (place.directory / "few").glob("model.ckpt-[12].*"):
+        path.unlink()
+    best_checkpoint.export(place.path("on_the_way", "model.ckpt-1"), place.path("few", "best"))
+    place.succeed(
+        "--do_eval=True", "--eval_all_ckpt=True", **dict(flags, model_dir=place.path("few"))
+    )
+    (path,) = (place.directory / "few").glob("eval_results_*.json")
+    assert [one["step"] for one in json.loads(path.read_text())["checkpoints"]] == [0, 1]
     check_that_averages_count(place, flags, results[0][1])
 
 

@@ -8,6 +8,7 @@ from helpers import command
 from helpers.finetuning import assert_same, make_workspace, weights
 
 from xlnet.engine import progress
+from xlnet.tasks.output import prediction_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
@@ -21,7 +22,13 @@ def place(tmp_path_factory):
 
 
 def train(place, name, **changes):
-    return place.succeed(
+    done = run(place, name, **changes)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run(place, name, **changes):
+    return place.run(
         "--do_train=True",
         "--do_predict=True",
         **dict(
@@ -73,8 +80,9 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
     saved = {1: {0, 2}, 5: {0, 2, 3, 4, 5}}[told]
     with monkeypatch.context() as patched:
         patched.setattr(progress.Progress, "_check", stop)
-        out = train(place, name)
-    assert f"stopped by SIGTERM at step {max(saved)}, saved" in out and "predicted" not in out
+        done = run(place, name)
+    assert done.returncode == 75 and "predicted" not in done.stdout
+    assert f"stopped by SIGTERM at step {max(saved)}, saved" in done.stderr
     assert {path.name for path in place.directory.joinpath(name).glob("*.index")} == {
         f"model.ckpt-{step}.index" for step in saved
     }
@@ -82,6 +90,24 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
     assert ("steps       2 to 5" if told == 1 else "has all of its 5 steps") in out
     assert "predicted" in out
     check_same(place, name)
+
+
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGUSR1))
+def test_a_signal_in_the_prediction_after_training_is_not_the_end(place, monkeypatch, number):
+    """All steps are done, but not all that the command was to do: it is to be started again."""
+
+    def stop(*arguments, **named):
+        os.kill(os.getpid(), number)
+
+    name = f"predicting{number}"
+    before = signal.getsignal(number)
+    with monkeypatch.context() as patched:
+        patched.setattr(prediction_files, "write", stop)
+        done = run(place, name)
+    assert done.returncode == 75 and signal.getsignal(number) == before
+    (line,) = done.errors
+    assert f"stopped by {signal.Signals(number).name} in the evaluation and prediction" in line
+    assert "predicted" in train(place, name)
 
 
 def test_what_a_run_wrote_starts_it_again(place):

@@ -1,4 +1,5 @@
-"""The network against one in float64 NumPy that is written from the paper, with random settings."""
+"""The network against the one of docs/explanation/paper.md: float64 NumPy, written from the paper;
+with random settings."""
 
 import os
 import subprocess
@@ -7,12 +8,14 @@ import sys
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers import paper_network
+from helpers import paper_page
 from helpers.golden import assert_close
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.network import kernels_tuned, modeling
+from xlnet.network import heads, kernels_tuned, modeling
+
+PAPER = paper_page.load()
 
 CASES = range(120 if os.environ.get("XLNET_TEST_ALL") else 12)
 RUNS = 3  # of one session: a network that writes out of bounds is right the first time
@@ -75,7 +78,7 @@ class Case:
         """(outputs [B,P or Q,D], new memories [L,B,M',D] before `mem_len` cuts them)."""
         outputs, inputs = zip(
             *(
-                paper_network.network(
+                PAPER.network(
                     weights,
                     self.config,
                     arrays["ids"][b],
@@ -151,6 +154,37 @@ def test_network_of_the_paper(graph, monkeypatch, seed):
             assert_close(found, wanted, "output", rtol=2e-5)
             for mem, want in zip(mems, kept):
                 assert_close(mem, want[:, -case.mem_len :], "memory", rtol=2e-5)
+
+
+def test_masks_of_the_paper(graph):
+    """Those of ranks: the query stream's, and the content stream's with each token itself."""
+    rank = np.array([[1, -1, 0, 2, -1], [-1, 2, 1, -1, 0]])
+    is_target = np.array([[1, 0, 1, 1, 0], [0, 1, 0, 0, 1]], bool)
+    of_sequence = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target))
+    query = modeling.with_memory(of_sequence, 5, 3, "bi", same_length=False)
+    content = query._replace(own_key=tf.constant([[3, 4, 5, 6, 7]]))
+    with tf.Session() as session:
+        found_query, found_content = session.run([query.dense(), content.dense()])
+    for b in range(2):
+        masked = PAPER.who_is_masked(rank[b], is_target[b], 3)
+        np.testing.assert_array_equal(found_query[b], masked)
+        itself = PAPER.distances_to_keys(5, 3) == 0
+        np.testing.assert_array_equal(found_content[b], masked & ~itself)
+
+
+def test_losses_of_the_paper(graph):
+    random = np.random.RandomState(0)
+    table, bias = random.randn(11, 4), random.randn(11)
+    g, tokens = random.randn(2, 3, 4), random.randint(0, 11, [2, 3])
+    found = heads.lm_loss(
+        tf.constant(g, tf.float32), tf.constant(tokens), tf.constant(table, tf.float32)
+    )
+    with tf.Session() as session:
+        session.run(tf.global_variables()[0].assign(bias.astype(np.float32)))
+        found = session.run(found)
+    for b in range(2):
+        wanted = PAPER.losses({"word_embedding/lookup_table": table}, bias, g[b], tokens[b])
+        assert_close(found[b], wanted, "losses", rtol=2e-6)
 
 
 @pytest.mark.slow

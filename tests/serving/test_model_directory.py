@@ -286,7 +286,9 @@ def test_attention_and_what_each_stream_sees(language_model):
     assert found["places"] == [2, 1, 3] and count == 3
     with tf.Graph().as_default(), tf.Session() as run:
         mask = run.run(
-            modeling.permutation_mask(tf.constant([found["places"]]), tf.ones([1, count], tf.bool))
+            modeling.permutation_mask(
+                tf.constant([found["places"]]), tf.ones([1, count], tf.bool)
+            ).dense()
         )[0]
     np.testing.assert_array_equal(~mask, found["sees"]["query"])
     np.testing.assert_array_equal(~mask | np.eye(count, dtype=bool), found["sees"]["content"])

@@ -20,6 +20,7 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
 
+_DROPPED = "dropped-"  # a directory `best` of steps that were dropped
 _PREVIOUS = "previous-"  # weights that were renamed, as new ones have their name
 
 
@@ -95,6 +96,39 @@ class BestCheckpoint:
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
+
+    def set_dropped_aside(self, step: int) -> None:
+        """Renames `best/` if it has the weights of a later step than `step`, from which the run
+        resumes, and makes it again of the best checkpoint that is still there.
+
+        Those weights are of steps that the run does again, perhaps with other settings: then no
+        evaluation of this run would say how good they are, and a worse one could replace them.
+        """
+        directory = os.path.join(self._model_dir, BEST)
+        try:
+            found = checkpoint.noted(directory)
+        except errors.Unreadable:  # `export` makes it again
+            return
+        if not found or found[0] <= step:
+            return
+        aside = os.path.join(self._model_dir, f"{_DROPPED}{BEST}-{found[0]}")
+        while os.path.exists(aside):  # the run goes back for another time
+            aside += "-again"
+        os.replace(directory, aside)
+        _log.info(
+            "note: the run resumes from step %d: the weights of step %d in best/ are in %s now",
+            step,
+            found[0],
+            aside,
+        )
+        kept = dict(checkpoint.all_prefixes(self._model_dir))
+        best = best_evaluation(
+            [one for one in self.evaluations if one["step"] in kept],
+            self.metric,
+            self._lower_is_better,
+        )
+        if best:
+            export(kept[best["step"]], directory)
 
     def lacks(self, step: int, every: int, last: int) -> bool:
         """Whether `step` should have been evaluated, but was not."""

@@ -33,7 +33,7 @@ from xlnet.engine.devices import Devices, local_parts, set_up_process
 from xlnet.engine.estimator import Estimator
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.errors import UserError
+from xlnet.errors import Unfinished, UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings, RunSettings
@@ -111,10 +111,14 @@ class Trainer(tf.train.SessionRunHook):
         self._stop = StopSignal()
         self._has_stopped = False  # by a signal on any host
 
-    def train(self) -> bool:
-        """Trains from the newest checkpoint to the last step, or until early stopping; returns
-        False if a signal stopped it. A UserError if another run trains in the directory, its
-        checkpoints are damaged, it was removed or moved meanwhile, or training failed."""
+    def train(self) -> None:
+        """Trains from the newest checkpoint to the last step, or until early stopping.
+
+        Raises:
+          Unfinished: a signal stopped it, on this host or another one.
+          UserError: another run trains in the directory, its checkpoints are damaged, it was
+            removed or moved meanwhile, or training failed.
+        """
         set_up_process()
         alone = lock.held(
             os.path.join(self._model_dir, LOCK), f"model_dir: a run trains in {self._model_dir}"
@@ -130,12 +134,12 @@ class Trainer(tf.train.SessionRunHook):
             self._step = self._resume()
             if self._step >= self._last:
                 _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
-                return True
+                return
             if self._selection.is_over():
                 _log.info(
                     "the run in %s was stopped early, at step %d", self._model_dir, self._step
                 )
-                return True
+                return
 
             # The steps. This object is a hook: it saves and evaluates between them, see below.
             job, settings, self._first = self._job, self._settings, self._step
@@ -150,12 +154,10 @@ class Trainer(tf.train.SessionRunHook):
                     hooks=[self._progress, self],
                 )
             except Interrupted:
-                _log.info(
-                    "stopped by %s in the evaluation before the first step; run the same "
-                    "command again",
-                    self._stop.name,
-                )
-                return False
+                raise Unfinished(
+                    f"stopped by {self._stop.name} in the evaluation before the first step; run "
+                    "the same command again"
+                ) from None
             finally:
                 self._stop.end()
                 tf.summary.FileWriterCache.clear()  # TensorBoard's files would stay open
@@ -163,12 +165,10 @@ class Trainer(tf.train.SessionRunHook):
 
             # Why there are no more steps, if it is not the last one.
             if self._has_stopped or self._stop.is_asked:  # perhaps in the last step
-                _log.info(
-                    "stopped by %s at step %d, saved; run the same command again to resume",
-                    self._stop.name,
-                    self._step,
+                raise Unfinished(
+                    f"stopped by {self._stop.name} at step {self._step}, saved; run the same "
+                    "command again to resume"
                 )
-                return False
             if self._selection.is_over():
                 _log.info(
                     "stopped at step %d: no better %s in %d evaluations",
@@ -176,13 +176,14 @@ class Trainer(tf.train.SessionRunHook):
                     self._selection.metric,
                     self._selection.patience,
                 )
-            return True
 
     def _resume(self):
         """Runs interrupted evaluations; returns the step from which the run resumes."""
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
         # Evaluations of later steps, whose checkpoints are damaged or gone, are repeated.
         self._selection.go_back_to(step)
+        if self._devices.is_chief:
+            self._selection.set_dropped_aside(step)
         # A kill or a signal interrupted them; their checkpoints were kept.
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
             if not (saved and self._devices.is_chief and self._lacks_evaluation(saved)):
@@ -332,6 +333,34 @@ class Trainer(tf.train.SessionRunHook):
 
 class Interrupted(BaseException):
     """A signal came during work that need not finish."""
+
+
+@contextlib.contextmanager
+def ended_by_signals(work: str) -> Iterator[None]:
+    """The signals of batch systems end the work inside, which starts again with the same command.
+
+    Args:
+      work: what it is, for the error, such as "the evaluation".
+
+    Raises:
+      Unfinished: one has come.
+    """
+
+    def end(signum: int, frame: Any) -> None:
+        raise Interrupted(signal.Signals(signum).name)  # nothing on its way up catches it
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # Python lets no other set handlers
+        for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                before[signum] = signal.signal(signum, end)
+    try:
+        yield
+    except Interrupted as e:
+        raise Unfinished(f"stopped by {e} in {work}; run the same command again") from None
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 class StopSignal:

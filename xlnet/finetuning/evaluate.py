@@ -65,11 +65,14 @@ class Evaluator:
 
     def checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""
-        own = checkpoint.all_prefixes(self._settings.model_dir)
-        if self._settings.eval_all_ckpt and own:
-            return own
+        own = dict(checkpoint.all_prefixes(self._settings.model_dir))
         one = best_checkpoint.best_or_newest(self._settings.model_dir)
-        return [one] if one else []
+        if not (self._settings.eval_all_ckpt and own and one):
+            return [one] if one else []
+        # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
+        step, prefix = one
+        own.setdefault(step, prefix)
+        return sorted(own.items())
 
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several

@@ -217,8 +217,10 @@ class TrainingModel:
         # The index of the first example in the global batch, on which dropout depends.
         first_row = devices.replica_index() * features["is_real_example"].shape.as_list()[0]
 
-        # The loss of one micro-batch, whose first row is `row` of this replica's part: its dropout
-        # is that of the same rows in one large batch.
+        # The loss of one micro-batch, whose first row is `row` of this replica's part. Its dropout
+        # has a seed of its own, so the masks differ from those of one large batch, unlike in
+        # pretraining, whose masks are drawn for each batch element: batches here have the length
+        # of their longest text, and masks by batch element need shapes that are known before.
         def compute(part, row):
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
             with tf.variable_scope(

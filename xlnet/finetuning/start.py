@@ -35,8 +35,16 @@ def run(
     given: Collection[str],
     check_task: Callable[[str], None],
 ) -> None:
-    """Trains, evaluates and predicts as the settings ask. given: names of the settings of the
-    command line or a preset; check_task: raises UserError for flags that contradict a task."""
+    """Trains, evaluates and predicts as the settings ask.
+
+    Args:
+      given: names of the settings of the command line or a preset.
+      check_task: raises UserError for flags that contradict a task.
+
+    Raises:
+      UserError: something in the settings or the files is wrong.
+      Unfinished: a signal stopped the training, or what follows it.
+    """
     # Which settings hold, and what they contradict: all that can be found out without TensorFlow,
     # whose import takes seconds.
     device = device.on_one_machine()
@@ -82,6 +90,7 @@ def run(
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.
         if settings.do_train:
+            from xlnet.engine.trainer import ended_by_signals
             from xlnet.finetuning.train import FineTuner
 
             tuner = FineTuner(
@@ -95,8 +104,9 @@ def run(
                 devices=devices,
             )
             tuner.prepare()
-            if not tuner.train():
-                return
+            tuner.train()
+            # A batch system's signals still mean that the run is not done.
+            stack.enter_context(ended_by_signals("the evaluation and prediction after training"))
         else:
             evaluator.read()
             if settings.class_weights:  # not used, but refused if it is wrong
@@ -219,8 +229,10 @@ def _check_model(model, tokenizer, prefixes):
     if prefixes:
         checkpoint.check_config(prefixes[-1][1], model.config)
     elif settings.init_checkpoint:
-        checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), model.config)
+        prefix = checkpoint.resolve(settings.init_checkpoint)
+        checkpoint.check_config(prefix, model.config)
         if settings.do_train:
+            checkpoint.check_finite(prefix)
             task_settings.check_start(settings.init_checkpoint, described)
     return described
 

@@ -153,16 +153,16 @@ class FineTuner(Job):
             ),
         )
 
-    def train(self) -> bool:
+    def train(self) -> None:
         """Trains from the current step to the last one, or until early stopping; evaluates in
-        between and keeps the best checkpoint. Returns False if a signal stopped it before."""
+        between and keeps the best checkpoint. Raises `Unfinished` if a signal stopped it."""
         settings = self.settings
         self.per_step = settings.train_batch_size
         self.epoch_steps = len(self._train_rows) / settings.train_batch_size
         if settings.eval_steps:
             self.evaluates, self.answering = True, self._evaluator.predictor
         with errors.explained(records=lambda: self._train_records.path):
-            is_done = Trainer(self, self._selection).train()
+            Trainer(self, self._selection).train()
         # Predictions that are the same for all rows: a run that learned nothing.
         best = self._selection.best()
         if best and best.get("collapsed"):
@@ -171,7 +171,6 @@ class FineTuner(Job):
                 "a lower learning_rate or more warm-up",
                 best["collapsed"],
             )
-        return is_done
 
     # -- the parts of a `Job`, which the trainer calls
 

@@ -1,7 +1,8 @@
 """The network; nothing here knows files, records or tasks.
 
-`modeling` is the paper: masks, distances, layers, memory. `kernels` has the plain form of attention
-and the other parts of a layer, `kernels_tuned` the tuned forms with explicit gradients,
-`parameters` the weights, `stateless_random` the random bits, `heads` summary and losses,
-`incremental` decoding.
+`modeling` is the paper: masks, distances, attention, layers, memory. `kernels` says what a layer's
+kernels are given and has the plain form of all but attention; `kernels_tuned` has the tuned forms,
+with explicit gradients. `layer_graph` puts a layer into TensorFlow's graph. `parameters` has the
+weights, `stateless_random` the random bits, `heads` the summary and the losses, `incremental`
+decoding.
 """

@@ -12,7 +12,7 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of
+from xlnet.network.kernels import Dropout, Mask, additive_mask, dropout, layer_norm
 from xlnet.network.modeling import masked_softmax
 from xlnet.network.ops import (
     count_to,
@@ -106,7 +106,9 @@ def _attention_summary(net, sequence, padding):
             for name, x in (("q", query), ("k", sequence), ("v", sequence))
         )
         scores = tf.matmul(q, k, transpose_b=True) / config.d_head**0.5  # [B,N,1,Q]
-        mask = None if padding is None else mask_of(tf.cast(padding, tf.bool)[:, None])
+        mask = None
+        if padding is not None:
+            mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))
         heads = tf.matmul(net.dropout(masked_softmax(scores, mask), net.run.dropatt), v)
         output = net.dropout(
             dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")), net.run.dropout

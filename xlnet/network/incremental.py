@@ -15,7 +15,7 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import Keys, gather_keys, mask_of
+from xlnet.network.kernels import Mask, Stream, additive_mask, gather_keys
 from xlnet.network.modeling import masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, layer_weights
@@ -128,12 +128,13 @@ class IncrementalNetwork:
         index = shape_of(k)[2] - inputs.distances  # [T+P,S]
         scores = relative_scores(
             q,
-            Keys(k, v, kept.distance_keys),
-            weights.biases,
-            None,
+            k,
+            kept.distance_keys,
+            weights,
+            Stream(),
             shift=lambda by_distance: gather_keys(by_distance, index[None]),
         )
-        probabilities = masked_softmax(scores, mask_of(inputs.hidden))
+        probabilities = masked_softmax(scores, additive_mask(Mask(masked=inputs.hidden)))
         x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
         return x, probabilities
 

@@ -22,10 +22,19 @@ LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -1e30  # added to the score of a masked key; scores are always float32
 
 
+# ---- the interface ----
+
+
 class Kernels(NamedTuple):
-    """The forms that a run uses: functions with the signatures below."""
+    """The forms that a run uses.
+
+    relative_attention: as `modeling.relative_attention`. prepare_mask: turns a `Mask` into what
+    this form of attention reads as `Stream.mask`; called once for all layers. The others: as the
+    functions of these names below.
+    """
 
     relative_attention: Callable[..., tf.Tensor]
+    prepare_mask: Callable[[Mask], Any]
     feed_forward: Callable[..., tf.Tensor]
     layer_norm: Callable[..., tf.Tensor]
     dropout: Callable[..., tf.Tensor]
@@ -68,45 +77,98 @@ def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
     return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
 
 
-# ---- what relative attention is given ----
-
-
-class Keys(NamedTuple):
-    """Keys and values. k, v: [B,N,K,H]. k_r: [B or 1,N,R,H], of the relative distances. segments:
-    [B,1,K,S] one-hot, or None."""
-
-    k: tf.Tensor
-    v: tf.Tensor
-    k_r: tf.Tensor
-    segments: Optional[tf.Tensor] = None
-
-
-class Biases(NamedTuple):
-    """r_w, r_r, r_s: added to a query in the content, position and segment term, [N,1,H].
-    seg_embed: [2,N,1,H], the vectors for "same segment" and "another segment"."""
-
-    r_w: tf.Tensor
-    r_r: tf.Tensor
-    r_s: Optional[tf.Tensor] = None
-    seg_embed: Optional[tf.Tensor] = None
+# ---- what attention is given ----
 
 
 class Mask(NamedTuple):
-    """An attention mask. bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where
-    masked. has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all
-    see some."""
+    """Who sees whom, as data: a form of attention makes of it what it needs.
+
+    Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
+    ranks, if it is False there. A query also sees its own key, if it has one.
+
+    key_rank: int [B,K]. query_rank: int [B,T]. masked: bool [B or 1,T or 1,K]. own_key: int
+    [B or 1,T], the index of each query's own key; None: queries do not see their own token.
+    """
+
+    key_rank: Optional[tf.Tensor] = None
+    query_rank: Optional[tf.Tensor] = None
+    masked: Optional[tf.Tensor] = None
+    own_key: Optional[tf.Tensor] = None
+
+    def dense(self) -> tf.Tensor:
+        """bool [B or 1,T or 1,K], True where a query may not see a key."""
+        masked = self.masked
+        if masked is None:
+            assert self.key_rank is not None and self.query_rank is not None
+            masked = self.query_rank[:, :, None] <= self.key_rank[:, None, :]
+        if self.own_key is not None:
+            key = count_to(shape_of(masked)[2], self.own_key.dtype)  # [K]
+            masked &= tf.not_equal(self.own_key[:, :, None], key)
+        return masked
+
+
+class AdditiveMask(NamedTuple):
+    """A mask as a number for each score, which the plain and the tuned form read.
+
+    bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
+    has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see one.
+    """
 
     bias: tf.Tensor
     has_visible_key: Optional[tf.Tensor] = None
 
 
-def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
-    """The `Mask` of masked, bool [B or 1,T or 1,K], True where a query may not see a key;
-    may_see_nothing: False if every query is known to see some key, such as itself."""
+def additive_mask(mask: Mask) -> AdditiveMask:
+    """`Kernels.prepare_mask` of the plain and the tuned form."""
+    masked = mask.dense()
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
-    if not may_see_nothing:
-        return Mask(bias)
-    return Mask(bias, tf.cast(~tf.reduce_all(masked, axis=-1), tf.float32)[:, None, :, None])
+    if mask.own_key is not None:
+        return AdditiveMask(bias)
+    sees_none = tf.reduce_all(masked, axis=-1)
+    return AdditiveMask(bias, tf.cast(~sees_none, tf.float32)[:, None, :, None])
+
+
+class Stream(NamedTuple):
+    """What the queries of one stream have in all layers; T of them.
+
+    mask: what `Kernels.prepare_mask` returns; None: every query sees every key.
+    segments, key_segments: one-hot [B,1,T,S] and [B,1,K,S]; None: there are no segments.
+    first_distance: int [B,T], the index in R of the distance between each query and the first key;
+      None: the queries are the complete sequence, Q - i for query i.
+    query_weights: [B,T], 0 switches a query's attention off; None: all are on.
+    """
+
+    mask: Any = None
+    segments: Optional[tf.Tensor] = None
+    key_segments: Optional[tf.Tensor] = None
+    first_distance: Optional[tf.Tensor] = None
+    query_weights: Optional[tf.Tensor] = None
+
+
+class Weights(NamedTuple):
+    """The weights of a layer, in the compute dtype except for the norms.
+
+    q, k, v, r, o: the projections of attention, [D,N*H].
+    r_w, r_r, r_s: added to a query in the content, position and segment term, [N,1,H].
+    seg_embed: [2,N,1,H], the vectors for "same segment" and "another segment". It and r_s are None
+      in a network without segments.
+    attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each.
+    inner, outer: (kernel, bias) of the feed-forward layer, [D,F], [F] and [F,D], [D].
+    """
+
+    q: tf.Tensor
+    k: tf.Tensor
+    v: tf.Tensor
+    r: tf.Tensor
+    o: tf.Tensor
+    r_w: tf.Tensor
+    r_r: tf.Tensor
+    r_s: Optional[tf.Tensor]
+    seg_embed: Optional[tf.Tensor]
+    attention_norm: tuple[tf.Tensor, tf.Tensor]
+    inner: tuple[tf.Tensor, tf.Tensor]
+    outer: tuple[tf.Tensor, tf.Tensor]
+    feed_forward_norm: tuple[tf.Tensor, tf.Tensor]
 
 
 # ---- from scores by distance to scores by key, and back (Transformer-XL, appendix B) ----
@@ -119,7 +181,7 @@ def relative_shift(
 
     Args:
       x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
-      first_distance: as in `relative_attention`.
+      first_distance: as in `Stream`.
 
     Returns:
       [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from

@@ -23,7 +23,11 @@ from xlnet.network.kernels import (
     ACTIVATIONS,
     LAYER_NORM_EPSILON,
     NO_DROPOUT,
+    Dropout,
     Kernels,
+    Stream,
+    Weights,
+    additive_mask,
     inverse_shift_index,
     relative_shift,
     shift_back,
@@ -89,6 +93,7 @@ def tuned(
     """
     return Kernels(
         relative_attention=functools.partial(_relative_attention, blocks, compiled, recompute),
+        prepare_mask=additive_mask,
         feed_forward=(
             functools.partial(_feed_forward, compiled) if is_training else _fused_feed_forward
         ),
@@ -183,17 +188,17 @@ def _scaled_where_kept(dropped, scale):
 
 
 def _relative_attention(
-    blocks,
-    compiled,
-    recompute,
-    q,
-    keys,
-    biases,
-    mask=None,
-    segments=None,
-    first_distance=None,
-    drops=NO_DROPOUT,
-):
+    blocks: BlockSize,
+    compiled: Callable[[Pass], Pass],
+    recompute: bool,
+    q: tf.Tensor,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
     """`modeling.relative_attention`; the first three arguments are those of `tuned`."""
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale  # here rather than the scores, which are larger
@@ -204,33 +209,27 @@ def _relative_attention(
     #
     #     wide_q                wide_k: [k_0 | 1 0], [k_1 | 1 0], [k_2 | 0 1]
     #     [q + r_w | s 0]       scores: content + s, content + s, content
-    wide_q, wide_k = q + biases.r_w * scale, keys.k
-    if segments is not None:
-        same, other = tf.unstack(biases.seg_embed)  # [N,1,H]
+    wide_q, wide_k = q + weights.r_w * scale, k
+    if stream.segments is not None:
+        assert weights.r_s is not None and stream.key_segments is not None
+        same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         # s as vector times matrix, which takes half the time of matrix times vector.
         towards_same = tf.matmul(
-            repeated((same - other)[None], shape_of(q)[0]), q + biases.r_s * scale, transpose_b=True
+            repeated((same - other)[None], shape_of(q)[0]),
+            q + weights.r_s * scale,
+            transpose_b=True,
         )  # [B,N,1,T]
         towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])  # [B,N,T,1]
-        wide_q = tf.concat([wide_q, towards_same * segments], axis=-1)
-        wide_k = tf.concat(
-            [
-                wide_k,
-                tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] + [keys.segments.shape[3]]),
-            ],
-            axis=-1,
+        wide_q = tf.concat([wide_q, towards_same * stream.segments], axis=-1)
+        key_segments = tf.broadcast_to(
+            stream.key_segments, shape_of(k)[:3] + [stream.key_segments.shape[3]]
         )
+        wide_k = tf.concat([wide_k, key_segments], axis=-1)
     # One matmul of these gives the content and the segment term, another one the position term.
-    inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
-    heads = _attend(
-        blocks,
-        compiled,
-        recompute,
-        inputs,
-        None if mask is None else mask.bias,
-        first_distance,
-        drops,
-    )
+    inputs = _Inputs(wide_q, q + weights.r_r * scale, wide_k, v, k_r)
+    mask = stream.mask
+    bias = None if mask is None else mask.bias
+    heads = _attend(blocks, compiled, recompute, inputs, bias, stream.first_distance, drops)
     if mask is None or mask.has_visible_key is None:
         return heads
     return heads * tf.cast(mask.has_visible_key, heads.dtype)

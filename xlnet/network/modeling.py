@@ -1,8 +1,9 @@
 """The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
 
-In the order of the paper: what a position may see, how far away it is, attention, the layer with
-its two streams, the stack with memory. The tuned form of attention, for all devices, is in
-`kernels_tuned`; the weights are in `parameters`, the summary and the losses in `heads`.
+In the order of the paper: who sees whom, how far away it is, attention, the layer with its two
+streams, the stack with memory. This file is the specification. Runs compute attention in a tuned
+form (`kernels_tuned`); `layer_graph` says how a layer enters TensorFlow's graph; `parameters` reads
+the weights; the prediction of a token (paper, equation 4) and other losses are in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -11,75 +12,93 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import ops, parameters
+from xlnet.network import layer_graph, ops, parameters
 from xlnet.network.kernels import (
     NO_DROPOUT,
-    Biases,
+    AdditiveMask,
     Dropout,
     Kernels,
-    Keys,
     Mask,
+    Stream,
+    Weights,
+    additive_mask,
     dropout,
     feed_forward,
     layer_norm,
-    mask_of,
     relative_shift,
 )
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
-from xlnet.network.parameters import LayerContext, Weights, get_initializer, get_weight
-from xlnet.network.stateless_random import fold_in
+from xlnet.network.parameters import LayerContext, get_initializer, get_weight
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
+RANK_OF_MEMORY = -(2**31)  # lower than every rank of a sequence, so everyone sees the memory
 
 
-# ---- what a position may see (paper, section 2.3) ----
+# ---- who sees whom (paper, sections 2.2 and 2.3) ----
 
 
-def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
-    """The mask of both streams from ranks in the factorization order.
+def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
+    """The mask of a factorization order z, the objective of which is (paper, equations 3 and 5):
 
-    The query stream has it as it is; in the content stream each position also sees itself.
+        sum over the targets t of  log p(x_z[t] | x_z[1], ..., x_z[t - 1])
 
-    rank: int [B,Q], -1 for tokens that all positions may see. is_target: bool [B,Q], the predicted
-    tokens. Returns bool [B,Q,Q], True where i may not see j:
-    `rank[i] + (0 if target else 1) <= rank[j]`. So a target sees neither itself nor later tokens;
-    any other token sees itself.
+    so that position i sees j if j comes earlier: `rank[j] < rank[i] + (0 if target else 1)`. A
+    target sees neither itself nor later tokens; any other token sees itself. The query stream has
+    this mask as it is; in the content stream each position also sees itself.
 
     For the order 2, 0, 1 of three targets, rank = [1, 2, 0]: token 2 comes first and sees none of
     the three, token 0 sees token 2, token 1 sees both.
+
+    Args:
+      rank: int [B,Q], the place in the order; -1 for tokens that all positions may see.
+      is_target: bool [B,Q], the predicted tokens.
+
+    Returns:
+      A `Mask` over the sequence, K = T = Q, by ranks.
     """
-    self_rank = rank + 1 - tf.cast(is_target, rank.dtype)
-    return self_rank[:, :, None] <= rank[:, None, :]
+    return Mask(key_rank=rank, query_rank=rank + 1 - tf.cast(is_target, rank.dtype))
 
 
-def _over_keys(mask, length, memory_length, attn_type, same_length):
-    """Extends `mask` [B or 1,Q or 1,Q] to the keys, [B or 1,Q or 1,K]. All of memory is visible;
-    "uni" masks later keys and, with `same_length`, keys further than M away."""
+def with_memory(
+    mask: Optional[Mask], length: Any, memory_length: Any, attn_type: str, same_length: bool
+) -> Optional[Mask]:
+    """Extends a mask over the sequence, or None, to the keys: K = M + Q.
+
+    All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
+    away.
+    """
     if attn_type not in ("bi", "uni"):
         raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
-    if mask is not None:
-        mask = tf.pad(mask, [[0, 0], [0, 0], [memory_length, 0]])  # pads False
-    if attn_type == "bi":
-        return mask
-    position, key = _positions(length, memory_length)
-    causal = key > position
-    if same_length:
-        causal |= key < position - tf.cast(memory_length, tf.int64)
-    return causal[None] if mask is None else mask | causal[None]
+    if attn_type == "uni":
+        position = _positions(length, memory_length)[:, None]  # [Q,1]
+        key = count_to(memory_length + length, tf.int64)  # [K]
+        masked = key > position
+        if same_length:
+            masked |= key < position - tf.cast(memory_length, tf.int64)
+        if mask is None:
+            return Mask(masked=masked[None])
+        of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])  # pads False
+        return Mask(masked=masked[None] | of_sequence)
+    if mask is None:
+        return None
+    if mask.masked is not None:
+        return Mask(masked=tf.pad(mask.masked, [[0, 0], [0, 0], [memory_length, 0]]))
+    rank = tf.convert_to_tensor(mask.key_rank)
+    of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
+    of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
+    return mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
 
 
-def _positions(length, memory_length):
-    """The index of each position among the keys, int64 [Q,1], and of the keys, [1,K]."""
-    position = count_to(length, tf.int64)[:, None] + tf.cast(memory_length, tf.int64)
-    return position, count_to(memory_length + length, tf.int64)[None, :]
+def _positions(length: Any, memory_length: Any) -> tf.Tensor:
+    """The index of each position of the sequence among the keys, int64 [Q]."""
+    return count_to(length, tf.int64) + tf.cast(memory_length, tf.int64)
 
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----
@@ -132,187 +151,196 @@ def position_keys(
 
 def relative_attention(
     q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    mask: Optional[Mask] = None,
-    segments: Optional[tf.Tensor] = None,
-    first_distance: Optional[tf.Tensor] = None,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """Attention with relative positions and segments (paper, section 2.5, appendix A.2):
+    """Attention with relative positions and segments:
 
         softmax(scores + mask) v,    with dropout of the probabilities: [B,N,T,H]
 
     Args:
-      q: [B,N,T,H].
-      mask: None: every query sees every key. A query that sees no key gets zeros.
-      segments: [B,1,T,S] one-hot, of the queries; or None.
-      first_distance: int [B,T], the index of the distance between each query and the first key.
-        None: the queries are the complete sequence, Q - i for query i.
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      v: values [B,N,K,H].
+      k_r: keys of the relative distances, [B or 1,N,R,H].
+      weights: of these r_w, r_r, r_s and seg_embed.
+      stream: whose queries they are; its mask as `additive_mask` returns it. A query that sees no
+        key gets zeros.
+      drops: the dropout of the probabilities.
     """
-    probabilities = attention_probabilities(q, keys, biases, mask, segments, first_distance)
-    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), keys.v)
+    probabilities = attention_probabilities(q, k, k_r, weights, stream)
+    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), v)
 
 
 def attention_probabilities(
-    q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    mask: Optional[Mask],
-    segments: Optional[tf.Tensor] = None,
-    first_distance: Optional[tf.Tensor] = None,
+    q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, weights: Weights, stream: Stream
 ) -> tf.Tensor:
     """The probabilities of `relative_attention`, float32 [B,N,T,K]."""
-    scores = relative_scores(
-        q,
-        keys,
-        biases,
-        segments,
-        shift=lambda by_distance: relative_shift(by_distance, shape_of(keys.k)[2], first_distance),
-    )
-    return masked_softmax(scores, mask)
+
+    def shift(by_distance: tf.Tensor) -> tf.Tensor:
+        return relative_shift(by_distance, shape_of(k)[2], stream.first_distance)
+
+    return masked_softmax(relative_scores(q, k, k_r, weights, stream, shift), stream.mask)
 
 
 def relative_scores(
     q: tf.Tensor,
-    keys: Keys,
-    biases: Biases,
-    segments: Optional[tf.Tensor],
+    k: tf.Tensor,
+    k_r: tf.Tensor,
+    weights: Weights,
+    stream: Stream,
     shift: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
     """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
 
         ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
 
-    that is what key j holds, how far away it is, and whether it is in the same segment
-    (Transformer-XL, section 3.3; paper, section 2.5). The position term is computed for all R
-    distances, then shifted.
+    that is what key j holds, how far away it is, and whether it is in the same segment. The first
+    two terms are the four of Transformer-XL, section 3.3, with r_w and r_r for its u and v; the
+    third is a_ij of the paper, section 2.5, with r_s for its b. The position term is computed for
+    all R distances, then shifted.
 
     Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
     key [B,N,T,K].
     """
     # What the key holds.
-    scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)  # [B,N,T,K]
+    scores = tf.matmul(q + weights.r_w, k, transpose_b=True)  # [B,N,T,K]
     # How far away it is.
-    if keys.k_r.shape[0] == 1:  # a matmul does not broadcast: see `ops.repeated`
-        by_distance = tf.einsum("bnth,nrh->bntr", q + biases.r_r, keys.k_r[0])  # [B,N,T,R]
+    if k_r.shape[0] == 1:  # a matmul does not broadcast: see `ops.repeated`
+        by_distance = tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])  # [B,N,T,R]
     else:
-        by_distance = tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True)
+        by_distance = tf.matmul(q + weights.r_r, k_r, transpose_b=True)
     scores += shift(by_distance)
     # Whether it is in the same segment: one of two numbers of each query.
-    if segments is not None:
+    if stream.segments is not None:
         same, other = (
-            tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
-            for vector in tf.unstack(biases.seg_embed)
+            tf.reduce_sum((q + weights.r_s) * vector, axis=-1, keepdims=True)
+            for vector in tf.unstack(weights.seg_embed)
         )  # [B,N,T,1]
-        scores += tf.where_v2(tf.matmul(segments, keys.segments, transpose_b=True) > 0, same, other)
+        is_same = tf.matmul(stream.segments, stream.key_segments, transpose_b=True) > 0
+        scores += tf.where_v2(is_same, same, other)
     return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
 
 
-def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
+def masked_softmax(scores: tf.Tensor, mask: Optional[AdditiveMask]) -> tf.Tensor:
     """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
     the original implementation it attends equally to all keys."""
     if mask is None:
         return tf.nn.softmax(scores)
     probabilities = tf.nn.softmax(scores + mask.bias)
-    return probabilities if mask.has_visible_key is None else probabilities * mask.has_visible_key
+    if mask.has_visible_key is None:
+        return probabilities
+    return probabilities * mask.has_visible_key
 
 
-# ---- a layer of both streams ----
+PLAIN = Kernels(relative_attention, additive_mask, feed_forward, layer_norm, dropout)
 
 
-class Stream(NamedTuple):
-    """What the content and the query stream do not share. mask, segments, first_distance: as in
-    `relative_attention`. weights: [B,T], 0 switches attention off, or None."""
-
-    mask: Optional[Mask]
-    segments: Optional[tf.Tensor]
-    first_distance: Optional[tf.Tensor] = None
-    weights: Optional[tf.Tensor] = None
-
-
-class Shared(NamedTuple):
-    """What all layers share: sinusoids and sign, as in `position_keys`; key_segments, one-hot
-    [B,1,K,S] or None; the content stream; the query stream, or None without one."""
-
-    sinusoids: tuple[tf.Tensor, tf.Tensor]
-    sign: Optional[tf.Tensor]
-    key_segments: Optional[tf.Tensor]
-    content: Stream
-    query: Optional[Stream]
-
-
-def two_streams(
-    net: LayerContext,
-    weights: Weights,
-    h: tf.Tensor,
-    g: Optional[tf.Tensor],
-    memory: Optional[tf.Tensor],
-    shared: Shared,
-    is_last_layer: bool,
-    with_attention: bool,
-) -> list[tf.Tensor]:
-    """One layer of both streams (paper, section 2.3): the same weights and the same keys, but h
-    sees its own token and g does not. Without g it is a layer of Transformer-XL.
-
-    h: the content stream [B,Q,D]; g: the query stream [B,P,D] or None; memory: [B,M,D] or None.
-    is_last_layer: no layer follows, so h is not computed if there is a g: nothing would read it.
-
-    Returns h and g of the next layer, those that exist; then, `with_attention`, the probabilities
-    of the last of them, float32 [B,N,T,K].
-    """
-
-    def project(kernel):
-        """The keys or values of [memory, h]; no gradient reaches the memory."""
-        projected = dense(h, kernel)
-        if memory is not None:
-            projected = tf.concat([dense(tf.stop_gradient(net.cast(memory)), kernel), projected], 1)
-        return split_heads(projected, net.config.n_head)  # [B,N,K,H]
-
-    keys = Keys(
-        project(weights.k),
-        project(weights.v),
-        position_keys(net, weights.r, shared.sinusoids, shared.sign),
-        shared.key_segments,
-    )
-    streams = []
-    if g is None or not is_last_layer:
-        x, probabilities = layer(net, weights, h, keys, shared.content, with_attention)
-        streams.append(x)
-    if g is not None and shared.query is not None:
-        x, probabilities = layer(net, weights, g, keys, shared.query, with_attention)
-        streams.append(x)
-    return [*streams, probabilities] if with_attention else streams
+# ---- a layer of both streams (paper, section 2.3 and appendix A.2) ----
 
 
 def layer(
     net: LayerContext,
     weights: Weights,
+    h: tf.Tensor,
+    g: Optional[tf.Tensor],
+    memory: Optional[tf.Tensor],
+    content: Stream,
+    query: Optional[Stream],
+    sinusoids: tuple[tf.Tensor, tf.Tensor],
+    sign: Optional[tf.Tensor],
+    is_last_layer: bool,
+    with_attention: bool,
+) -> tuple[Optional[tf.Tensor], Optional[tf.Tensor], Optional[tf.Tensor]]:
+    """One layer of both streams, with the same weights and the same keys and values, those of h:
+
+        g_i ← attention(q=g_i, kv=h_j),  rank[j] <  rank[i]      it does not see its own token
+        h_i ← attention(q=h_i, kv=h_j),  rank[j] <  rank[i] or j = i
+
+    where h_j are positions of the memory and of the sequence. Without g it is a layer of
+    Transformer-XL.
+
+    Args:
+      h: the content stream, [B,Q,D].
+      g: the query stream, [B,P,D]; or None.
+      memory: [B,M,D]; or None.
+      content: who sees whom in the content stream.
+      query: the same in the query stream; None without g.
+      sinusoids: as `sinusoids_of` returns them.
+      sign: of the distances, as in `position_keys`.
+      is_last_layer: h is then not computed if there is a g: nothing would read it.
+      with_attention: whether to return the attention probabilities.
+
+    Returns:
+      h and g of the next layer, None for one that does not exist; then, `with_attention`, the
+      probabilities of g, or without g of h, float32 [B,N,T,K].
+    """
+    k = keys_or_values(net, weights.k, h, memory)
+    v = keys_or_values(net, weights.v, h, memory)
+    k_r = position_keys(net, weights.r, sinusoids, sign)
+
+    def attention(q: tf.Tensor, stream: Stream) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """The output of one stream, and its probabilities."""
+        heads, probabilities = attend(net, weights, q, k, v, k_r, stream, with_attention)
+        return after_attention(net, weights, q, heads), probabilities
+
+    new_h = new_g = probabilities = None
+    if g is None or not is_last_layer:
+        new_h, probabilities = attention(h, content)
+    if g is not None and query is not None:
+        new_g, probabilities = attention(g, query)
+    return new_h, new_g, probabilities
+
+
+def keys_or_values(
+    net: LayerContext, kernel: tf.Tensor, h: tf.Tensor, memory: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """Projects [memory, h] by kernel [D,N*H]: [B,N,K,H]. No gradient reaches the memory."""
+    projected = dense(h, kernel)
+    if memory is not None:
+        of_memory = dense(tf.stop_gradient(net.cast(memory)), kernel)
+        projected = tf.concat([of_memory, projected], axis=1)
+    return split_heads(projected, net.config.n_head)
+
+
+def attend(
+    net: LayerContext,
+    weights: Weights,
     x: tf.Tensor,
-    keys: Keys,
+    k: tf.Tensor,
+    v: tf.Tensor,
+    k_r: tf.Tensor,
     stream: Stream,
     with_attention: bool,
 ) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
-    """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]; and
-    the probabilities if `with_attention`. All forms of attention compute what
-    `relative_attention` says."""
+    """`relative_attention` of the stream x [B,T,D], in the form of the run: [B,N,T,H]; and the
+    probabilities if `with_attention`."""
     q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
-    inputs = q, keys, weights.biases, stream.mask, stream.segments, stream.first_distance
     if with_attention:  # tuned forms do not have the probabilities as one tensor
-        probabilities = attention_probabilities(*inputs)
-        heads = tf.matmul(net.cast(probabilities), keys.v)
+        probabilities = attention_probabilities(q, k, k_r, weights, stream)
+        heads = tf.matmul(net.cast(probabilities), v)
     else:
         probabilities = None
-        heads = net.kernels.relative_attention(*inputs, net.next_dropout(net.run.dropatt))
-    if stream.weights is not None:
-        heads *= net.cast(stream.weights)[:, None, :, None]
-    return after_attention(net, weights, x, heads), probabilities
+        drops = net.next_dropout(net.run.dropatt)
+        heads = net.kernels.relative_attention(q, k, v, k_r, weights, stream, drops)
+    if stream.query_weights is not None:
+        heads *= net.cast(stream.query_weights)[:, None, :, None]
+    return heads, probabilities
 
 
 def after_attention(
     net: LayerContext, weights: Weights, x: tf.Tensor, heads: tf.Tensor
 ) -> tf.Tensor:
-    """The rest of `layer`: x [B,T,D] and the output of attention, heads [B,N,T,H] -> [B,T,D]."""
+    """The rest of a layer (paper, appendix A.2), of its input x [B,T,D] and the output of
+    attention, heads [B,N,T,H]: [B,T,D].
+
+        x ← LayerNorm(x + heads projected)
+        x ← LayerNorm(x + feed_forward(x))
+    """
     run, kernels = net.run, net.kernels
     attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
     x = kernels.layer_norm(x + attended, *weights.attention_norm)
@@ -325,7 +353,7 @@ def after_attention(
     return kernels.layer_norm(x + fed, *weights.feed_forward_norm)
 
 
-# ---- the stack, with memory (Transformer-XL, section 3.2) ----
+# ---- the stack, with memory (paper, section 2.4; Transformer-XL, section 3.2) ----
 
 
 class Query(NamedTuple):
@@ -356,7 +384,7 @@ def transformer_xl(
     input_ids: tf.Tensor,
     seg_ids: Optional[tf.Tensor] = None,
     direction: Optional[tf.Tensor] = None,
-    mask: Optional[tf.Tensor] = None,
+    mask: Union[Mask, tf.Tensor, None] = None,
     mems: Optional[Sequence[tf.Tensor]] = None,
     query: Optional[Query] = None,
     attn_type: str = "bi",
@@ -372,8 +400,9 @@ def transformer_xl(
       input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not.
       seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
       direction: int [B], 1 where the text runs backward. None: all forward.
-      mask: bool [B or 1,Q or 1,Q], True where i may not see j. The content stream sees itself all
-        the same; a query that sees nothing attends to nothing.
+      mask: who sees whom in the sequence: by ranks, as `permutation_mask` returns it, or bool
+        [B or 1,Q or 1,Q], True where i may not see j. The content stream sees itself all the same;
+        a query that sees nothing attends to nothing. None: all see all.
       mems: per layer [B,M,D], the memory of earlier sequences, visible, without gradients. None:
         M = 0.
       query: `Query`, or None for the content stream alone.
@@ -391,60 +420,53 @@ def transformer_xl(
 
         # The two streams begin: h from the tokens, g from one learned vector.
         table, h, g = embed(net, input_ids, query)
-        h = h if token_scale is None else h * net.cast(token_scale)[:, :, None]
-        h, g = (x if x is None else net.dropout(x, run.dropout) for x in (h, g))
+        if token_scale is not None:
+            h *= net.cast(token_scale)[:, :, None]
+        h = net.dropout(h, run.dropout)
+        if g is not None:
+            g = net.dropout(g, run.dropout)
 
-        # What each position may see, and how far away it is: the same in all layers.
-        content, query_stream, key_segments = _streams(
-            net,
-            _over_keys(mask, length, memory_length, attn_type, run.same_length),
-            seg_ids,
-            query,
-            length,
-            memory_length,
-        )
+        # Who sees whom, and how far away it is: the same in all layers.
+        if mask is not None and not isinstance(mask, Mask):
+            mask = Mask(masked=mask)
+        mask = with_memory(mask, length, memory_length, attn_type, run.same_length)
+        prepare_mask = additive_mask if with_attention else net.kernels.prepare_mask
+        content = content_stream(net, mask, seg_ids, length, memory_length, prepare_mask)
+        query_stream = None
+        if query is not None:
+            query_stream = query_stream_of(content, query, mask, length, prepare_mask)
         # A target position reads its distances from an index of its own: those to both sides.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(
             net, batch, length, memory_length, "bi" if has_targets else attn_type
         )
         sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
-        shared = Shared(sinusoids, sign, key_segments, content, query_stream)
-
-        # A layer is `two_streams`. It reads no variables, so it can run again in the backward pass,
-        # and be traced once for all layers; not for XLA, which takes all inputs of a function for
-        # constants if shapes go from it to its gradient, and would compile for each batch.
-        def one_layer(seed, first_row, *inputs):
-            return two_streams(LayerContext(config, net.run, seed, first_row), *inputs)
-
-        if run.is_training and run.recompute:
-            one_layer = functools.partial(ops.recomputed, one_layer)
-        if run.traced_once and net.run.device != "xla":
-            one_layer = ops.traced_once(one_layer)
 
         # The layers. What is remembered is a layer's input: the next sequence sees it there.
-        weights, new_mems, attention = parameters.layer_weights(net, seg_ids is not None), [], []
+        weights_of = parameters.layer_weights(net, has_segments=seg_ids is not None)
+        run_layer = layer_graph.wrapped(layer, net)
+        new_mems, attention = [], []
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
-            streams = one_layer(
-                None if seed is None else fold_in(seed, -1 - i),
-                first_row,
-                weights(i),
-                h,
-                g,
-                memory,
-                shared,
-                i == config.n_layer - 1,
-                with_attention,
+            h, g, probabilities = run_layer(
+                i,
+                weights=weights_of(i),
+                h=h,
+                g=g,
+                memory=memory,
+                content=content,
+                query=query_stream,
+                sinusoids=sinusoids,
+                sign=sign,
+                is_last_layer=i == config.n_layer - 1,
+                with_attention=with_attention,
             )
             if with_attention:
-                attention.append(streams.pop())
-            # [h, g], or the one that exists: [h] without queries, [g] of the last layer with them.
-            h, g = streams[0], None if g is None else streams[-1]
+                attention.append(probabilities)
 
         # The output is the query stream's, or without one the content stream's.
-        sequence = tf.cast(net.dropout(streams[-1], run.dropout), tf.float32)
+        sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table, attention)
 
 
@@ -470,8 +492,15 @@ def embed(
     return table, h, tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model])
 
 
-def _streams(net, mask, seg_ids, query, length, memory_length):
-    """The content `Stream`, the query `Stream` or None, and the segments of the keys or None."""
+def content_stream(
+    net: LayerContext,
+    mask: Optional[Mask],
+    seg_ids: Optional[tf.Tensor],
+    length: Any,
+    memory_length: Any,
+    prepare_mask: Callable[[Mask], Any],
+) -> Stream:
+    """The content `Stream`: all positions, which see their own token, too. mask: over K keys."""
     segments = key_segments = None
     if seg_ids is not None:  # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
@@ -479,30 +508,38 @@ def _streams(net, mask, seg_ids, query, length, memory_length):
         segments, key_segments = (
             tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None] for ids in (seg_ids, key_ids)
         )
-    content = Stream(None, segments)
-    if mask is not None:  # the content stream sees its own token, too
-        position, key = _positions(length, memory_length)
-        content = Stream(
-            mask_of(mask & tf.not_equal(key, position), may_see_nothing=False), segments
-        )
-    if query is None:
-        return content, None, key_segments
-    first_distance = None
-    if query.positions is not None:  # of all rows, those of the target positions
+    if mask is not None:
+        own_key = _positions(length, memory_length)[None]
+        mask = prepare_mask(mask._replace(own_key=own_key))
+    return Stream(mask, segments, key_segments)
+
+
+def query_stream_of(
+    content: Stream,
+    query: Query,
+    mask: Optional[Mask],
+    length: Any,
+    prepare_mask: Callable[[Mask], Any],
+) -> Stream:
+    """The query `Stream`: of all positions those of the targets, without their own token. mask:
+    over K keys."""
+    segments, first_distance, positions = content.segments, None, query.positions
+    if positions is not None:
         # Key 0 is d = M + i away from position i, and d has index K - d of R: that is Q - i.
-        first_distance = tf.cast(length, query.positions.dtype) - query.positions
-        mask = None if mask is None else _rows_at(mask, query.positions)
+        first_distance = tf.cast(length, positions.dtype) - positions
         if segments is not None:
-            segments = _rows_at(segments[:, 0], query.positions)[:, None]  # [B,1,P,S]
-    return (
-        content,
-        Stream(None if mask is None else mask_of(mask), segments, first_distance, query.weights),
-        key_segments,
-    )
+            segments = _at(segments[:, 0], positions)[:, None]  # [B,1,P,S]
+        if mask is not None and mask.masked is not None:
+            mask = Mask(masked=_at(mask.masked, positions))
+        elif mask is not None:
+            mask = mask._replace(query_rank=tf.gather(mask.query_rank, positions, batch_dims=1))
+    if mask is not None:
+        mask = prepare_mask(mask)
+    return Stream(mask, segments, content.key_segments, first_distance, query.weights)
 
 
-def _rows_at(x, positions):
-    """Rows `positions` [B,P] of x [B or 1,Q or 1,...]: [B,P or 1,...]."""
+def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """x [B or 1,Q or 1,...] at the positions [B,P]: [B,P or 1,...]."""
     x = tf.broadcast_to(x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0))
     return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
 
@@ -523,6 +560,3 @@ def update_memory(
         new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
     # A gradient would need the activations of all earlier sequences.
     return tf.stop_gradient(new[:, -mem_len:])
-
-
-PLAIN = Kernels(relative_attention, feed_forward, layer_norm, dropout)

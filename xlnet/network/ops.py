@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import numpy as np
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 
@@ -23,53 +22,6 @@ def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[
         return tf.gradients(y, xs, dy)
     finally:
         tf.AggregationMethod.DEFAULT = before
-
-
-def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
-    """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
-
-    The backward pass runs `function` again, so it must depend on its inputs, nests of tensors and
-    other values, alone: it reads no variables, and its dropout masks come from a seed among them.
-    """
-    leaves = tf.nest.flatten(inputs)
-    indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
-
-    def call(tensors):
-        filled = dict(zip(indices, tensors))
-        return function(
-            *tf.nest.pack_sequence_as(
-                inputs, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]
-            )
-        )
-
-    @tf.custom_gradient
-    def forward(*tensors):
-        def gradient(*dys):
-            with tf.control_dependencies(dys):  # not before the backward pass
-                again = [tf.identity(x) for x in tensors]
-            with tf.name_scope("recomputed"):
-                return gradients(tf.nest.flatten(call(again)), again, list(dys))
-
-        return call(tensors), gradient
-
-    return forward(*(leaves[i] for i in indices))
-
-
-def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, traced once together with its gradient for all calls with inputs of the same
-    shapes, and the same values where they are no tensors.
-
-    It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
-    the first call in all calls. Each call is one operation, which the session inlines: see
-    `devices.Devices.session_config`.
-    """
-    made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
-
-    def call(*inputs):
-        assert not any(isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs))
-        return made(*inputs)
-
-    return call
 
 
 def shape_of(x: tf.Tensor) -> list[Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import kernels_tuned
-from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
+from xlnet.network.kernels import NO_DROPOUT, Dropout, Weights
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
@@ -83,28 +83,11 @@ def get_weight(
     )
 
 
-class Weights(NamedTuple):
-    """The weights of a layer, in the compute dtype except for the norms. q, k, v, r, o: [D,N*H].
-    attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each. inner, outer: (kernel, bias)
-    of the feed-forward layer, [D,F], [F] and [F,D], [D]."""
-
-    q: tf.Tensor
-    k: tf.Tensor
-    v: tf.Tensor
-    r: tf.Tensor
-    o: tf.Tensor
-    attention_norm: tuple[tf.Tensor, tf.Tensor]
-    inner: tuple[tf.Tensor, tf.Tensor]
-    outer: tuple[tf.Tensor, tf.Tensor]
-    feed_forward_norm: tuple[tf.Tensor, tf.Tensor]
-    biases: Biases
-
-
 def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weights]:
     """Returns a function from a layer's number to its `Weights`, variables in `layer_<i>`."""
-    biases = _attention_biases(net, has_segments)
+    r_w, r_r, r_s, seg_embed = _attention_biases(net, has_segments)
 
-    def of_layer(layer):
+    def of_layer(layer: int) -> Weights:
         with tf.variable_scope(f"layer_{layer}"):
             with tf.variable_scope("rel_attn"):
                 q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
@@ -112,8 +95,22 @@ def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weig
             with tf.variable_scope("ff"):
                 inner = dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
                 outer = dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
-                norm = norm_weights(net)
-        return Weights(q, k, v, r, o, attention_norm, inner, outer, norm, biases[layer])
+                feed_forward_norm = norm_weights(net)
+        return Weights(
+            q=q,
+            k=k,
+            v=v,
+            r=r,
+            o=o,
+            r_w=r_w[layer],
+            r_r=r_r[layer],
+            r_s=r_s[layer],
+            seg_embed=seg_embed[layer],
+            attention_norm=attention_norm,
+            inner=inner,
+            outer=outer,
+            feed_forward_norm=feed_forward_norm,
+        )
 
     return of_layer
 
@@ -145,13 +142,15 @@ def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:
     return gamma, beta
 
 
-def _attention_biases(net, has_segments):
-    """The `Biases` of each layer. Untied (`untie_r`), a layer has its own r_w, r_r and r_s;
-    seg_embed is always the layer's own."""
+def _attention_biases(
+    net: LayerContext, has_segments: bool
+) -> tuple[list[tf.Tensor], list[tf.Tensor], list[Optional[tf.Tensor]], list[Optional[tf.Tensor]]]:
+    """r_w, r_r, r_s and seg_embed of `Weights`, a list over layers each. Untied (`untie_r`), a
+    layer has its own r_w, r_r and r_s; seg_embed is always the layer's own."""
     config = net.config
     heads = [config.n_head, config.d_head]
 
-    def of_layers(name):
+    def of_layers(name: str) -> list[tf.Tensor]:
         """[N,1,H] of each layer."""
         # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
         if config.untie_r:
@@ -160,7 +159,8 @@ def _attention_biases(net, has_segments):
 
     r_w, r_r = of_layers("r_w_bias"), of_layers("r_r_bias")
     if not has_segments:
-        return [Biases(*of_layer) for of_layer in zip(r_w, r_r)]
+        nothing: list[Optional[tf.Tensor]] = [None] * config.n_layer
+        return r_w, r_r, nothing, nothing
     r_s = of_layers("r_s_bias")
-    segments = tf.unstack(net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None])
-    return [Biases(*of_layer) for of_layer in zip(r_w, r_r, r_s, segments)]
+    seg_embed = tf.unstack(net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None])
+    return r_w, r_r, r_s, seg_embed

@@ -181,7 +181,7 @@ def visibility(
     # stream sees, and the token itself.
     from xlnet.network import modeling
 
-    seen = ~modeling.permutation_mask(rank[None], is_target[None]).numpy()[0]
+    seen = ~modeling.permutation_mask(rank[None], is_target[None]).dense().numpy()[0]
     seen = np.pad(seen, [[0, 0], [memory_length, 0]], constant_values=True)
     itself = np.eye(len(rank), seen.shape[1], memory_length, dtype=bool)
     return seen | itself, seen

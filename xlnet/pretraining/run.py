@@ -66,12 +66,9 @@ class Pretrainer(Job):
 
         # Do the initial weights fit, or the settings of the run that is resumed?
         if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-            check_weights(
-                checkpoint.resolve(settings.init_checkpoint),
-                self.config,
-                self._tokenizer,
-                "init_checkpoint",
-            )
+            prefix = checkpoint.resolve(settings.init_checkpoint)
+            check_weights(prefix, self.config, self._tokenizer, "init_checkpoint")
+            checkpoint.check_finite(prefix)
         contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
             contents["eval_record_info_dir"] = self._held_out.digest
@@ -86,7 +83,9 @@ class Pretrainer(Job):
         )
         self._saved.check(self.config, self._tokenizer)
 
-    def _read(self):
+    def _read(self) -> None:
+        """Reads the vocabulary, the rule for targets and the held-out manifest; compares record
+        files with the checksums of their manifests."""
         settings, manifest = self.settings, self._manifest
         vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
         self._tokenizer = Tokenizer(
@@ -100,9 +99,18 @@ class Pretrainer(Job):
         )  # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
 
-    def train(self) -> bool:
+        # A file that was swapped for another one of its size would be trained on without a word.
+        saved = checkpoint.all_prefixes(settings.model_dir)
+        step = saved[-1][0] if saved else 0
+        manifest.verify_sample(settings.record_info_dir, "record_info_dir", step)
+        if self._held_out and settings.eval_record_info_dir != settings.record_info_dir:
+            self._held_out.verify_sample(
+                settings.eval_record_info_dir, "eval_record_info_dir", step
+            )
+
+    def train(self) -> None:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
-        if there are held-out records. Returns False if a signal stopped it."""
+        if there are held-out records. Raises `Unfinished` if a signal stopped it."""
         # What the trainer reads of a `Job`. An epoch: each sequence of the records once.
         settings, manifest = self.settings, self._manifest
         self.model = self._network_and_objective()  # the Estimator calls its `model_fn`
@@ -113,10 +121,10 @@ class Pretrainer(Job):
         self._evaluate = self._evaluator()
         if self._evaluate:
             self.evaluates, self.answering = True, self._evaluate.answering
-        return Trainer(
-            self,
-            BestCheckpoint(settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME),
-        ).train()
+        selection = BestCheckpoint(
+            settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME
+        )
+        Trainer(self, selection).train()
 
     def _network_and_objective(self):
         return PretrainingModel(
@@ -233,6 +241,7 @@ class Pretrainer(Job):
         )
         self._read()
         check_weights(prefix, self.config, self._tokenizer, flag)
+        checkpoint.check_finite(prefix)
         self.model = self._network_and_objective()
         evaluator = self._evaluator(keeps=False)
         assert evaluator, "there are held-out records"
