@@ -1,13 +1,18 @@
-"""Runs the programs of `fused_attention` on NumPy arrays: no GPU is needed.
+"""Runs the programs of `fused_attention` on NumPy arrays, in a process of their own, as Triton and
+TensorFlow do not go together in one: no GPU is needed.
 
 Triton's interpreter takes anything that looks like a PyTorch tensor. It knows float32 and float16;
 a bfloat16 product is wrong there.
 """
 
-import importlib.util
 import os
+import pickle
+import subprocess
+import sys
+import threading
 
 import numpy as np
+
 from helpers.paths import ROOT
 
 
@@ -53,26 +58,56 @@ class Tensor:
         return ()
 
 
-def interpreted():
-    """The module `fused_attention` with programs that run on NumPy arrays."""
-    before = os.environ.get("TRITON_INTERPRET")
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        path = ROOT / "xlnet" / "network" / "fused_attention.py"
-        spec = importlib.util.spec_from_file_location("interpreted_attention", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        if before is None:
-            del os.environ["TRITON_INTERPRET"]
-        else:
-            os.environ["TRITON_INTERPRET"] = before
+class Worker:
+    """The process. Use it in a `with` statement."""
+
+    def __enter__(self):
+        self._lock = threading.Lock()
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(os.environ, TRITON_INTERPRET="1", PYTHONPATH=paths),
+        )
+        return self
+
+    def __exit__(self, *error):
+        self._process.stdin.close()
+        self._process.wait()
+
+    def run(self, name, grid, inputs, outputs, constants):
+        """Calls a program on arrays and returns its outputs.
+
+        outputs: (shape, dtype) of each; it is filled with NaN before. constants: those that the
+        program does not name are left out.
+        """
+        with self._lock:  # TensorFlow calls from several threads
+            pickle.dump((name, grid, inputs, outputs, constants), self._process.stdin)
+            self._process.stdin.flush()
+            return pickle.load(self._process.stdout)
 
 
-def run(program, grid, inputs, outputs, **constants):
-    """Calls a program on arrays; outputs: (shape, dtype) of each, filled with NaN before."""
+def answer(name, grid, inputs, outputs, constants):
+    from xlnet.network import fused_attention
+
+    program = getattr(fused_attention, name)
+    named = {key: constants[key] for key in program.arg_names if key in constants}
     arrays = [np.full(shape, np.nan, dtype) for shape, dtype in outputs]
     contiguous = [np.ascontiguousarray(array) for array in inputs]
-    program[grid](*map(Tensor, contiguous), *map(Tensor, arrays), **constants)
+    program[grid](*map(Tensor, contiguous), *map(Tensor, arrays), **named)
     return arrays
+
+
+def main():
+    while True:
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(answer(*request), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

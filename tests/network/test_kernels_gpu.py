@@ -1,19 +1,22 @@
 """Fused attention: its programs, interpreted on NumPy arrays, against the plain form and its
 gradients; that they compile for a GPU; that a step holds them."""
 
+import importlib.util
 import math
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers import triton_on_numpy
 
 from xlnet.network import kernels, kernels_gpu, modeling
 from xlnet.network.kernels import Dropout, Mask, Stream
 
-triton = pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
-from helpers import triton_on_numpy  # noqa: E402
-
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
+)
 SEED = 7
+BLOCK = 16  # of the interpreted programs
 CASES = {
     # name: (B, N, H, Q, M, P or 0 for the content stream, the two flags, rate)
     "content": (2, 2, 16, 32, 0, 0, dict(), 0.0),
@@ -32,8 +35,9 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def programs():
-    return triton_on_numpy.interpreted()
+def worker():
+    with triton_on_numpy.Worker() as found:
+        yield found
 
 
 def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
@@ -76,24 +80,17 @@ def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
     return arrays
 
 
-class Stub(tuple):
-    """Stands for the custom call: runs the interpreted program where TensorFlow would launch it."""
-
-
 @pytest.fixture
-def on_numpy(programs, monkeypatch):
-    """Makes kernels_gpu call interpreted programs: the same arguments, the same constants."""
+def on_numpy(worker, monkeypatch):
+    """Runs each program interpreted where TensorFlow would launch it, with smaller blocks."""
 
     def run(self, name, num_rows, inputs, outputs):
-        program = getattr(programs, name)
-        block = 16
-        grid = (math.ceil(num_rows / block), self.sizes.N, self.batch)
-        constants = dict(self.sizes._asdict(), BLOCK=block)
-        named = {key: constants[key] for key in program.arg_names if key in constants}
+        grid = (math.ceil(num_rows / BLOCK), self.sizes.N, self.batch)
+        constants = dict(self.sizes._asdict(), BLOCK=BLOCK)
         specs = [(spec.shape.as_list(), spec.dtype.as_numpy_dtype) for spec in outputs]
 
         def call(*arrays):
-            return triton_on_numpy.run(program, grid, arrays, specs, **named)
+            return worker.run(name, grid, arrays, specs, constants)
 
         results = tf.numpy_function(call, list(inputs), [spec.dtype for spec in outputs])
         for result, spec in zip(results, outputs):
@@ -152,4 +149,4 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             results.append(session.run([output, *gradients]))
     for plain, fused in zip(*results):
         assert np.isfinite(fused).all()
-        np.testing.assert_allclose(fused, plain, rtol=2e-4, atol=2e-5 * np.abs(plain).max())
+        np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())

@@ -11,14 +11,19 @@ the tuned form. `modeling.relative_attention` is the specification of both; shap
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 
+from xlnet.errors import UserError
 from xlnet.network.kernels import (
     AdditiveMask,
     Dropout,
@@ -362,44 +367,38 @@ _WARPS_AND_STAGES = {
 def compiled(
     name: str, types: tuple[str, ...], sizes: _Sizes, compute_capability: tuple[int, int]
 ) -> Program:
-    """Compiles a program of `fused_attention`.
+    """Compiles a program of `fused_attention`, in a process of its own: see `compile_attention`.
 
     Args:
       name: its name there.
       types: Triton's types of its pointers, inputs then outputs.
       sizes: constants; a program has those that it names.
       compute_capability: of the GPU.
+
+    Raises:
+      UserError: Triton is not installed, or does not compile the program.
     """
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from xlnet.network import fused_attention
-
-    function = getattr(fused_attention, name)
-    constants = dict(sizes._asdict(), BLOCK=BLOCK)
-    pointers = [argument for argument in function.arg_names if argument not in constants]
-    given = {argument: "constexpr" for argument in function.arg_names if argument in constants}
-    index = function.arg_names.index
-    source = ASTSource(
-        fn=function,
-        signature={**dict(zip(pointers, types)), **given},
-        constexprs={(index(argument),): constants[argument] for argument in given},
-        attrs={(index(argument),): [["tt.divisibility", 16]] for argument in pointers},
-    )
+    if importlib.util.find_spec("triton") is None:
+        raise UserError("fused_attention: Triton is not installed; pip install triton")
     major, minor = compute_capability
     warps, stages = _WARPS_AND_STAGES[name]
-    kernel = triton.compile(
-        source,
-        target=GPUTarget("cuda", 10 * major + minor, 32),
-        options={"num_warps": warps, "num_stages": stages, "ptx_version": PTX_VERSION},
+    request = {
+        "name": name,
+        "types": types,
+        "constants": dict(sizes._asdict(), BLOCK=BLOCK),
+        "capability": 10 * major + minor,
+        "warps": warps,
+        "stages": stages,
+        "ptx_version": PTX_VERSION,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "xlnet.network.compile_attention"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    ptx = kernel.asm["ptx"]
-    entry = ptx[ptx.index(".entry") : ptx.index("{")]
-    return Program(
-        name=kernel.metadata.name,
-        ptx=ptx,
-        threads=32 * kernel.metadata.num_warps,
-        shared_bytes=kernel.metadata.shared,
-        num_parameters=entry.count(".param"),
-    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"fused_attention: Triton did not compile {name}: {reason}")
+    return Program(**json.loads(done.stdout))
