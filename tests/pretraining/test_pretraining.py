@@ -422,13 +422,13 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     )  # neither a TPU nor GPUs are looked for
     started = []
     monkeypatch.setattr(
-        Estimator, "train", lambda self, input_fn, max_steps, hooks: started.append(hooks[1]._job)
+        Estimator, "train", lambda self, input_fn, actions, max_steps: started.append(actions.run)
     )
     done = command.run(
         "train_gpu.py", f"--config={path}", *("--{}={}".format(*item) for item in flags.items())
     )
     assert done.returncode == 0, done.stderr
-    started[0].begin()
+    started[0].describe()
     kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
     taken = {
         name: value

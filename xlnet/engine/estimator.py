@@ -1,13 +1,13 @@
 """An Estimator with the interface of `tf.estimator`, which ended with TensorFlow 2.15.
 
-It only trains: hooks save, evaluate and report (see `trainer`). On TensorFlow 2.15.1 every variable
-has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
+It only trains: `Actions` save, evaluate and report (see `trainer`). On TensorFlow 2.15.1 every
+variable has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -22,6 +22,45 @@ class EstimatorSpec(NamedTuple):
 
     loss: tf.Tensor
     train_op: tf.Operation
+
+
+class Actions:
+    """What a run does before, between and after the steps of `Estimator.train`, which calls these
+    methods in this order. Those of this class do nothing; the trainer's are `RunActions`."""
+
+    def graph_is_built(self) -> dict[str, Any]:
+        """Returns what to fetch in each step: a nest of tensors, by name."""
+        return {}
+
+    def start(self, session: tf.Session, step: int) -> None:
+        """The checkpoint is restored; step: the global step, 0 for initial weights."""
+
+    def before_step(self, session: tf.Session) -> None:
+        """Another step follows."""
+
+    def report(self, step: int, fetched: dict[str, Any]) -> None:
+        """A step was run; fetched: its values."""
+
+    def is_save_due(self, step: int) -> bool:
+        """Whether a checkpoint of this step is saved."""
+        return False
+
+    def save(self, session: tf.Session, step: int) -> None:
+        """Saves it."""
+
+    def is_evaluation_due(self, step: int) -> bool:
+        """Whether the checkpoint of this step, which is saved, is evaluated."""
+        return False
+
+    def evaluate(self, step: int) -> None:
+        """Evaluates it."""
+
+    def is_stop_asked(self) -> bool:
+        """Whether no more steps follow."""
+        return False
+
+    def finish(self, session: tf.Session, step: int) -> None:
+        """There are no more steps, and there was no error; step: the last one."""
 
 
 class Estimator:
@@ -48,18 +87,22 @@ class Estimator:
     def train(
         self,
         input_fn: Callable[[], tf.data.Dataset],
+        actions: Optional[Actions] = None,
         *,
         max_steps: int,
         hooks: Sequence[tf.train.SessionRunHook] = (),
     ) -> None:
-        """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
+        """Trains until the global step is `max_steps`, the data ends, or actions or hooks ask for a
+        stop.
 
         On several hosts each of them calls this; an error of the session ends the training.
 
         Args:
           input_fn: function that returns this host's batches, one for each replica of the host in
             turn.
+          actions: what is done between steps; None: nothing.
           max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
+          hooks: TensorFlow's, such as a profiler.
 
         Raises:
           UserError: the checkpoint to resume from lacks a variable that the network needs, a host
@@ -67,21 +110,11 @@ class Estimator:
         """
         if checkpoint.step_of(self._model_dir) >= max_steps:
             return
+        actions = actions or Actions()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
         # The TensorFlow server for the session: this host's, of several, or a TPU's.
         resolver = strategy.cluster_resolver
         master = resolver.master(rpc_layer="grpc") if resolver else ""
-
-        def on_cpu(context):
-            with tf.device("/cpu:0"):
-                return input_fn()
-
-        def on_replica(features):
-            """Builds the step of a replica; its loss, float32 [], once the step is done."""
-            spec = self._model_fn(features)
-            with tf.control_dependencies([spec.train_op]):
-                return tf.identity(spec.loss)
-
         with (
             errors.explained(model_dir=self._model_dir),
             gradients_forgotten(),
@@ -90,30 +123,72 @@ class Estimator:
             strategy.scope(),
         ):
             # The graph: on each replica a step on its part of the host's next batch.
-            tf.set_random_seed(self._seed)
-            iterator = strategy.make_input_fn_iterator(on_cpu)
-            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
-            tf.train.create_global_step()
-            loss = strategy.run(on_replica, args=(iterator.get_next(),))
-            # Sharded: each host has a part of the saver on devices of its own.
-            tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
+            losses = self._build(strategy, input_fn)
+            fetches = actions.graph_is_built()
 
-            # The steps. Unlike `MonitoredSession`, this session is not created again after a host
-            # is lost: interrupted sums over hosts do not recover until the program is restarted.
+            # The session. Unlike `MonitoredSession`, it is not created again after a host is lost:
+            # interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
-                hooks=[*monitors, *hooks, tf.train.StopAtStepHook(last_step=max_steps)],
+                hooks=[*monitors, *hooks],
                 master=master,
                 checkpoint_dir=self._model_dir,
                 config=strategy.update_config_proto(self._devices.session_config(is_training=True)),
-            ) as session:
-                while not session.should_stop():
+            ) as monitored:
+                session = monitored.raw_session()  # the hooks see steps alone
+                step = int(session.run(tf.train.get_global_step()))
+                actions.start(session, step)
+
+                while step < max_steps and not monitored.should_stop():
+                    # Read the next batch and run the step: one call, as the graph reads. Hosts
+                    # count the steps: the graph may read its own count before or after the update.
+                    actions.before_step(session)
                     try:
-                        session.run(strategy.experimental_local_results(loss))
+                        _, fetched = monitored.run([losses, fetches])
                     except tf.errors.OutOfRangeError as e:
                         if is_end_of_data(e):
                             break
                         # The session would end without an error at one of this class.
                         raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
+                    step += 1
+                    actions.report(step, fetched)
+
+                    # Save, if it is due.
+                    if actions.is_save_due(step):
+                        actions.save(session, step)
+
+                    # Evaluate what was saved, if it is due.
+                    if actions.is_evaluation_due(step):
+                        actions.evaluate(step)
+
+                    # Stop, if a signal or early stopping asks for it.
+                    if actions.is_stop_asked():
+                        break
+
+                actions.finish(session, step)
+
+    def _build(
+        self, strategy: tf2.distribute.Strategy, input_fn: Callable[[], tf.data.Dataset]
+    ) -> Sequence[tf.Tensor]:
+        """Builds the step on all replicas; returns the loss of each of this host, float32 [], once
+        its step is done."""
+
+        def on_cpu(context: tf2.distribute.InputContext) -> tf.data.Dataset:
+            with tf.device("/cpu:0"):
+                return input_fn()
+
+        def on_replica(features: Any) -> tf.Tensor:
+            spec = self._model_fn(features)
+            with tf.control_dependencies([spec.train_op]):
+                return tf.identity(spec.loss)
+
+        tf.set_random_seed(self._seed)
+        iterator = strategy.make_input_fn_iterator(on_cpu)
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
+        tf.train.create_global_step()
+        loss = strategy.run(on_replica, args=(iterator.get_next(),))
+        # Sharded: each host has a part of the saver on devices of its own.
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
+        return strategy.experimental_local_results(loss)
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:

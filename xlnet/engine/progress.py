@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import files
 from xlnet.engine import checkpoint, train_step
+from xlnet.engine.training_run import TrainingRun
 from xlnet.errors import UserError
 from xlnet.settings.training import JOURNAL_NAME, UNREPORTED_NAME
 
@@ -64,31 +65,39 @@ def _board(model_dir):
         return tf.summary.FileWriterCache.get(model_dir)
 
 
-class Progress(tf.train.SessionRunHook):
-    """Reports the steps of a `trainer.Job`: a banner when the graph is built, then a line every
-    `log_steps` steps, whose numbers are also added to `training.csv` and TensorBoard's files.
-    Raises a `UserError` if the loss or the gradient is not finite.
+class Progress:
+    """Reports the steps of a run: a banner when the graph is built, then a line every `log_steps`
+    steps, whose numbers are also added to `training.csv` and TensorBoard's files. Raises a
+    `UserError` if the loss or the gradient is not finite.
 
     A line has the mean loss since the line before. `save` keeps the losses that the next line needs
     with a checkpoint, so that a resumed run writes the same line.
+
+    Args:
+      run: what is reported.
+      banner: its lines, without the number of parameters.
     """
 
-    def __init__(self, job: Any, banner: dict[str, Any]):
-        self._job, self._banner = job, banner  # without the number of parameters
-        self._model_dir, self._log_steps = job.settings.model_dir, job.settings.log_steps
-        self._last = job.optimization.train_steps
-        self._is_chief = job.devices.is_chief  # other hosts only check the numbers
+    def __init__(self, run: TrainingRun, banner: dict[str, str]):
+        self._run = run
+        self._banner = banner
+        self._model_dir = run.settings.model_dir
+        self._log_steps = run.settings.log_steps
+        self._last = run.optimization.train_steps
+        self._is_chief = run.devices.is_chief  # other hosts only check the numbers
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
 
-    def begin(self) -> None:
-        self._fetches = train_step.step_of_graph().scalars
+    def begin(self) -> dict[str, tf.Tensor]:
+        """Shows the banner; returns what to fetch in each step. Call it when the graph is built."""
         if self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
             show_banner(dict(self._banner, parameters=f"{count:,}"))
+        return train_step.step_of_graph().scalars
 
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._step = int(session.run(tf.train.get_global_step()))
-        self._losses = _unreported(self._model_dir).get(str(self._step), [])
+    def start(self, step: int) -> None:
+        """The checkpoint of this step is restored."""
+        self._step = step
+        self._losses = _unreported(self._model_dir).get(str(step), [])
         self._start_timing()
         self._is_first_step = True
         if not self._is_chief:
@@ -100,37 +109,32 @@ class Progress(tf.train.SessionRunHook):
                 rows = [
                     row
                     for row in f.read().splitlines()
-                    if row.partition(",")[0].isdecimal()
-                    and int(row.partition(",")[0]) <= self._step
+                    if row.partition(",")[0].isdecimal() and int(row.partition(",")[0]) <= step
                 ]
         files.write_text(self._path, "\n".join([",".join(_COLUMNS), *rows]) + "\n")
-        _board(self._model_dir).add_session_log(
-            tf.SessionLog(status=tf.SessionLog.START), self._step + 1
-        )
+        _board(self._model_dir).add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
 
-    def _start_timing(self):
-        self._since, self._since_step = time.time(), self._step
+    def _start_timing(self) -> None:
+        self._since = time.time()
+        self._since_step = self._step
 
-    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
+    def before_step(self) -> None:
+        """Another step follows."""
         if self._is_first_step:  # an evaluation may have come before it
             self._since = time.time()
-        return tf.train.SessionRunArgs(self._fetches)
 
-    def after_run(
-        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
-    ) -> None:
-        values = run_values.results
-        # The graph may read the step before or after the update, so steps are counted here.
-        self._step += 1
-        self._check(self._step, values)
+    def add(self, step: int, values: dict[str, Any]) -> None:
+        """Reports a step; values: what was fetched."""
+        self._step = step
+        self._check(step, values)
         if not self._is_chief:
             return
         self._losses.append(float(values["loss"]))
         if self._is_first_step:
             _log.info("first step after %.1f s", time.time() - self._since)
             self._is_first_step = False
-        if self._step % self._log_steps == 0 or self._step >= self._last:
-            self._report(self._step, values)
+        if step % self._log_steps == 0 or step >= self._last:
+            self._report(step, values)
             self._losses = []
             self._start_timing()
 
@@ -151,7 +155,7 @@ class Progress(tf.train.SessionRunHook):
         """Leaves out this time from the throughput of the next line."""
         self._since += seconds
 
-    def _check(self, step, values):
+    def _check(self, step: int, values: dict[str, Any]) -> None:
         loss, norm = values["loss"], values["gradient_norm"]
         if not np.isfinite(loss):
             wrong = f"the loss is {loss}"
@@ -166,11 +170,11 @@ class Progress(tf.train.SessionRunHook):
             )
         )
 
-    def _report(self, step, values):
+    def _report(self, step: int, values: dict[str, Any]) -> None:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / (step - self._since_step)
-        per_second = self._job.per_step / pace
-        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._job.with_perplexity else ""
+        per_second = self._run.per_step / pace
+        perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}" if self._run.with_perplexity else ""
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(self._last)),
@@ -181,7 +185,7 @@ class Progress(tf.train.SessionRunHook):
             values["learning_rate"],
             values["gradient_norm"],
             per_second,
-            self._job.unit,
+            self._run.unit,
             clock(pace * (self._last - step)),
         )
         values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())

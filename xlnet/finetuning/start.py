@@ -90,7 +90,7 @@ def run(
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.
         if settings.do_train:
-            from xlnet.engine.trainer import ended_by_signals
+            from xlnet.engine.stop_signal import ended_by_signals
             from xlnet.finetuning.train import FineTuner
 
             tuner = FineTuner(

@@ -7,22 +7,26 @@ import functools
 import logging
 import math
 import os
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
 from xlnet.engine import best_checkpoint
-from xlnet.engine.trainer import Job, Trainer
+from xlnet.engine.devices import Devices
+from xlnet.engine.trainer import Trainer
+from xlnet.engine.training_run import TrainingRun
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
 from xlnet.model_directory.run_settings import SavedRunSettings
 from xlnet.model_directory.task_settings import AnySettings, kept_by_model
+from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME, FINETUNING_NAME, TASK_NAME
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import OptimizationSettings
+from xlnet.tasks.features import encoding
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output import examples
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
@@ -56,11 +60,19 @@ def in_steps(
     ), optimization
 
 
-class FineTuner(Job):
-    """Training in a model directory: `prepare` reads and checks, `train` writes. described: the
-    content of `task.json`, but for the train file; of_job: the other arguments of `Job`."""
+class FineTuner:
+    """Training in a model directory: `prepare` reads and checks, `train` writes.
 
-    saves_start = True
+    Args:
+      model: the network with the task's output layer.
+      data: the files of the task.
+      evaluator: evaluates checkpoints during training.
+      tokenizer: that of the model.
+      described: the content of `task.json`, but for the train file.
+      optimization: settings of the optimizer.
+      device_settings: which devices were asked for.
+      devices: those of the run.
+    """
 
     def __init__(
         self,
@@ -69,9 +81,17 @@ class FineTuner(Job):
         evaluator: Evaluator,
         tokenizer: Tokenizer,
         described: dict[str, Any],
-        **of_job: Any,
+        *,
+        optimization: OptimizationSettings,
+        device_settings: DeviceSettings,
+        devices: Devices,
     ):
-        super().__init__(model.tuned.settings, model.config, model.network, **of_job)
+        self.settings = model.tuned.settings
+        self.config = model.config
+        self.network = model.network
+        self.optimization = optimization
+        self.device_settings = device_settings
+        self.devices = devices
         self._task = model.tuned.task
         self._task_model = model
         self._data = data
@@ -110,7 +130,7 @@ class FineTuner(Job):
             if settings.class_weights
             else None
         )
-        self.model = TrainingModel(self._task_model, self.optimization, weights, self.devices.xla)
+        self._model = TrainingModel(self._task_model, self.optimization, weights, self.devices.xla)
         self._selection = best_checkpoint.BestCheckpoint(
             settings.model_dir,
             task.metrics[0],
@@ -120,7 +140,7 @@ class FineTuner(Job):
         saved.check(self.config, self._tokenizer)
         self._saved = saved
 
-    def _settings_to_save(self):
+    def _settings_to_save(self) -> SavedRunSettings:
         """The `SavedRunSettings`. The settings that the model keeps have its values, and the
         vocabulary and the architecture are its copies, so that a resumed run has the same."""
         # Compared by content: the rows, and the metric that chooses the best checkpoint. The dev
@@ -156,13 +176,9 @@ class FineTuner(Job):
     def train(self) -> None:
         """Trains from the current step to the last one, or until early stopping; evaluates in
         between and keeps the best checkpoint. Raises `Unfinished` if a signal stopped it."""
-        settings = self.settings
-        self.per_step = settings.train_batch_size
-        self.epoch_steps = len(self._train_rows) / settings.train_batch_size
-        if settings.eval_steps:
-            self.evaluates, self.answering = True, self._evaluator.predictor
+        run = self.training_run()
         with errors.explained(records=lambda: self._train_records.path):
-            Trainer(self, self._selection).train()
+            Trainer(run, self._selection).train()
         # Predictions that are the same for all rows: a run that learned nothing.
         best = self._selection.best()
         if best and best.get("collapsed"):
@@ -172,13 +188,34 @@ class FineTuner(Job):
                 best["collapsed"],
             )
 
-    # -- the parts of a `Job`, which the trainer calls
+    def training_run(self) -> TrainingRun:
+        """What the trainer knows of this run."""
+        settings = self.settings
+        evaluates = bool(settings.eval_steps)
+        return TrainingRun(
+            settings=settings,
+            config=self.config,
+            optimization=self.optimization,
+            devices=self.devices,
+            model_fn=self._model.model_fn,
+            batches=self.batches,
+            banner=self.banner,
+            describe=self.describe,
+            check_host=self._saved.check_host,
+            per_step=settings.train_batch_size,
+            epoch_steps=len(self._train_rows) / settings.train_batch_size,
+            saves_start=True,
+            evaluate=self._evaluator.evaluate_step if evaluates else None,
+            build_evaluation=self._evaluator.predictor.build if evaluates else None,
+        )
+
+    # -- what the trainer calls
 
     @functools.cached_property
-    def _train_records(self):
+    def _train_records(self) -> encoding.Records:
         return self._data.records("train", self._train_rows)
 
-    def begin(self) -> None:
+    def describe(self) -> None:
         """Writes the description of the run, once its checkpoint is restored."""
         self._saved.write(self.config, self._tokenizer)
         settings = self.settings
@@ -209,10 +246,8 @@ class FineTuner(Job):
             self.devices.replicas,
         )
 
-    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        return self._evaluator.evaluate_step(step, prefix)
-
-    def banner(self) -> dict[str, Any]:
+    def banner(self) -> dict[str, str]:
+        """The banner's lines between devices and batch."""
         settings, task = self.settings, self._task
         held_out = "; %g %% of the file held out as dev" % (100 * task.dev_share)
         epochs = settings.epochs or (

@@ -54,7 +54,7 @@ class HeldOut:
             del path  # there is one dataset
             return make_batches(each * count, slice(number * each, (number + 1) * each))
 
-        self.answering = Predictor(
+        self.predictor = Predictor(
             model.held_out,
             [functools.partial(of_device, number) for number in range(count)],
             used,
@@ -63,9 +63,9 @@ class HeldOut:
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
-        them to TensorBoard. As `trainer.Job.evaluate_checkpoint`."""
+        them to TensorBoard. As `TrainingRun.evaluate`."""
         batches, remaining = [], progress.Remaining("held out", self._windows, "windows")
-        for _, batch in self.answering("", prefix):
+        for _, batch in self.predictor("", prefix):
             batches.append(batch)
             remaining.add(len(batch["weights"]))
         result = _result(batches)

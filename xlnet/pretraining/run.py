@@ -13,15 +13,19 @@ from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint
 from xlnet.engine.best_checkpoint import BestCheckpoint
+from xlnet.engine.devices import Devices
 from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.trainer import Job, Trainer
+from xlnet.engine.trainer import Trainer
+from xlnet.engine.training_run import TrainingRun
 from xlnet.errors import UserError
 from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
 from xlnet.pretraining import sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
-from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import TASK_NAME
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.training import TASK_NAME, OptimizationSettings
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 if TYPE_CHECKING:
@@ -32,20 +36,38 @@ HELD_OUT_NAME = "held_out.csv"
 _log = logging.getLogger(__name__)
 
 
-class Pretrainer(Job):
+class Pretrainer:
     """A pretraining run. The constructor reads nothing; `prepare` reads and checks, `train` writes;
     or `evaluate` alone, which does not write.
 
     Args:
       manifest: that of the training records.
-      of_job: the arguments of `Job`, by name.
+      settings: of the run.
+      config: the architecture.
+      network: settings of the network beside it.
+      optimization: settings of the optimizer.
+      device_settings: which devices were asked for.
+      devices: those of the run.
     """
 
-    unit, examples, evaluates_start = "tokens", "windows", True
-
-    def __init__(self, manifest: Manifest, **of_job: Any):
-        super().__init__(**of_job)
+    def __init__(
+        self,
+        manifest: Manifest,
+        *,
+        settings: PretrainingSettings,
+        config: XLNetConfig,
+        network: NetworkSettings,
+        optimization: OptimizationSettings,
+        device_settings: DeviceSettings,
+        devices: Devices,
+    ):
         self._manifest = manifest
+        self.settings = settings
+        self.config = config
+        self.network = network
+        self.optimization = optimization
+        self.device_settings = device_settings
+        self.devices = devices
 
     def prepare(self) -> None:
         """Reads and checks everything, writes nothing; a UserError if something does not fit."""
@@ -103,30 +125,47 @@ class Pretrainer(Job):
         saved = checkpoint.all_prefixes(settings.model_dir)
         step = saved[-1][0] if saved else 0
         manifest.verify_sample(settings.record_info_dir, "record_info_dir", step)
-        if self._held_out and settings.eval_record_info_dir != settings.record_info_dir:
-            self._held_out.verify_sample(
-                settings.eval_record_info_dir, "eval_record_info_dir", step
-            )
+        held_out = settings.eval_record_info_dir
+        if self._held_out and held_out and held_out != settings.record_info_dir:
+            self._held_out.verify_sample(held_out, "eval_record_info_dir", step)
 
     def train(self) -> None:
         """Trains from the newest checkpoint to the last step; evaluates before, during and after,
         if there are held-out records. Raises `Unfinished` if a signal stopped it."""
-        # What the trainer reads of a `Job`. An epoch: each sequence of the records once.
-        settings, manifest = self.settings, self._manifest
-        self.model = self._network_and_objective()  # the Estimator calls its `model_fn`
-        self.per_step = settings.train_batch_size * manifest.seq_len
-        self.epoch_steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        self.memories = MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size)
-        self.with_perplexity = not settings.next_segment_loss  # which is part of the loss
-        self._evaluate = self._evaluator()
-        if self._evaluate:
-            self.evaluates, self.answering = True, self._evaluate.answering
+        settings = self.settings
+        run = self.training_run()
         selection = BestCheckpoint(
             settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME
         )
-        Trainer(self, selection).train()
+        Trainer(run, selection).train()
 
-    def _network_and_objective(self):
+    def training_run(self) -> TrainingRun:
+        """What the trainer knows of this run. An epoch: each sequence of the records once."""
+        settings, manifest = self.settings, self._manifest
+        model = self._network_and_objective()
+        evaluator = self._evaluator(model)
+        return TrainingRun(
+            settings=settings,
+            config=self.config,
+            optimization=self.optimization,
+            devices=self.devices,
+            model_fn=model.model_fn,
+            batches=self.batches,
+            banner=self.banner,
+            describe=lambda: self._saved.write(self.config, self._tokenizer),
+            check_host=self._saved.check_host,
+            per_step=settings.train_batch_size * manifest.seq_len,
+            epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
+            unit="tokens",
+            examples="windows",
+            with_perplexity=not settings.next_segment_loss,  # which is part of the loss
+            evaluates_start=True,
+            evaluate=evaluator,
+            build_evaluation=evaluator.predictor.build if evaluator else None,
+            memories=MemoryFiles(settings.model_dir, self.devices, settings.train_batch_size),
+        )
+
+    def _network_and_objective(self) -> PretrainingModel:
         return PretrainingModel(
             self.config,
             self.network,
@@ -137,9 +176,10 @@ class Pretrainer(Job):
             self.devices.xla,
         )
 
-    # -- the parts of a `Job`, which the trainer calls
+    # -- what the trainer calls
 
     def batches(self, start: int) -> tf.data.Dataset:
+        """This host's batches from the batch `start` on, counted over the run."""
         # Of each global batch this host reads its own rows, cut into those of its replicas.
         settings, devices = self.settings, self.devices
         return input_pipeline.for_replicas(
@@ -154,7 +194,7 @@ class Pretrainer(Job):
             devices.per_host,
         )
 
-    def _dataset(self, directory, manifest, **how):
+    def _dataset(self, directory: str, manifest: Manifest, **how: Any) -> tf.data.Dataset:
         return input_pipeline.pretraining_batches(
             directory,
             manifest,
@@ -164,17 +204,8 @@ class Pretrainer(Job):
             **how,
         )
 
-    def begin(self) -> None:
-        self._saved.write(self.config, self._tokenizer)
-
-    def check_host(self) -> None:
-        self._saved.check_host()
-
-    def evaluate_checkpoint(self, step: int, prefix: Optional[str]) -> dict[str, float]:
-        assert self._evaluate, "`evaluates` is False"
-        return self._evaluate(step, prefix)
-
     def banner(self) -> dict[str, str]:
+        """The banner's lines between devices and batch."""
         settings, manifest = self.settings, self._manifest
         return {
             "precision": self.devices.precision_in_words(self.network),
@@ -198,18 +229,20 @@ class Pretrainer(Job):
 
     # -- evaluation, while training and without it
 
-    def _evaluator(self, keeps: bool = True) -> Optional[HeldOut]:
+    def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
         """The evaluator on held-out records, None without any; keeps: as for `HeldOut`."""
         settings, manifest = self.settings, self._held_out
         if not manifest:
             return None
+        assert settings.eval_record_info_dir, "its manifest was read"
+        directory: str = settings.eval_record_info_dir
         from xlnet.pretraining.held_out import HeldOut  # not for runs without held-out records
 
         return HeldOut(
-            self.model,
+            model,
             manifest,
             lambda batch_size, rows: self._dataset(
-                settings.eval_record_info_dir,
+                directory,
                 manifest,
                 batch_size=batch_size,
                 rows=rows,
@@ -233,22 +266,20 @@ class Pretrainer(Job):
         _check_pretrained(os.path.dirname(prefix), flag)
         is_run = "global_step" in checkpoint.names(prefix)
         # Weights alone, such as released ones, are the start of a run whose directory is none.
-        start = {} if is_run else dict(init_checkpoint=prefix, model_dir=prefix)
+        if not is_run:
+            settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
         self.settings = dataclasses.replace(
-            settings,
-            **start,
-            eval_record_info_dir=(settings.eval_record_info_dir or settings.record_info_dir),
+            settings, eval_record_info_dir=settings.eval_record_info_dir or settings.record_info_dir
         )
         self._read()
         check_weights(prefix, self.config, self._tokenizer, flag)
         checkpoint.check_finite(prefix)
-        self.model = self._network_and_objective()
-        evaluator = self._evaluator(keeps=False)
+        evaluator = self._evaluator(self._network_and_objective(), keeps=False)
         assert evaluator, "there are held-out records"
         return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
 
 
-def _check_pretrained(directory, flag):
+def _check_pretrained(directory: str, flag: str) -> None:
     if os.path.exists(os.path.join(directory, TASK_NAME)):
         raise UserError(
             f"{flag}: {directory} has a fine-tuned model (task.json), expected a pretrained one"
