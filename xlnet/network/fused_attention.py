@@ -59,11 +59,12 @@ def _mixed(x):
 
 
 @triton.jit
-def _hash_of_queries(dropout_keys, example, query, first_key):
+def _hash_of_queries(dropout_keys, example, head, query):
     """uint32 of each query, and the key of its example for `_kept`."""
     first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
     second = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
-    return _mixed(_mixed((first_key + query).to(tl.uint32) + first) + second), second
+    index = (head * 65536 + query).to(tl.uint32)
+    return _mixed(_mixed(index + first) + second), second
 
 
 @triton.jit
@@ -159,7 +160,7 @@ def forward(
     query_rank_block = tl.load(query_rank + of_query, mask=is_query, other=0)
     own_key_block = tl.load(own_key + of_query, mask=is_query, other=-1)
     if DROPPED > 0:
-        query_hash, second = _hash_of_queries(dropout_keys, example, query, head * T)
+        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
 
     # Their position scores: the first block of distances, or where the rows begin in memory.
     if IN_TILE:
@@ -291,7 +292,7 @@ def backward(
     query_rank_block = tl.load(query_rank + of_query, mask=is_query, other=0)
     own_key_block = tl.load(own_key + of_query, mask=is_query, other=-1)
     if DROPPED > 0:
-        query_hash, second = _hash_of_queries(dropout_keys, example, query, head * T)
+        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
 
     # Their position scores, as in the forward pass.
     if IN_TILE:

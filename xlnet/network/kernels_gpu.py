@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
@@ -37,6 +37,8 @@ from xlnet.network.ops import count_to, repeated, shape_of
 from xlnet.network.stateless_random import in_32_bits, keys_of_rows, mixed
 
 BLOCK = 64  # queries and keys of a block
+ALIGNED_ROWS = 8
+MOST_QUERIES = 65536  # of a head: the index of a query is a function of both
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
 DTYPES = {tf.bfloat16: "*bf16", tf.float16: "*fp16", tf.float32: "*fp32", tf.int32: "*i32"}
 PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
@@ -61,12 +63,15 @@ def prepare_mask(mask: Mask) -> Any:
 
 
 def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> bool:
-    """Whether the programs compute this attention."""
+    """Whether the programs compute this attention: XLA does, so within the function that it
+    compiles. Outside of it, a network is built for its variables alone."""
     sizes = [*shape_of(q), *shape_of(k), *shape_of(k_r)]
     return (
-        all(isinstance(size, int) for size in sizes)
+        tf.get_default_graph().building_function
+        and all(isinstance(size, int) for size in sizes)
         and q.dtype in (tf.bfloat16, tf.float16)
         and sizes[3] in HEAD_SIZES
+        and sizes[2] <= MOST_QUERIES
         and not isinstance(stream.mask, AdditiveMask)
     )
 
@@ -89,6 +94,11 @@ def relative_attention(
             stream = stream._replace(mask=additive_mask(mask))
         return tuned.relative_attention(q, k, v, k_r, weights, stream, drops)
 
+    # Rows of target positions fill vectors of 16 bytes, or cuBLAS would copy all that they have.
+    given_queries = shape_of(q)[2]
+    added = 0 if stream.first_distance is None else -given_queries % ALIGNED_ROWS
+    q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]]) if added else q
+
     batch, heads, num_queries, head_size = shape_of(q)
     num_keys = shape_of(k)[2]
     scale = 1.0 / math.sqrt(head_size)
@@ -99,7 +109,7 @@ def relative_attention(
     # difference of "same segment" and "another segment" alone, at keys of the same segment.
     if stream.segments is None or stream.key_segments is None:
         segment_score = tf.zeros([batch, heads, num_queries])
-        query_segment = tf.zeros([batch, num_queries], tf.int32)
+        query_segment = tf.zeros([batch, given_queries], tf.int32)
         key_segment = tf.zeros([batch, num_keys], tf.int32)
     else:
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
@@ -115,13 +125,13 @@ def relative_attention(
     else:
         keys = repeated(k_r, batch)
         by_distance = tf.matmul(q_r, keys, transpose_b=True)  # [B,N,P,R]
-        first_distance = tf.cast(stream.first_distance, tf.int32)
+        first_distance = _padded(tf.cast(stream.first_distance, tf.int32), added, 0)
 
     data = _Data(
         first_distance,
-        query_segment,
+        _padded(query_segment, added, 0),
         key_segment,
-        *_ranks(stream.mask, batch, num_queries, num_keys),
+        *_ranks(stream.mask, batch, given_queries, added, num_keys),
         _dropout_keys(drops, batch),
     )
     programs = _Programs(
@@ -140,7 +150,8 @@ def relative_attention(
         compute_capability=compute_capability,
     )
     q_w, q_r, k, v, k_r = (_heads_inside(x) for x in (q_w, q_r, k, v, k_r))
-    return _heads_inside(_attend(programs, q_w, q_r, k, v, k_r, by_distance, segment_score, data))
+    output = _attend(programs, q_w, q_r, k, v, k_r, by_distance, segment_score, data)
+    return _heads_inside(output[:, :given_queries] if added else output)
 
 
 # ---- what the programs read ----
@@ -169,23 +180,26 @@ def _index_of(one_hot: tf.Tensor, batch: int) -> tf.Tensor:
     return tf.broadcast_to(ids, [batch, shape_of(ids)[1]])
 
 
+def _padded(x: tf.Tensor, added: int, value: int) -> tf.Tensor:
+    """x [B,T] with `added` more columns of a value."""
+    return tf.pad(x, [[0, 0], [0, added]], constant_values=value) if added else x
+
+
 def _ranks(
-    mask: Mask | None, batch: int, num_queries: int, num_keys: int
+    mask: Optional[Mask], batch: int, num_queries: int, added: int, num_keys: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """query_rank [B,T], key_rank [B,K] and own_key [B,T] of a mask, int32; own_key -1: none."""
-    no_key = tf.fill([batch, num_queries], -1)
+    """query_rank [B,T], key_rank [B,K] and own_key [B,T] of a mask, int32; own_key -1: none.
+    T: num_queries, and `added` ones that see nothing."""
+    own_key = tf.fill([batch, num_queries], -1)
     if mask is None or mask.query_rank is None or mask.key_rank is None:  # everyone sees everyone
-        return (
-            tf.ones([batch, num_queries], tf.int32),
-            tf.zeros([batch, num_keys], tf.int32),
-            no_key,
-        )
-    own_key = no_key
-    if mask.own_key is not None:
-        own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), [batch, num_queries])
-    query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), [batch, num_queries])
-    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
-    return query_rank, key_rank, own_key
+        query_rank = tf.ones([batch, num_queries], tf.int32)
+        key_rank = tf.zeros([batch, num_keys], tf.int32)
+    else:
+        query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), [batch, num_queries])
+        key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
+        if mask.own_key is not None:
+            own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), [batch, num_queries])
+    return _padded(query_rank, added, -(2**31)), key_rank, _padded(own_key, added, -1)
 
 
 # ---- dropout ----
@@ -208,9 +222,8 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     batch, heads, num_queries, num_keys = shape
     first_row = 0 if drops.first_row is None else drops.first_row
     first, second = keys_of_rows(batch, drops.seed, first_row)  # [B]
-    query = tf.reshape(
-        in_32_bits(count_to(heads * num_queries, tf.int64)), [1, heads, num_queries, 1]
-    )
+    head = in_32_bits(count_to(heads, tf.int64))[:, None, None] * in_32_bits(MOST_QUERIES)
+    query = head + in_32_bits(count_to(num_queries, tf.int64))[:, None]  # [N,T,1]
     key = tf.reshape(in_32_bits(count_to(num_keys, tf.int64)), [1, 1, 1, num_keys])
     first, second = (tf.reshape(x, [batch, 1, 1, 1]) for x in (first, second))
     x = mixed(mixed(query + first) + second) ^ mixed(key + second)
