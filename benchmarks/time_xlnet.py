@@ -39,7 +39,7 @@ def run_config(work, options):
 
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
-    found = objectives.predict(
+    found = objectives.forward(
         "permutation",
         config,
         run,

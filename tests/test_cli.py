@@ -321,3 +321,11 @@ def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
         assert done.returncode == 1 and f"{tmp_path}/sp.model" in done.stderr
     done = command.run("train_gpu.py", config="~/c.json", record_info_dir="x")
     assert f"{tmp_path}/c.json" in done.stderr
+
+
+def test_a_working_directory_that_was_removed_is_named(program, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = start(program, preexec_fn=lambda: (os.chdir(gone), os.rmdir(gone)))
+    assert done.communicate()[1].startswith("program.py: the working directory of this terminal")
+    assert done.returncode == 1

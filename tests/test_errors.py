@@ -55,6 +55,10 @@ def of_graph(error, node, reason):
             "/m/training.lock: the file system is read-only; copy what is needed to another one",
         ),
         (
+            PermissionError(errno.EPERM, "Operation not permitted", "/m/model"),
+            "/m/model: operation not permitted; is its directory immutable",
+        ),
+        (
             PermissionError(errno.EACCES, "Permission denied", "/m/x"),
             "/m/x: permission denied; change",
         ),

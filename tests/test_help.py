@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 
 from xlnet import cli, files, help
 from xlnet.model_directory import task_settings
-from xlnet.settings.fields import REQUIRED, Need, default_of, setting
+from xlnet.settings.fields import REQUIRED, HelpGroup, default_of, setting
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
@@ -43,7 +43,7 @@ def test_programs_with_many_flags_say_which_matter_first():
 
 def test_each_setting_of_a_program_with_many_has_a_need():
     for program in WITH_NEEDS:
-        assert Need.OTHER.value not in help.by_need(program.settings), program.path
+        assert HelpGroup.OTHER.value not in help.by_help_group(program.settings), program.path
 
 
 @pytest.mark.parametrize("program", WITH_NEEDS, ids=lambda program: program.path)
@@ -54,7 +54,7 @@ def test_help_and_helpfull(program, monkeypatch, capsys):
     assert all(f" {name} " in short.replace("\n", " ") for name in program.settings)
     full = shown(program, "--helpfull", monkeypatch, capsys)
     flags = [line.split("=")[0][4:] for line in full.splitlines() if line.startswith("  --")]
-    rare = help.by_need(program.settings).get(Need.ORIGINAL.value, [])
+    rare = help.by_help_group(program.settings).get(HelpGroup.ORIGINAL.value, [])
     assert sorted(flags + rare) == sorted([*program.settings, "config"])
     assert all(f" {name} " in full.replace("\n", " ") for name in rare)
     for text in (short, full):
@@ -124,11 +124,11 @@ def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
 def test_settings_are_grouped_by_need_in_its_order():
     @dataclasses.dataclass
     class Group:
-        seed: int = setting(0, "", need=Need.STEPS)
+        seed: int = setting(0, "", help_group=HelpGroup.STEPS)
         unheard_of: int = setting(0, "")
-        task_name: str = setting("", "", need=Need.TASK)
+        task_name: str = setting("", "", help_group=HelpGroup.TASK)
 
-    assert help.by_need(cli.settings_of([Group])) == {
+    assert help.by_help_group(cli.settings_of([Group])) == {
         "What to do": ["task_name"],
         "Steps and batches": ["seed"],
         "Others": ["unheard_of"],

@@ -98,3 +98,21 @@ def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
     with held(path):
         assert "has no locks" in caplog.text
     assert not path.exists()
+
+
+def test_a_full_disk_names_the_lock_and_keeps_none(path):
+    """A limit of file size in place of a full disk."""
+    program = (
+        "import resource, sys; from xlnet import errors\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "with errors.explained():\n"
+        "    from xlnet import lock\n"
+        "    with lock.held(sys.argv[1], 'x'): print('held')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program, str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        f"xlnet.errors.UserError: {path}: file too large"
+    ), done
+    assert not done.stdout and not path.exists()

@@ -4,6 +4,7 @@ import collections
 import json
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from helpers.pretraining import TINY, flags_of, losses, train, weights
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.engine import checkpoint, progress
+from xlnet.pretraining import sources
 from xlnet.records import manifest as records_manifest
 from xlnet.records import tfrecord
 from xlnet.records.manifest import Manifest
@@ -226,7 +228,7 @@ def test_starts_from_weights_without_slots(place, trained):
         "warm",
         train_steps=1,
         warmup_steps=0,
-        learning_rate=0.0,
+        learning_rate=1e-30,
         init_checkpoint=place / "whole" / "latest",
     )
     assert done.returncode == 0, done.stderr
@@ -234,7 +236,7 @@ def test_starts_from_weights_without_slots(place, trained):
     before, after = weights(place, "whole"), weights(place, "warm")
     for name, value in before.items():
         if "Adam" not in name and name != "global_step":
-            np.testing.assert_array_equal(after[name], value, err_msg=name)
+            np.testing.assert_allclose(after[name], value, rtol=0, atol=1e-29, err_msg=name)
 
 
 @pytest.mark.slow
@@ -274,6 +276,49 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
         (line,) = done.errors
         assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name} is nan" in line
     assert not (place / "never").exists()
+
+
+def manifest_of(split=None, share=0.05, content="x", streams="ab"):
+    """A manifest whose streams have these digests, of 10 sequences each."""
+    made = dict(split=split, heldout_share=share, input_content=content)
+    streams = [dict(sha256=each, windows=10) for each in streams]
+    return types.SimpleNamespace(streams=streams, made_from=made)
+
+
+@pytest.mark.parametrize(
+    "evaluated, trained, found",
+    (
+        (manifest_of(streams="bc"), manifest_of(content="y", streams="ab"), "10 of 20 .*50.0 %"),
+        (manifest_of("all", streams="cd"), manifest_of("all"), "20 of 20 .*100.0 %"),
+        (manifest_of("heldout", streams="cd"), manifest_of("all"), "20 of 20"),
+        (manifest_of("heldout", streams="cd"), manifest_of("train"), None),
+        (manifest_of("heldout", 0.2, streams="cd"), manifest_of("train", 0.05), "15 of 20"),
+        (manifest_of("heldout", 0.05, streams="cd"), manifest_of("train", 0.2), None),
+        (manifest_of("heldout", 0.05, streams="cd"), manifest_of("heldout", 0.05), "20 of 20"),
+        (manifest_of("all", streams="cd"), manifest_of("all", content="y"), None),
+        (manifest_of(None, content=None, streams="cd"), manifest_of(None, content=None), None),
+    ),
+)
+def test_held_out_sequences_that_are_trained_on_are_noted(caplog, evaluated, trained, found):
+    sources.note_trained_on(evaluated, trained, "eval_record_info_dir")
+    assert bool(caplog.messages) == bool(found)
+    for message in caplog.messages:
+        assert re.match(f"note: eval_record_info_dir: about {found}", message), message
+
+
+def test_training_records_are_no_held_out_records(place, trained):
+    """As held-out records of a run, under another name, and of a later evaluation."""
+    copied = shutil.copytree(place / "train", place / "renamed")
+    done = train(place, "seen", train_steps=1, warmup_steps=0, eval_record_info_dir=copied)
+    count = sum(stream["windows"] for stream in Manifest.read(str(copied)).streams)
+    assert f"note: eval_record_info_dir: about {count:,} of {count:,} sequences" in done.stderr
+    assert done.returncode == 0 and "(unigram model: ppl " in done.stdout
+    for records, is_noted in ((copied, True), (place / "heldout", False)):
+        done = train(
+            place, "whole", do_eval=True, init_checkpoint=place / "whole", record_info_dir=records
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("sequences (100.0 %) are trained on" in done.stderr) == is_noted
 
 
 @pytest.mark.parametrize("what", ("record_info_dir", "eval_record_info_dir"))
@@ -332,6 +377,7 @@ BAD = {
     "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing --d_model"),
     "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
     "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
+    "no learning": (dict(learning_rate=0), 1, "learning_rate is 0.0, expected"),
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= dropout < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
     "seed": (dict(seed=2**63), 1, "seed is 9223372036854775808, expected 0 <= seed <="),

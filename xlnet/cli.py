@@ -156,6 +156,7 @@ def run(
     is_own = _open_streams()
     try:
         with _showing_log() as console, errors.explained():
+            _check_working_directory()
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
@@ -209,6 +210,17 @@ def _open_streams():
     if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     return isinstance(getattr(getattr(sys.stdout, "buffer", None), "raw", None), _Output)
+
+
+def _check_working_directory() -> None:
+    """Raises UserError if the working directory was removed: relative paths lead nowhere."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError(
+            "the working directory of this terminal or program was removed; change to one that "
+            "exists, such as with cd"
+        ) from None
 
 
 def _drop_output():
@@ -329,6 +341,15 @@ def given_names() -> frozenset[str]:
     return frozenset(
         name for name in FLAGS if FLAGS[name].present or not FLAGS[name].using_default_value
     )
+
+
+def preset_of(name: str) -> Optional[str]:
+    """The preset that gave a setting its value; None if the command line, a file of the user's or
+    nobody did."""
+    if not FLAGS.config or os.path.isfile(FLAGS.config):
+        return None
+    is_from_preset = not FLAGS[name].present and not FLAGS[name].using_default_value
+    return str(FLAGS.config) if is_from_preset else None
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:

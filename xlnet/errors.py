@@ -109,6 +109,12 @@ _CASES = (
         "{file}: permission denied; change the rights, or " + _ELSEWHERE,
     ),
     Case(
+        _ANY,
+        r"(?i)operation not permitted",
+        "{file}: operation not permitted; is its directory immutable (lsattr -d)? make it "
+        "writable, or " + _ELSEWHERE,
+    ),
+    Case(
         ("NotADirectoryError",),
         "",
         "{file}: a file is where this path has a directory; " + _ELSEWHERE,

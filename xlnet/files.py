@@ -255,6 +255,29 @@ def similar(path: str) -> str:
     )
 
 
+def similar_checkpoint(path: str) -> str:
+    """As `similar`, for a checkpoint: a directory, DIRECTORY/latest, or a prefix, of which `path`
+    may be a file."""
+    # A checkpoint model.ckpt-10 is the files model.ckpt-10.index, .meta and .data-00000-of-00001.
+    directory, name = os.path.split(path)
+    if name == "latest":
+        return similar(directory)
+    if not os.path.isdir(directory or "."):
+        return similar(path)
+    found = []
+    for each in os.listdir(directory or "."):
+        if each.endswith(".index"):
+            found.append(each[: -len(".index")])
+        elif os.path.isdir(os.path.join(directory, each)):
+            found.append(each)
+    file = re.fullmatch(r"(.*)\.(index|meta|data-\d+-of-\d+)", name)
+    if file and file.group(1) in found:
+        close = [file.group(1)]
+    else:
+        close = difflib.get_close_matches(name, found, n=1)
+    return f"; did you mean '{os.path.join(directory, close[0])}'?" if close else ""
+
+
 def require_inside(path: str, root: str, whose: str) -> None:
     """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
     directory that is, for the error: "the model's". Remote files have no links, but names."""

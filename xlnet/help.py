@@ -1,26 +1,23 @@
-"""The texts of `--help` and `--helpfull`; flags are grouped by need."""
+"""The texts of `--help` and `--helpfull`; flags are in groups."""
 
 import dataclasses
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlnet.settings.fields import REQUIRED, Need, default_of
+from xlnet.settings.fields import REQUIRED, HelpGroup, default_of
 
 WIDTH = 100
 
 Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 
-def by_need(fields: Fields) -> dict[str, list[str]]:
-    """The names of settings by need; needs without settings are left out."""
-    groups = {
-        need: [
-            name for name, field in fields.items() if (field.metadata["need"] or Need.OTHER) is need
-        ]
-        for need in Need
-    }
-    return {need.value: names for need, names in groups.items() if names}
+def by_help_group(fields: Fields) -> dict[str, list[str]]:
+    """The names of settings by the title of their group; groups without settings are left out."""
+    groups: dict[HelpGroup, list[str]] = {group: [] for group in HelpGroup}
+    for name, field in fields.items():
+        groups[field.metadata["help_group"] or HelpGroup.OTHER].append(name)
+    return {group.value: names for group, names in groups.items() if names}
 
 
 def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
@@ -34,15 +31,15 @@ def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
         "",
         f"All {len(fields)}, by need; --helpfull says what they mean:",
     ]
-    for need, names in by_need(fields).items():
-        lines += _listed([f"{need}:", *names])
+    for title, names in by_help_group(fields).items():
+        lines += _listed([f"{title}:", *names])
     return "\n".join(lines)
 
 
 def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str:
     """The help of all flags, by need or, if classes of settings are given, by class."""
     if not groups:
-        parts = by_need(fields)
+        parts = by_help_group(fields)
     else:
         # By class; of a setting that two classes share, the first one shows it.
         parts, seen = {}, set()
@@ -56,7 +53,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     for title, names in parts.items():
         lines.append(title)
         # Flags that only old command lines use are named, not explained.
-        if title == Need.ORIGINAL.value:
+        if title == HelpGroup.ORIGINAL.value:
             lines += _listed(names)
         else:
             lines += [line for name in names for line in flag(fields[name])]

@@ -16,7 +16,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from typing import Optional
+from typing import IO, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -34,15 +34,20 @@ def held(path: str, what: str) -> Iterator[None]:
     files.make_directory(os.path.dirname(path))
     place = Place(os.path.dirname(path), what.partition(":")[0])
     place.check()
-    with _lock(path, what) as f:
-        f.truncate(0)
-        f.write(
-            "on host {} as process {} since {}".format(
-                socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
-            )
-        )
-        f.flush()
+    with contextlib.ExitStack() as stack:
+        f = _lock(path, what)
+        stack.callback(_close, f)
         try:
+            try:
+                f.truncate(0)
+                f.write(
+                    "on host {} as process {} since {}".format(
+                        socket.gethostname(), os.getpid(), time.strftime("%Y-%m-%d %H:%M:%S")
+                    )
+                )
+                f.flush()
+            except OSError as e:  # of an open file it has no name
+                raise OSError(e.errno, e.strerror, path) from None
             yield
         except Exception:
             place.check()  # any failure may be for want of the directory
@@ -80,7 +85,13 @@ class Place:
         ) from None
 
 
-def _lock(path, what):
+def _close(file: IO[str]) -> None:
+    """Closes a file, also where a full disk does not take what is still buffered."""
+    with contextlib.suppress(OSError):
+        file.close()
+
+
+def _lock(path: str, what: str) -> IO[str]:
     """The locked file, open."""
     # The holder removes the file as it ends, so one may be locked that has lost its name: then the
     # file of the name is opened again. A holder that was killed just now is waited for.

@@ -156,9 +156,11 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
 
 def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
     best_checkpoint.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"))
-    best_checkpoint.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"))
+    best_checkpoint.export(
+        checkpoint.named_by_state_file(str(tmp_path / "one"))[1], str(tmp_path / "two")
+    )
     readers = [tf.train.load_checkpoint(str(tmp_path / name)) for name in ("one", "two")]
     for name in readers[0].get_variable_to_shape_map():
         np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
-    assert checkpoint.noted(str(tmp_path / "two"))[0] == 4
-    assert checkpoint.noted(str(tmp_path / "nowhere")) is None
+    assert checkpoint.named_by_state_file(str(tmp_path / "two"))[0] == 4
+    assert checkpoint.named_by_state_file(str(tmp_path / "nowhere")) is None

@@ -85,7 +85,7 @@ def test_why_there_is_no_gpu(machine, there, why):
     assert engine_devices.why_no_gpu().startswith(why)
     why = engine_devices.why_no_gpu()
     devices = connect(DeviceSettings())
-    assert devices.words.endswith(" cores; no GPU: " + why) and not devices.gpus
+    assert devices.description.endswith(" cores; no GPU: " + why) and not devices.gpus
     for asked, beginning in (
         (dict(num_core_per_host=8), "num_core_per_host is 8, but no GPU was found: "),
         (dict(device="gpu"), "device is gpu, but no GPU was "),
@@ -144,7 +144,7 @@ def test_without_a_tpu_the_devices_are_named(machine, tpu, caplog):
 def test_beside_a_tpu_the_other_devices_are_named(machine, tpu):
     machine(found=[A100])
     tpu(lambda resolver: None)
-    assert connect(DeviceSettings(use_tpu=True)).words == (
+    assert connect(DeviceSettings(use_tpu=True)).description == (
         "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)"
     )
 
@@ -161,7 +161,7 @@ def test_devices_are_named(machine, found, flags, words):
     machine(found=found)
     devices = connect(DeviceSettings(**flags))
     is_cpu = "device" in flags
-    assert devices.words == (words % os.cpu_count() if is_cpu else words)
+    assert devices.description == (words % os.cpu_count() if is_cpu else words)
     assert devices.gpus == (() if is_cpu else (V100,)) and devices.on_accelerator != is_cpu
     assert (os.environ.get("CUDA_VISIBLE_DEVICES") == "-1") == is_cpu
 

@@ -124,11 +124,39 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
 
 BAD = {
     "no JSON": ('{"cluster"', "TF_CONFIG is not valid JSON: "),
-    "no list": ('{"cluster": {"worker": "a:1"}}', "expected {"),
+    "no list": ('{"cluster": {"worker": "a:1"}}', "'worker' is \"a:1\", expected a list of"),
     "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: the task is {}, which is"),
     "other task": (
         '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}}',
         "which is not in the cluster; expected ",
+    ),
+    "nested": (200_000 * "[", "TF_CONFIG is not valid JSON: "),
+    "a list": ("[]", "TF_CONFIG is [], expected {"),
+    "a list of hosts": ('{"cluster": ["a:1", "b:2"]}', "expected {"),
+    "a task that is none": ('{"cluster": {"worker": ["a:1", "b:2"]}, "task": null}', "expected {"),
+    "numbers": (
+        '{"cluster": {"worker": [1, 2]}}',
+        "'worker' is [1, 2], expected a list of addresses",
+    ),
+    "by index": (
+        '{"cluster": {"worker": {"0": "a:1", "2": "b:2"}}}',
+        "expected a list of addresses",
+    ),
+    "a parameter server": (
+        '{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
+        "the job 'ps', expected 'worker'",
+    ),
+    "two chiefs": (
+        '{"cluster": {"chief": ["a:1", "b:1"]}}',
+        "2 hosts are 'chief', expected at most",
+    ),
+    "one address twice": (
+        '{"cluster": {"worker": ["a:1", "A:1"]}, "task": {"type": "worker", "index": 0}}',
+        "TF_CONFIG: the hosts 0 and 1 have the same address, a:1; expected another machine or port",
+    ),
+    "chief and worker": (
+        '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "a:1"]}}',
+        "the hosts 0 and 2 have the same address, a:1",
     ),
 }
 
@@ -277,12 +305,69 @@ def test_launchers_name_the_hosts(launched, case):
         (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="absent"), None, "No such file .*absent"),
         ({"JOB_COMPLETION_INDEX": "3"}, 4, "the pod is called run-w-0-1, expected NAME-3"),
         ({}, 2, "num_hosts is 2, but TF_CONFIG names 0 hosts; leave it out, or set TF_CONFIG"),
+        (
+            dict(OF_SLURM, SLURM_PROCID="3"),
+            None,
+            "SLURM says that this is process 3 of 3, expected",
+        ),
+        (dict(OF_SLURM, SLURM_PROCID="-1"), None, "this is process -1 of 3, expected 0 to 2"),
+        (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="many"), None, "environment of SLURM names no hosts"),
+        (dict(OF_SLURM, SLURM_STEP_NODELIST="gpu[8-"), None, "SLURM names no hosts: .*'gpu.8-'"),
+        (dict(OF_SLURM, SLURM_STEP_NODELIST=""), None, "environment of SLURM names no hosts"),
+        (
+            dict(OF_SLURM, SLURM_STEP_NODELIST="a,b,a"),
+            None,
+            "SLURM: the hosts 0 and 2 have the same",
+        ),
+        (dict(OF_MPI, OMPI_COMM_WORLD_SIZE="x"), None, "environment of Open MPI names no hosts"),
+        (
+            dict(OF_MPI, OMPI_COMM_WORLD_RANK="7", OMPI_MCA_orte_default_hostfile="hosts"),
+            None,
+            "Open MPI says that this is process 7 of 2",
+        ),
+        (dict(OF_MPI, OMPI_MCA_orte_default_hostfile="."), None, "Open MPI names no hosts: IsADir"),
     ),
 )
 def test_launchers_that_name_other_hosts_are_one_line(launched, environment, num_hosts, message):
     launched(environment)
     with pytest.raises(UserError, match=message):
         multi_host.cluster(num_hosts)
+
+
+NODES = {
+    "gpu[8-10]": ["gpu8", "gpu9", "gpu10"],
+    "a,b1,c[2,4-5]": ["a", "b1", "c2", "c4", "c5"],
+    "rack[0-1]_blade[0-1]": ["rack0_blade0", "rack0_blade1", "rack1_blade0", "rack1_blade1"],
+    "node[1-2]-ib,x": ["node1-ib", "node2-ib", "x"],
+    "n[001-002].cluster.local": ["n001.cluster.local", "n002.cluster.local"],
+    "n[09-11]": ["n09", "n10", "n11"],
+}
+
+
+@pytest.mark.parametrize("nodes", list(NODES))
+def test_lists_of_nodes(nodes, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # without SLURM's own program
+    assert multi_host.expand_nodes(nodes) == NODES[nodes]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    ("", "a,", ",a", "n[", "n]", "n[]", "n[1", "n[a-b]", "n[2-1]", "n[1-]", "n[[1]]", "a b")
+    + ("n[1-99999999]", "n[0-60000][0-60000]"),
+)
+def test_lists_that_are_none_are_refused(nodes, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="node|not a list of numbers"):
+        multi_host.expand_nodes(nodes)
+
+
+def test_slurm_expands_its_lists_where_it_is_installed(tmp_path, monkeypatch):
+    program = tmp_path / "scontrol"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program.write_text("#!/bin/sh\n[ \"$*\" = 'show hostnames n[1-2]' ] && echo x1 && echo x2\n")
+    program.chmod(0o755)
+    assert multi_host.expand_nodes("n[1-2]") == ["x1", "x2"]
+    assert multi_host.expand_nodes("n[3-4]") == ["n3", "n4"]  # it failed
 
 
 # ---- the start, and lost hosts
@@ -333,7 +418,16 @@ def test_a_taken_port_is_one_line():
             multi_host.wait_for_all([f"localhost:{port}", "localhost:1"], 0)
 
 
-@pytest.mark.parametrize("address", ("host", ":2222", "host:port", "host:99999"))
+def test_one_address_under_two_names_is_one_line():
+    """They would wait for each other: each reaches itself."""
+    (port,) = free_ports(1)
+    with pytest.raises(UserError, match=rf"hosts 0 and 1 .* localhost:{port} and 127.0.0.1:{port}"):
+        multi_host.wait_for_all([f"localhost:{port}", f"127.0.0.1:{port}"], 0)
+
+
+@pytest.mark.parametrize(
+    "address", ("host", ":2222", "host:port", "host:99999", "grpc://host:1", "a b:1")
+)
 def test_an_address_without_a_port_is_one_line(address):
     with pytest.raises(
         UserError,
@@ -389,6 +483,20 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
     assert "Traceback" not in "".join(printed)
 
 
+def test_what_a_host_said_is_read_until_the_next_start(tmp_path):
+    model_dir = str(tmp_path / "model")
+    for host, error in ((0, UserError("own")), (2, UserError("a\nb")), (1, KeyError("x"))):
+        with pytest.raises(type(error)):
+            with multi_host.saying_errors(model_dir, host):
+                raise error
+    assert multi_host.said_by_hosts(model_dir) == {1: "KeyError: 'x'", 2: "a b"}
+    lost = multi_host.Lost("host 2 (b:1)", multi_host.said_by_hosts(model_dir))
+    assert str(lost) == "host 1 stopped with an error: KeyError: 'x'"
+    multi_host.forget_errors(model_dir)
+    assert not multi_host.said_by_hosts(model_dir) and not os.listdir(model_dir)
+    multi_host.forget_errors(str(tmp_path / "nowhere"))
+
+
 @pytest.mark.slow
 def test_hosts_with_other_settings_end(place):
     """After one step, of a run that has nothing to compare with before."""
@@ -406,7 +514,11 @@ def test_hosts_with_other_settings_end(place):
         .split("\n")[-1]
         .endswith("learning_rate is 1.01, not 0.01; give all hosts the same command")
     ), printed
-    assert "lost host 1" in printed[0].strip().split("\n")[-1], printed
+    # The first host, whose output people read, says so too.
+    assert re.search(
+        r"host 1 stopped with an error: .*learning_rate is 1.01, not 0.01; give all hosts",
+        printed[0].strip().split("\n")[-1],
+    ), printed
     assert not list((place / "differ").glob("model.ckpt-*"))
 
 
@@ -423,11 +535,11 @@ class Session:
 @pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
 @pytest.mark.slow
-def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
+def test_a_step_that_does_not_end_ends_the_program(tmp_path, monkeypatch, has_session, ends):
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
     monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
-    said, watch, waits = [], multi_host.HostMonitor(), threading.Event()
+    said, watch, waits = [], multi_host.HostMonitor(str(tmp_path)), threading.Event()
     monkeypatch.setattr(multi_host, "_end_program", said.append)
     if has_session:
         watch.after_create_session(Session(waits), None)
@@ -444,7 +556,7 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, end
     )
 
 
-def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
+def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):
     """A thread that comes back from TensorFlow as the interpreter ends aborts the program."""
     asked, answered = threading.Event(), threading.Event()
 
@@ -455,7 +567,7 @@ def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
 
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "missing", slow)
-    watch = multi_host.HostMonitor()
+    watch = multi_host.HostMonitor(str(tmp_path))
     watch.begin()
     assert asked.wait(20)
     watch.stop()

@@ -141,7 +141,7 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
         "changed",
         **dict(more, dropout=0.3, learning_rate=0.02, eval_record_info_dir=place / "train"),
     )
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 1 and len(done.errors) == 1
     assert (
         "has other settings: eval_record_info_dir was {}, is {}; dropout was 0.1, is 0.3; "
         "learning_rate was 0.01, is 0.02; give them as they were, or another model_dir, or "

@@ -360,7 +360,7 @@ def test_a_dev_file_that_is_trained_on_and_an_unused_threshold_are_noted(place):
     )
     assert done.returncode == 1 and "class_weights: no label 'none'" in done.stderr
     assert "note: predict_threshold is for two labels, multi_label and questions" in done.stderr
-    assert done.stderr.count(f"note: {path} was trained on: ") == 1
+    assert done.stderr.count(f"note: dev ({path}): 30 of 30 rows (100.0 %) were trained on") == 1
 
 
 @pytest.mark.parametrize(
@@ -402,6 +402,18 @@ def test_initial_weights_that_are_not_finite_are_refused_before_training(place, 
     assert not os.path.exists(place.path("never"))
 
 
+@pytest.mark.parametrize("rate, is_noted", ((None, True), (0.01, False)))
+def test_a_learning_rate_for_other_networks_is_noted(place, tmp_path, rate, is_noted):
+    done = place.run(
+        "--do_train=True",
+        "--config=custom-base",
+        **arguments(place, model_dir=tmp_path, learning_rate=rate, class_weights="none:1"),
+    )
+    assert done.returncode == 1 and "class_weights: no label" in done.stderr
+    assert ("custom-base, 3e-05, is for XLNet-Base" in done.stderr) == is_noted
+    assert ("with d_model 16 " in done.stderr) == is_noted
+
+
 def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run(
         "--do_train=True",
@@ -439,7 +451,7 @@ def test_segments_remember_the_ones_before(graph):
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
             sequences.append(
-                model.read_on(
+                model.encode_with_memory(
                     config,
                     run,
                     tf.constant(ids),

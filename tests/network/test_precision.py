@@ -91,7 +91,7 @@ def test_objectives(objective, device):
         batch = {name: tf.constant(value) for name, value in features.items()}
         batch.update(objectives.targets(objective, batch, [3, 4]))
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            predictions = objectives.predict(
+            predictions = objectives.forward(
                 objective,
                 CONFIG,
                 run,

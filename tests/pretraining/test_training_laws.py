@@ -122,5 +122,5 @@ def check_checkpoints(place, decay):
             )
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
-    step, prefix = checkpoint.noted(str(place / "whole" / "best"))
+    step, prefix = checkpoint.named_by_state_file(str(place / "whole" / "best"))
     assert_same(checkpoint.read_weights(prefix), read[step])

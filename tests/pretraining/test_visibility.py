@@ -144,7 +144,7 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
         run = NetworkSettings(init_std=0.5, clamp_len=clamp_len).run_config(
             False, mem_len=mem_len, reuse_len=permutation.reuse_len
         )
-        losses = objectives.predict(
+        losses = objectives.forward(
             "permutation",
             config,
             run,

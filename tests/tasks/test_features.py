@@ -1,6 +1,7 @@
 """Fine-tuning examples: the original's layout, and record files found again by content."""
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -148,6 +149,38 @@ def test_windows_have_all_of_the_text():
         windows = [a for a, _ in encoding.fitted(TEXT, None, Layout(length, True, "sliding"))]
         assert {id for window in windows for id in window} == set(TEXT)
         assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
+
+
+@pytest.mark.parametrize(
+    "words, is_training, long_document, is_refused",
+    (
+        (9, True, "truncate", True),
+        (90, True, "truncate", False),
+        (9, False, "truncate", False),  # to evaluate, by a model that was trained on long texts
+        (9, True, "memory", False),  # its length is that of all segments
+    ),
+)
+def test_training_records_are_not_padded_to_a_length_that_no_text_has(
+    tiny, tmp_path, monkeypatch, words, is_training, long_document, is_refused
+):
+    monkeypatch.setattr(encoding, "_ALWAYS_PADDED", 8)
+    texts = ("a", "cat " * words)
+    examples = [Example(((text, None),), number) for number, text in enumerate(texts)]
+    layout = Layout(200, long_document=long_document)
+    expected = contextlib.nullcontext()
+    if is_refused:
+        message = "max_seq_length is 200, but no row of x.train has more than"
+        expected = pytest.raises(UserError, match=message)
+    with expected:
+        encoding.write_records(
+            str(tmp_path),
+            "x.train",
+            examples,
+            tiny,
+            layout,
+            label_names=LABELS,
+            is_training=is_training,
+        )
 
 
 def test_windows_are_records_of_their_own(tiny, tmp_path):

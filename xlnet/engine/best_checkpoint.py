@@ -15,7 +15,7 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.settings.network import CARRIED_NAME, CONFIG_NAME
 from xlnet.settings.pretraining import PRETRAINING_NAME
-from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME
+from xlnet.settings.training import BEST, EVALUATIONS_NAME, TASK_NAME, TRAINED_TEXTS_NAME
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class BestCheckpoint:
         """
         directory = os.path.join(self._model_dir, BEST)
         try:
-            found = checkpoint.noted(directory)
+            found = checkpoint.named_by_state_file(directory)
         except errors.Unreadable:  # `export` makes it again
             return
         if not found or found[0] <= step:
@@ -178,7 +178,7 @@ def is_due(step: int, every: int, last: int) -> bool:
 def best_or_newest(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run to use; None if there is none. "best" is that in
     `best/`, or the newest where there is no such directory."""
-    best = checkpoint.noted(os.path.join(model_dir, BEST))
+    best = checkpoint.named_by_state_file(os.path.join(model_dir, BEST))
     if best and which == "best":
         return best
     own = checkpoint.all_prefixes(model_dir)
@@ -199,7 +199,7 @@ def export(prefix: str, directory: str) -> None:
     # The current weights make room if they have the name of the new ones.
     current = None
     with contextlib.suppress(errors.Unreadable):  # damaged: nothing to keep
-        current = checkpoint.noted(directory)
+        current = checkpoint.named_by_state_file(directory)
     if current and os.path.basename(current[1]) == name:
         for path in glob.glob(glob.escape(current[1]) + ".*"):
             files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))
@@ -222,7 +222,7 @@ def export(prefix: str, directory: str) -> None:
             os.remove(path)
 
 
-def _point_to(directory, name):
+def _point_to(directory: str, name: str) -> None:
     files.write_text(
         os.path.join(directory, "checkpoint"),
         f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n',
@@ -239,6 +239,7 @@ def copy_sidecar_files(prefix: str, directory: str) -> None:
         description_path(SPIECE_NAME),
         PRETRAINING_NAME + ".json",
         TASK_NAME,
+        TRAINED_TEXTS_NAME,
         CARRIED_NAME,
     ):
         path = os.path.join(os.path.dirname(prefix), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import glob
 import logging
@@ -10,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -28,8 +27,15 @@ from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 #     damaged-model.ckpt-400.*                      could not be read when the run was resumed
 #     best/                                         weights alone, see `best_checkpoint`
 
-# Sorted lists of names: in both, in the graph only, in the checkpoint only.
-Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
+
+class Comparison(NamedTuple):
+    """Variables of a graph and of a checkpoint: sorted names of those that are in both, in the
+    graph only, in the checkpoint only."""
+
+    matched: list[str]
+    missing: list[str]
+    unexpected: list[str]
+
 
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
 UPDATES = "loss_scale/updates"  # the number of updates, where steps may be skipped (fp16)
@@ -59,7 +65,9 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
             raise UserError(f"{flag}: no checkpoint in directory {directory}")
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError(f"{flag}: no checkpoint {path} (expected {path}.index)")
+        raise UserError(
+            f"{flag}: no checkpoint {path} (expected {path}.index){files.similar_checkpoint(path)}"
+        )
     return path
 
 
@@ -94,7 +102,7 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def noted(directory: str) -> Optional[tuple[int, str]]:
+def named_by_state_file(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
     if there is no such file. Other checkpoints there may be unfinished. A UserError if the file, or
     what it points to, is damaged or missing."""
@@ -214,7 +222,7 @@ def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
     return errors.reading("checkpoint " + prefix, _REMEDY)
 
 
-def _read(prefix, read):
+def _read(prefix: str, read: Callable[[Any], Any]) -> Any:
     with reading(prefix):
         return read(tf.train.NewCheckpointReader(prefix))
 

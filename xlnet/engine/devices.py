@@ -47,7 +47,7 @@ class Devices:
     per_host: int = 1  # replicas of one host
     hosts: int = 1
     host: int = 0  # the number of this one; 0 writes checkpoints and reports
-    words: str = ""  # for the banner
+    description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
     tf32: bool = False  # whether GPUs multiply float32 as TF32
@@ -81,7 +81,7 @@ class Devices:
                 f"micro-batches ({self.replicas} x {micro_batches})"
             )
 
-    def here(self, most: int) -> Devices:
+    def local_devices(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
         # Where there are several hosts, the first one evaluates, while the others wait.
         count = min(most, self.per_host)
@@ -154,12 +154,12 @@ def connect(settings: DeviceSettings) -> Devices:
         _claim(used)
         # Whether float32 is multiplied as TF32 (https://arxiv.org/abs/2004.09602, section 2).
         tf2.config.experimental.enable_tensor_float_32_execution(settings.uses_tf32)
-    words = _words(settings, used)
+    description = _description(settings, used)
 
     # What joins them: hosts wait for each other here.
     if hosts > 1:
-        words = f"{hosts} hosts of {words}, named by {source}, this is number {host}"
-        _log.info("note: %s; waiting until all of them are there", words)
+        description = f"{hosts} hosts of {description}, named by {source}, this is number {host}"
+        _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
             raise UserError(
                 f"num_core_per_host is {count}: without GPUs a host of several is one replica"
@@ -175,14 +175,14 @@ def connect(settings: DeviceSettings) -> Devices:
         count,
         hosts,
         host,
-        words,
+        description,
         gpus=tuple(used),
         xla=settings.xla,
         tf32=bool(used) and settings.uses_tf32,
     )
 
 
-def _gpus(settings):
+def _gpus(settings: DeviceSettings) -> list[Any]:
     """The GPUs of this machine; none if the run is to use the CPU. A UserError if there are fewer
     than requested: several replicas on the CPU need --device=cpu."""
     if settings.device == "cpu":
@@ -201,7 +201,7 @@ def _gpus(settings):
     return found
 
 
-def _words(settings, used):
+def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
     """The devices, for the banner; on the CPU also why there is no GPU."""
     if used:
         return gpu_names(used)
@@ -215,7 +215,7 @@ def _words(settings, used):
     return f"{words}; no GPU: {why}"
 
 
-def _one_host(used, count):
+def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
     with tf.Graph().as_default():  # the CPU devices are those of the session, not yet there
@@ -225,11 +225,11 @@ def _one_host(used, count):
         )
 
 
-def _tpu(settings):
+def _tpu(settings: DeviceSettings) -> Devices:
     """The replicas of a TPU; a UserError without one. Written after TensorFlow's documentation,
     never run."""
     found = tf2.config.list_physical_devices("GPU")
-    here = gpu_names(found) if found else _words(settings, [])
+    here = gpu_names(found) if found else _description(settings, [])
     _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
     try:
         address = re.fullmatch(r"grpc://(.+):(\d+)", settings.tpu_name)
@@ -249,7 +249,7 @@ def _tpu(settings):
     return Devices(
         strategy,
         strategy.num_replicas_in_sync,
-        words=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
+        description=f"TPU, {strategy.num_replicas_in_sync} replicas; not used: {here}",
     )
 
 
@@ -324,7 +324,7 @@ def without_bfloat16(gpus: Sequence[Any]) -> Optional[str]:
     return None
 
 
-def _details(gpu) -> dict[str, Any]:
+def _details(gpu: Any) -> dict[str, Any]:
     return tf2.config.experimental.get_device_details(gpu)
 
 
@@ -402,7 +402,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         return tensors
     groups = _groups([tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors])
 
-    def reduce(strategy, *tensors):
+    def reduce(strategy: tf2.distribute.Strategy, *tensors: Any) -> list[Any]:
         means = [
             strategy.extended.batch_reduce_to(
                 tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]]
@@ -414,7 +414,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     return context.merge_call(reduce, args=tuple(tensors))
 
 
-def _groups(sizes):
+def _groups(sizes: Sequence[int]) -> list[slice]:
     """Cuts tensors of these sizes [bytes] into slices of at least `_GROUP_BYTES`, from the last
     tensor on; the first tensors may make a smaller slice."""
     # Five tensors of 12 MB: the last three are a group, once they are computed; then the other two.

@@ -118,7 +118,7 @@ class Estimator:
         with (
             errors.explained(model_dir=self._model_dir),
             gradients_forgotten(),
-            multi_host.monitored(self._devices.hosts) as monitors,
+            multi_host.monitored(self._devices.hosts, self._model_dir) as monitors,
             tf.Graph().as_default(),
             strategy.scope(),
         ):

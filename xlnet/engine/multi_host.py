@@ -10,27 +10,37 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
+import itertools
 import json
 import logging
+import math
 import os
+import re
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver as slurm
 from tensorflow.python.eager import context
 
-from xlnet.errors import UserError
+from xlnet import files
+from xlnet.errors import Unfinished, UserError
 
 _log = logging.getLogger(__name__)
 
 _TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
 _PORT = 2222  # where the launcher says nothing
+# Of a launcher: the machines by name, the number of this process, how many there are, a port.
+_Found = tuple[list[str], int, int, int]
+_MOST_HOSTS = 65536
+_SECONDS_FOR_SCONTROL = 20
 _HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile")
 _SECONDS_FOR_A_CONNECTION = 2
 _SECONDS_BETWEEN_TRIES = 0.2
@@ -82,6 +92,11 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
                         f"{len(names)} machines, expected "
                         "one on each, which uses num_core_per_host GPUs"
                     )
+                if not 0 <= index < processes:
+                    raise UserError(
+                        f"num_hosts: {source} says that this is process {index} of {processes}, "
+                        f"expected 0 to {processes - 1}"
+                    )
                 os.environ["TF_CONFIG"] = json.dumps(
                     {
                         "cluster": {"worker": [f"{name}:{port}" for name in names]},
@@ -90,8 +105,9 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
                 )
                 break
 
-    # Are they as many as expected, and is this one of them?
+    # Are they as many as expected, all different, and is this one of them?
     hosts = [name for name, _ in all_hosts()]
+    _check_different([address.lower() for _, address in all_hosts()], source)
     if num_hosts and max(len(hosts), 1) != num_hosts:
         raise UserError(
             "num_hosts is {}, but {} names {} host{}; leave it out, or set TF_CONFIG "
@@ -115,7 +131,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
 # it did not start this process, or started it alone.
 
 
-def _from_open_mpi(_):
+def _from_open_mpi(_: Optional[int]) -> Optional[_Found]:
     """mpirun tells its processes their number, but not the machines: those are in SLURM's
     allocation, or in the file that the variable of its default hostfile names."""
     environment = os.environ
@@ -123,7 +139,7 @@ def _from_open_mpi(_):
     if processes == 1:
         return None
     if "SLURM_JOB_NODELIST" in environment:
-        names = slurm.expand_hostlist(environment["SLURM_JOB_NODELIST"])
+        names = expand_nodes(environment["SLURM_JOB_NODELIST"])
     else:
         path = next((environment[name] for name in _HOSTFILES if name in environment), None)
         if path is None:
@@ -138,20 +154,68 @@ def _from_open_mpi(_):
     return names, int(environment["OMPI_COMM_WORLD_RANK"]), processes, _PORT
 
 
-def _from_slurm(_):
+def _from_slurm(_: Optional[int]) -> Optional[_Found]:
     """srun: the variables of a job's step. In a batch script itself there are none."""
     environment = os.environ
     processes = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
     if processes == 1:
         return None
     # TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs.
-    names = slurm.expand_hostlist(environment["SLURM_STEP_NODELIST"])
+    names = expand_nodes(environment["SLURM_STEP_NODELIST"])
     # Jobs that share a machine get different ports.
     port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
     return names, int(environment["SLURM_PROCID"]), processes, port
 
 
-def _from_kubernetes(num_hosts):
+def expand_nodes(nodes: str) -> list[str]:
+    """The names in a list of SLURM's, such as `rack[0-1]_blade[08-10],login`; by SLURM's own
+    program where it is installed.
+
+    Raises:
+      ValueError: it is not such a list.
+    """
+    if shutil.which("scontrol"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            listed = subprocess.run(
+                ["scontrol", "show", "hostnames", nodes],
+                capture_output=True,
+                check=True,
+                text=True,
+                timeout=_SECONDS_FOR_SCONTROL,
+            )
+            if listed.stdout.split():
+                return listed.stdout.split()
+    # A name is texts and lists of numbers in turn: rack, [0-1], _blade, [08-10]. Every number of
+    # one list stands with every number of the others, the last one changes fastest.
+    names: list[str] = []
+    for word in re.split(r",(?![^\[]*\])", nodes):
+        if not re.fullmatch(r"([^\[\],\s]|\[[^\[\]\s]+\])+", word):
+            raise ValueError(f"'{word}' in the list of nodes '{nodes}' is not a name")
+        parts = []
+        for part in re.findall(r"\[[^\]]*\]|[^\[]+", word):
+            parts.append(_numbers(part[1:-1]) if part.startswith("[") else [part])
+        if len(names) + math.prod(map(len, parts)) > _MOST_HOSTS:
+            raise ValueError(f"the list of nodes '{nodes}' has more than {_MOST_HOSTS} names")
+        names += ["".join(each) for each in itertools.product(*parts)]
+    return names
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers of "8-10,12", with the digits of the first of a range: 08-10 is 08, 09, 10."""
+    numbers = []
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
+        if not found:
+            raise ValueError(f"'[{text}]' is not a list of numbers")
+        first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+        if not first <= last < first + _MOST_HOSTS:
+            raise ValueError(f"'[{text}]' is not a list of numbers")
+        width = len(found.group(1))
+        numbers += [f"{number:0{width}}" for number in range(first, last + 1)]
+    return numbers
+
+
+def _from_kubernetes(num_hosts: Optional[int]) -> Optional[_Found]:
     """An Indexed Job with a headless service, as JobSet makes: pods are NAME-INDEX.SERVICE... Their
     number is not in the environment."""
     index = os.environ.get("JOB_COMPLETION_INDEX")
@@ -178,17 +242,54 @@ def all_hosts() -> list[tuple[str, str]]:
     ]
 
 
-def _tf_config():
-    """(the jobs of TF_CONFIG, its task)."""
+def _tf_config() -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """(the addresses of each job of TF_CONFIG, its task)."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        found = json.loads(text)
-        jobs = tf.train.ClusterSpec(found.get("cluster", {})).as_dict()  # checks its form
-        return jobs, dict(found.get("task", {}))
-    except json.JSONDecodeError as e:
+        found = files.parse_json(text)
+    except ValueError as e:
         raise UserError(f"TF_CONFIG is not valid JSON: {e}; expected {_TF_CONFIG}") from None
-    except (AttributeError, TypeError, ValueError):
-        raise UserError(f"TF_CONFIG is {text!s:.200}, expected {_TF_CONFIG}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"TF_CONFIG is {text:.200}, expected {_TF_CONFIG}")
+    jobs, task = found.get("cluster", {}), found.get("task", {})
+    if not isinstance(jobs, dict) or not isinstance(task, dict):
+        raise UserError(f"TF_CONFIG is {text:.200}, expected {_TF_CONFIG}")
+    for job, addresses in jobs.items():
+        if job not in ("chief", "worker"):
+            raise UserError(
+                f"TF_CONFIG: the cluster has the job '{job:.50}', expected 'worker', and perhaps "
+                "'chief': all hosts train, none is a parameter server or an evaluator"
+            )
+        if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
+            raise UserError(
+                f"TF_CONFIG: '{job}' is {json.dumps(addresses):.200}, expected a list of addresses "
+                "name:port"
+            )
+    if len(jobs.get("chief", [])) > 1:
+        raise UserError(f"TF_CONFIG: {len(jobs['chief'])} hosts are 'chief', expected at most one")
+    return jobs, task
+
+
+def _check_different(addresses: Sequence[object], source: str, words: Sequence[str] = ()) -> None:
+    """Raises UserError if two hosts have the same address.
+
+    They would never meet: one cannot listen there, and the others reach the other one twice.
+
+    Args:
+      addresses: of all hosts, in a form that can be compared.
+      source: what named them.
+      words: the addresses as they were given, where that is another form.
+    """
+    first: dict[object, int] = {}
+    for index, address in enumerate(addresses):
+        before = first.setdefault(address, index)
+        if before != index:
+            given = words or addresses
+            raise UserError(
+                f"{source}: the hosts {before} and {index} have the same address, {given[before]}"
+                + (f" and {given[index]}" if given[index] != given[before] else "")
+                + "; expected another machine or port for each"
+            )
 
 
 # ---- the start
@@ -199,7 +300,8 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     host is number `own`. Logs every minute which hosts are missing, and why.
 
     Raises:
-      UserError: an address has no port, or another program listens at this host's.
+      UserError: an address has no port, another program listens at this host's, or two of them
+        are the same.
     """
     places = [_place(address) for address in addresses]
     others = [index for index in range(len(addresses)) if index != own]
@@ -211,6 +313,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
             silent = {index: _why_silent(places[index]) for index in others}
             silent = {index: why for index, why in silent.items() if why}
             if not silent:
+                _check_different([_resolved(each) for each in places], "TF_CONFIG", addresses)
                 return
             if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
@@ -223,11 +326,22 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _place(address):
+def _place(address: str) -> tuple[str, int]:
+    """The name and the port of an address, "name:port"."""
     name, _, port = address.rpartition(":")
-    if not name or not port.isdecimal() or not 0 < int(port) < 65536:
+    is_name = name and not re.search(r"[\s/,]", name)
+    if not is_name or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"TF_CONFIG: the address of a host is '{address}', expected name:port")
     return name.strip("[]"), int(port)
+
+
+def _resolved(place: tuple[str, int]) -> tuple[object, int]:
+    """(the first IP address of a host, or its name if it has none; its port)."""
+    name, port = place
+    try:
+        return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0][4][0], port
+    except (OSError, UnicodeError):
+        return name, port
 
 
 @contextlib.contextmanager
@@ -249,7 +363,7 @@ def _listening(address: str, port: int) -> Iterator[None]:
         yield
 
 
-def _why_silent(place):
+def _why_silent(place: tuple[str, int]) -> Optional[str]:
     """Why the host does not answer; None if it does. An unknown name may belong to a container that
     is not up yet."""
     try:
@@ -265,12 +379,69 @@ def _why_silent(place):
 
 
 class Lost(UserError):
-    """Another host died, was started again, or cannot be reached."""
+    """Another host died, was started again, or cannot be reached.
+
+    Args:
+      host: its name.
+      reasons: what hosts said that stopped with an error, by their numbers, see `said_by_hosts`.
+    """
 
     ends_at_once = True  # the thread that closes the session may still be in TensorFlow
 
-    def __init__(self, host: str):
-        super().__init__(f"lost {host}; start the same command again on all hosts")
+    def __init__(self, host: str, reasons: Optional[Mapping[int, str]] = None):
+        self.host = host
+        message = f"lost {host}; start the same command again on all hosts"
+        if reasons:
+            first = min(reasons)
+            message = f"host {first} stopped with an error: {reasons[first]}"
+        super().__init__(message)
+
+
+# Hosts that stop with an error say why in the model directory, which all of them share: otherwise
+# the first one, whose output people read, only sees that they are gone.
+
+
+def forget_errors(model_dir: str) -> None:
+    """Removes what hosts said in an earlier start. Call it before the hosts meet: until then none
+    of this start can have said anything."""
+    for path in _error_files(model_dir):
+        with contextlib.suppress(FileNotFoundError):  # another host was faster
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def saying_errors(model_dir: str, host: int) -> Iterator[None]:
+    """An error inside, on another host than the first, is said in the model directory."""
+    try:
+        yield
+    except (Lost, Unfinished):
+        raise
+    except Exception as e:
+        if host > 0:
+            with contextlib.suppress(OSError):  # the error itself is what counts
+                files.write_text(
+                    os.path.join(model_dir, f"{_ERROR}{host}.txt"),
+                    str(e) if isinstance(e, UserError) else f"{type(e).__name__}: {e}",
+                )
+        raise
+
+
+_ERROR = "error-of-host-"
+
+
+def said_by_hosts(model_dir: str) -> dict[int, str]:
+    """What hosts of this start said with `saying_errors`, by their numbers: one line each."""
+    said = {}
+    for path in _error_files(model_dir):
+        number = os.path.basename(path)[len(_ERROR) : -len(".txt")]
+        with contextlib.suppress(OSError):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                said[int(number)] = " ".join(f.read(2000).split())
+    return said
+
+
+def _error_files(model_dir: str) -> list[str]:
+    return glob.glob(os.path.join(glob.escape(model_dir), _ERROR + "[0-9]*.txt"))
 
 
 def missing() -> Optional[str]:
@@ -320,22 +491,25 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @contextlib.contextmanager
-def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
+def monitored(hosts: int, model_dir: str) -> Iterator[list[HostMonitor]]:
     """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
-    Raises `Lost` if one of them is."""
+    Raises `Lost` if one of them is, with what it said in `model_dir`."""
     if hosts == 1:
         yield []
         return
-    monitor = HostMonitor()
+    monitor = HostMonitor(model_dir)
     try:
         yield [monitor]
+    except Lost as e:
+        raise Lost(e.host, said_by_hosts(model_dir)) from None
     except tf.errors.OpError as e:
         # This host's connection may break before the monitor misses the other one.
         if not monitor.lost and not isinstance(
             e, (tf.errors.UnavailableError, tf.errors.AbortedError)
         ):
             raise
-        raise Lost(monitor.lost or missing() or "the connection to another host") from None
+        lost = monitor.lost or missing() or "the connection to another host"
+        raise Lost(lost, said_by_hosts(model_dir)) from None
     finally:
         monitor.stop()
 
@@ -345,7 +519,8 @@ class HostMonitor(tf.train.SessionRunHook):
     interrupts these if one does not. Not between steps: others may have finished while this host
     saves."""
 
-    def __init__(self):
+    def __init__(self, model_dir: str):
+        self._model_dir = model_dir
         self._session: Optional[tf.Session] = None  # once it is made, of all hosts
         self._in_step = True
         self._ended = threading.Event()
@@ -369,7 +544,7 @@ class HostMonitor(tf.train.SessionRunHook):
     def end(self, session: tf.Session) -> None:
         self.stop()
 
-    def _look(self):
+    def _look(self) -> None:
         # Another thread than that of the step, which waits in TensorFlow for the lost host.
         while not self.lost:
             if self._ended.wait(_SECONDS_BETWEEN_LOOKS):
@@ -378,7 +553,7 @@ class HostMonitor(tf.train.SessionRunHook):
         if self._session:  # the step ends with an error; a first one may wait all the same
             threading.Thread(target=self._session.close, daemon=True).start()
         if not self._ended.wait(_SECONDS_TO_END):
-            _end_program(Lost(self.lost))
+            _end_program(Lost(self.lost, said_by_hosts(self._model_dir)))
 
     def stop(self) -> None:
         """Ends the checks. Waits for a running one: a thread that returns from TensorFlow while the
@@ -388,7 +563,7 @@ class HostMonitor(tf.train.SessionRunHook):
             self._looking.join()
 
 
-def _end_program(error):
+def _end_program(error: BaseException) -> None:
     """Exits at once: other threads wait for the lost host in TensorFlow, beyond any interrupt."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()

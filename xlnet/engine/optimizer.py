@@ -97,7 +97,7 @@ class AdamW(tf.train.Optimizer):
             lambda share: (rate * share, rate * share * weight_decay)
         )
 
-    def _create_slots(self, var_list):
+    def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
         # The two moments under Adam's names, as TensorFlow's Adam would have them.
         slots = [("m", self._name), ("v", self._name)]
         if self._average_decay:
@@ -108,14 +108,20 @@ class AdamW(tf.train.Optimizer):
                     variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name
                 )
 
-    def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
+    def _distributed_apply(
+        self,
+        distribution: Any,
+        grads_and_vars: Sequence[tuple[tf.Tensor, tf.Variable]],
+        global_step: Optional[tf.Variable] = None,
+        name: Optional[str] = None,
+    ) -> tf.Operation:
         """As in the base class, but without a sum over replicas: the gradients are reduced."""
         extended = distribution.extended
         with tf.init_scope():
             self._create_slots([variable for _, variable in grads_and_vars])
 
         # Each replica updates its own copy of a variable, all of them alike.
-        def update(variable, gradient):
+        def update(variable: tf.Variable, gradient: tf.Tensor) -> tf.Operation:
             return self._resource_apply_dense(gradient, variable)
 
         updates = [
@@ -125,7 +131,7 @@ class AdamW(tf.train.Optimizer):
         with tf.control_dependencies(updates):
             return extended.update(global_step, lambda step: step.assign_add(1, read_value=False))
 
-    def _resource_apply_dense(self, grad, var):
+    def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name = base_name(var)
         rate, decay = self._rates(self._share(name))
         if self._is_valid is not None:
@@ -154,7 +160,7 @@ class AdamW(tf.train.Optimizer):
             )
         return self._average(var, update) if self._average_decay else update
 
-    def _average(self, var, update):
+    def _average(self, var: tf.Variable, update: tf.Operation) -> tf.Operation:
         """The EMA of the weights with bias correction: the mean of the weights after all updates,
         in which the weight of an older one decays by `average_decay` a step."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
@@ -198,7 +204,7 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     """
 
     # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
-    def share(name):
+    def share(name: str) -> float:
         layer = layer_of(name)
         if layer is not None:
             return decay_rate ** (n_layer - 1 - layer)
@@ -215,9 +221,9 @@ class LossScale:
     gradients overflow make none. All are variables of the checkpoint.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         # The gradients are those of the global batch on each replica, so all copies stay alike.
-        def state(name, value):
+        def state(name: str, value: float) -> tf.Variable:
             return tf.get_variable(
                 name,
                 [],

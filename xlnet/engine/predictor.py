@@ -94,7 +94,7 @@ class Predictor:
                     for make_batches in self._sources
                 ]
 
-            def copy():
+            def copy() -> dict[str, Any]:
                 # The one source of `TaskData.batches`, or that of this device's text streams.
                 source = sources[devices.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
@@ -114,12 +114,12 @@ class Predictor:
             devices.divide_cores(config, self._at_once)
         self._session = tf.Session(graph=graph, config=config)
 
-    def _side_by_side(self):
+    def _side_by_side(self) -> Iterator[tuple[int, dict[str, Any]]]:
         # A device takes the next batch when it is done with one, until there are no more.
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
 
-            def start(number):
+            def start(number: int) -> concurrent.futures.Future:
                 return pool.submit(self._session.run, self._copies[number])
 
             running = {start(number): number for number in numbers}

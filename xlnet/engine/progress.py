@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 
 
-def _unreported(model_dir):
+def _unreported(model_dir: str) -> dict[str, list[float]]:
     """The losses of each checkpoint's steps that are in no line of `training.csv` yet: lists by
     step, a text. They are but for a mean: a file that cannot be read is none."""
     path = os.path.join(model_dir, UNREPORTED_NAME)
@@ -60,7 +60,7 @@ def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
     writer.flush()
 
 
-def _board(model_dir):
+def _board(model_dir: str) -> tf.summary.FileWriter:
     with tf.Graph().as_default():  # the writer requires a graph, but adds nothing to it
         return tf.summary.FileWriterCache.get(model_dir)
 

@@ -10,6 +10,8 @@ import math
 import os
 import re
 import zlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -96,7 +98,7 @@ class MemoryFiles:
             return
         session.run(self._load, dict(zip(self._values, np.split(stored, len(self._parts)))))
 
-    def _read(self, step):
+    def _read(self, step: int) -> np.ndarray:
         """The memories of this host; a ValueError if the files do not fit this run."""
         paths = [path for of, _, path in _found(self._model_dir) if of == step]
         if not paths:
@@ -145,11 +147,11 @@ def write(path: str, memories: np.ndarray) -> None:
         np.save(f, _checksums(memories))
 
 
-def _checksums(memories):
+def _checksums(memories: np.ndarray) -> np.ndarray:
     return np.array([zlib.crc32(row.tobytes()) for row in memories], np.uint32)
 
 
-def _rows(paths, stored, rows):
+def _rows(paths: Sequence[str], stored: Sequence[np.ndarray], rows: slice) -> np.ndarray:
     """Reads a slice of the arrays that several files hold together; a ValueError if one of them is
     damaged."""
     # Eight batch elements, saved by two hosts: memory-500-0.npy has 0 to 3, memory-500-4.npy the
@@ -171,7 +173,7 @@ def _rows(paths, stored, rows):
     return np.concatenate(parts)
 
 
-def _path(model_dir, step, first_row):
+def _path(model_dir: str, step: int, first_row: Any) -> str:
     return os.path.join(model_dir, f"memory-{step}-{first_row}.npy")
 
 

@@ -50,7 +50,9 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
     """
 
     # Reused: replicas, micro-batches and a compiled step ask for the same variables again.
-    def named(getter, name, *args, initializer=None, **kwargs):
+    def named(
+        getter: Callable[..., Any], name: str, *args: Any, initializer: Any = None, **kwargs: Any
+    ) -> Any:
         # A seed of its own for each weight, by its name.
         if isinstance(initializer, (tf.initializers.random_normal, tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
@@ -64,7 +66,7 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
     return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
 
 
-def _rounding(initializer):
+def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """An initializer that samples in float32, then casts to the type of the variable."""
     return lambda shape, dtype: tf.cast(initializer(shape, tf.float32), dtype)
 
@@ -99,14 +101,14 @@ def loss_and_gradients(
     """
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
 
-    def over_micro_batches(inputs):
+    def over_micro_batches(inputs: dict[str, tf.Tensor]) -> tuple[Any, ...]:
         # Eight batch elements in two micro-batches: elements 0 to 3, then 4 to 7.
         parts = {
             name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
             for name, value in inputs.items()
         }
 
-        def micro_batch(index):
+        def micro_batch(index: Any) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
             part = {name: values[index] for name, values in parts.items()}
             loss, kept = compute(part, index * rows)  # the caller's: the network and its loss
             return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
@@ -125,7 +127,12 @@ def loss_and_gradients(
             for name, value in kept.items()
         }
 
-        def body(index, loss, gradients, arrays):
+        def body(
+            index: tf.Tensor,
+            loss: tf.Tensor,
+            gradients: list[tf.Tensor],
+            arrays: dict[str, tf.TensorArray],
+        ) -> tuple[Any, ...]:
             more_loss, more, kept = micro_batch(index)
             return (
                 index + 1,

@@ -297,7 +297,7 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
     elif settings.init_checkpoint:
         start = checkpoint.resolve(settings.init_checkpoint)
     return {
-        "devices": run.devices.words,
+        "devices": run.devices.description,
         **run.banner(),
         "batch": (
             f"{settings.train_batch_size} {run.examples} = {each} x {replicas} replicas x "

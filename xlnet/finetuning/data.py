@@ -58,6 +58,14 @@ class TaskData:
             for each in self._task.reader.files_of(path)
         ]
 
+    def digests_of_splits(self) -> dict[str, list[str]]:
+        """The content of the files of each split but train, by its name, as far as they exist."""
+        return {
+            split: self.digests(split)
+            for split in splits_of(self._task)
+            if split != "train" and split not in self._task.groups and self.has(split)
+        }
+
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
         missing file is an error."""
@@ -121,6 +129,7 @@ class TaskData:
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=cores.available(),
             overwrite=settings.overwrite_data,
+            is_training=split == "train" and settings.do_train,
         )
         if made.path not in self._warned:
             self._warned.add(made.path)

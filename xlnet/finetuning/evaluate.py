@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
+
+import numpy as np
 
 from xlnet import files
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.predictor import Predictor
 from xlnet.errors import UserError
+from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.task_settings import home_of
@@ -84,13 +88,40 @@ class Evaluator:
             ]
         )
 
-    def _score(self, split, rows, step, prefix):
-        """(metrics, `Predictions`) of a checkpoint for the rows of a split; prints the metrics."""
+    def _score(
+        self,
+        split: str,
+        rows: Sequence[Row],
+        step: int,
+        prefix: Optional[str],
+        name: Optional[str] = None,
+    ) -> tuple[dict[str, Any], Predictions]:
+        """The metrics and predictions of a checkpoint for the rows of a split; prints the metrics.
+        name: of what is evaluated, as of `_name_of`; None: the split's."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, prefix)
         result = self._evaluation.score(predictions, rows)
-        self._evaluation.report(split, f"step {step}", result, rows)
+        self._evaluation.report(name or split, f"step {step}", result, rows)
         return result, predictions
+
+    def _name_of(self, split: str) -> str:
+        """What an evaluation of a split is called, in lines and names of files.
+
+        That is the split where its files have the content that they had in training. Others are
+        called by their file and their content, so that no evaluation replaces one of other rows.
+        """
+        home = home_of(self._settings.model_dir)
+        if self._settings.do_train or not home:
+            return split
+        described = files.read_json(os.path.join(home, TASK_NAME), "model_dir")
+        if "files_sha256" not in described:  # a model of an earlier version
+            return split
+        known = dict(described["files_sha256"], train=described.get("train_sha256"))
+        found = self._data.digests(split)
+        if known.get(split) == found:
+            return split
+        content = hashlib.sha256("".join(found).encode()).hexdigest()
+        return f"{readers.stem(os.path.basename(self._data.paths(split)[0]))}-{content[:6]}"
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
@@ -98,21 +129,20 @@ class Evaluator:
         evaluation, checkpoints = self._evaluation, self.checkpoints()
         home = home_of(self._settings.model_dir)
         if home and not self._settings.do_train:
-            self.note_trained_on(
-                files.read_json(os.path.join(home, TASK_NAME), "model_dir").get("train_sha256", ())
-            )
+            self.note_trained_on(repeated_texts.trained_in(home))
         # Each file with each checkpoint.
         by_split = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            baseline = evaluation.baseline(split, rows)
-            scored = [self._score(split, rows, *one) for one in checkpoints]
+            name = self._name_of(split)
+            baseline = evaluation.baseline(name, rows)
+            scored = [self._score(split, rows, *one, name) for one in checkpoints]
             results = [
                 dict(step=step, **result) for (step, _), (result, _) in zip(checkpoints, scored)
             ]
             best = self._best_of(results)
-            evaluation.keep_results(split, rows, baseline, results, best)
+            evaluation.keep_results(name, rows, baseline, results, best)
             shown = results.index(best) if best else -1
-            evaluation.keep_tables(split, rows, scored[shown][1].values)
+            evaluation.keep_tables(name, rows, scored[shown][1].values)
             by_split.append(results)
         # The best checkpoint on all files predicts: of each, the results on these are averaged.
         best = self._best_of(
@@ -127,17 +157,16 @@ class Evaluator:
         task = self._task
         return best_checkpoint.best_evaluation(results, task.metrics[0], task.lower_is_better)
 
-    def note_trained_on(self, trained_on: Collection[str]) -> None:
-        """Notes if a split that is evaluated completely is a file of those digests."""
-        split = self._settings.eval_split
-        is_held_out = split == "dev" and "dev" not in self._task.files and self._task.dev_share
-        if split == "train" or is_held_out:
-            return
-        for path in self._data.paths(split):
-            if files.digest_of(path) in trained_on:
-                _log.warning(
-                    "note: %s was trained on: its scores say little about other texts", path
-                )
+    def note_trained_on(self, trained: Optional[np.ndarray]) -> None:
+        """Notes how many rows that are evaluated were trained on, and which contradict each other.
+        trained: digests of the texts that were trained on; None: not known."""
+        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+            name = "{} ({})".format(split, ", ".join(self._data.paths(split)))
+            digests = repeated_texts.digests_of(rows)
+            if trained is not None:
+                repeated_texts.note_trained_on(name, digests, trained)
+            if split != "train":  # those were noted before
+                repeated_texts.note_contradictions(name, rows, digests)
 
     def predict(self) -> None:
         """Writes the predictions for each file, also in the form of GLUE's and CLUE's servers for

@@ -93,7 +93,7 @@ class TaskModel:
         )
         ids, segments, padding = texts = self._texts(features, is_training)
         if with_memory:
-            sequence, padding = read_on(
+            sequence, padding = encode_with_memory(
                 self.config, run, ids, segments, padding, seed, length=settings.max_seq_length
             )
         else:
@@ -139,7 +139,7 @@ class TaskModel:
         )
 
 
-def read_on(
+def encode_with_memory(
     config: XLNetConfig,
     run: RunConfig,
     ids: tf.Tensor,

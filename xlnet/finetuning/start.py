@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Collection
+from typing import Optional
 
 from xlnet import files, quiet
 from xlnet.errors import UserError
@@ -26,6 +27,8 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
+_SMALL = 384  # d_model, half of XLNet-Base's, up to which rates of the presets are far too low
+
 
 def run(
     settings: FineTuningSettings,
@@ -34,12 +37,14 @@ def run(
     device: DeviceSettings,
     given: Collection[str],
     check_task: Callable[[str], None],
+    preset: Optional[str] = None,
 ) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
     Args:
       given: names of the settings of the command line or a preset.
       check_task: raises UserError for flags that contradict a task.
+      preset: the one of this library that gave the learning rate; None: it was given otherwise.
 
     Raises:
       UserError: something in the settings or the files is wrong.
@@ -86,6 +91,15 @@ def run(
         model = TaskModel(config, tuned, network)
         evaluator = Evaluator(model, data, devices)
         _check_settings(tuned, config, devices, given)
+        if settings.do_train and preset and config.d_model <= _SMALL:
+            _log.warning(
+                "note: config: the learning_rate of %s, %g, is for XLNet-Base or Large (d_model "
+                "768, 1024); with d_model %d a network may learn nothing at it: give "
+                "--learning_rate, such as 1e-3",
+                preset,
+                optimization.learning_rate,
+                config.d_model,
+            )
         described = _check_model(model, tokenizer, evaluator.checkpoints())
 
         # Train, evaluate and predict, once all files are read: bad rows are found before any work.

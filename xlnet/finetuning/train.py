@@ -17,6 +17,7 @@ from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.trainer import Trainer
 from xlnet.engine.training_run import TrainingRun
+from xlnet.finetuning import repeated_texts
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.model import TaskModel, TrainingModel
@@ -107,6 +108,10 @@ class FineTuner:
         # An epoch has a length once the train file is read: lengths are in steps from now on.
         self._train_rows = data.to_train()
         self._described["train_sha256"] = data.digests("train")
+        self._described["files_sha256"] = data.digests_of_splits()
+        rows = data.of_split("train", need_labels=True)["train"]
+        self._trained = repeated_texts.digests_of(rows)
+        repeated_texts.note_contradictions("train", rows, self._trained)
         saved = self._settings_to_save()
         if not data.can_evaluate():
             _log.warning(
@@ -122,7 +127,7 @@ class FineTuner:
         self.settings = settings
         self._evaluator.read(in_training=bool(settings.eval_steps))
         if settings.eval_steps or settings.do_eval:
-            self._evaluator.note_trained_on(self._described["train_sha256"])
+            self._evaluator.note_trained_on(self._trained)
 
         # What is trained, from its class weights on; then the run that resumes.
         weights = (
@@ -220,6 +225,7 @@ class FineTuner:
         self._saved.write(self.config, self._tokenizer)
         settings = self.settings
         files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._described)
+        repeated_texts.keep(settings.model_dir, self._trained)
         # Examples for the page of the server; rows to evaluate, as the network has not seen them.
         split = settings.eval_split if settings.do_eval or settings.eval_steps else "train"
         rows = next(iter(self._data.of_split(split, True).values()))

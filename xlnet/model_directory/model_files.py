@@ -22,6 +22,7 @@ from xlnet.settings.finetuning import (
     FINETUNING_NAME,
     TASK_NAME,
     ClassifierSettings,
+    FineTuningSettings,
     SpanSettings,
     TaggerSettings,
     TaskSettings,
@@ -122,7 +123,7 @@ def read(
     # The settings, the architecture and the vocabulary that hold.
     settings: Any = TaskSettings(**given)
     if is_tuned:
-        with task_settings.as_written(task_path):
+        with task_settings.malformed_as_user_error(task_path):
             settings = _settings_to_predict(task_path, given)
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
@@ -138,7 +139,7 @@ def read(
         return LoadedModel(prefix, config, tokenizer, network, None, _objective(home))
 
     # The task, which must be what the weights were trained for.
-    with task_settings.as_written(task_path):
+    with task_settings.malformed_as_user_error(task_path):
         task = task_settings.task_of_run(settings)
         described = task_settings.describe(settings, task, tokenizer)
         for each in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
@@ -146,14 +147,14 @@ def read(
     return LoadedModel(prefix, config, tokenizer, network, FineTunedTask(task, settings))
 
 
-def _check_inside(directory, root):
+def _check_inside(directory: str, root: str) -> None:
     """Raises UserError if a model's file in `directory` is a symbolic link out of `root`."""
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
         if _READ.fullmatch(name):
             files.require_inside(os.path.join(directory, name), root, "the model's")
 
 
-def _settings_to_predict(path, given):
+def _settings_to_predict(path: str, given: dict[str, Any]) -> FineTuningSettings:
     """The settings of a run that predicts with the model of a `task.json`."""
     # A file from a stranger: only what is checked here and by `resolve` is used.
     stored = files.read_json(path, "task")
@@ -168,7 +169,7 @@ def _settings_to_predict(path, given):
     return task_settings.resolve(settings, [name for name, value in given.items() if value])
 
 
-def _objective(home):
+def _objective(home: str) -> str:
     """That of the pretraining run in `home`; a released model has the default."""
     path = os.path.join(home, PRETRAINING_NAME + ".json")
     stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}

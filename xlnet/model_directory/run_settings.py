@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, Optional
 
 from xlnet import files
@@ -117,23 +118,23 @@ class SavedRunSettings:
                 "the same command".format("; ".join(different))
             )
 
-    def _read(self):
+    def _read(self) -> dict[str, Any]:
         return {"about": {}, **files.read_json(self._path, "model_dir")}
 
-    def _check_best(self):
+    def _check_best(self) -> None:
         """Training would replace it."""
         best, evaluations = (
             os.path.join(self._model_dir, name)
             for name in (best_checkpoint.BEST, best_checkpoint.EVALUATIONS_NAME)
         )
-        if checkpoint.noted(best) and not os.path.exists(evaluations):
+        if checkpoint.named_by_state_file(best) and not os.path.exists(evaluations):
             raise UserError(
                 f"model_dir: {best} has a model, but {self._model_dir} has no run that it "
                 "could be from; "
                 "give another model_dir"
             )
 
-    def _changes(self, before):
+    def _changes(self, before: dict[str, Any]) -> Iterator[tuple[dataclasses.Field, Any, Any]]:
         """Yields (field, old value, new value) of the settings that differ."""
         for name, field in self._fields.items():
             was, now = (_value(values, field) for values in (before, self.values))
@@ -145,7 +146,7 @@ class SavedRunSettings:
             elif digests[0] != digests[1]:
                 yield field, was, f"{now} with other content" if was == now else now
 
-    def _matters(self, resume):
+    def _matters(self, resume: str) -> bool:
         """Whether a difference does; resume: as of `fields.setting`."""
         # Another metric or dev file makes the evaluations that are kept incomparable: without any
         # it may change.
@@ -186,7 +187,7 @@ class SavedRunSettings:
         files.write_json(self._path, self.values)
 
 
-def _value(values, field):
+def _value(values: dict[str, Any], field: dataclasses.Field) -> Any:
     """A setting among kept ones; one that is missing had its default."""
     if field.name == "precision" and "precision" not in values:
         return "bf16" if values.get("use_bfloat16") else "fp32"

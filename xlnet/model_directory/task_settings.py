@@ -49,6 +49,7 @@ _MAY_DIFFER = (
     "clamp_len",
     "dev_share",
     "train_sha256",
+    "files_sha256",
     "module",
 )
 
@@ -113,7 +114,7 @@ def weights_in(directory: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def as_written(path: str) -> Iterator[None]:
+def malformed_as_user_error(path: str) -> Iterator[None]:
     """Raises UserError if a `task.json` does not have the form that our programs write."""
     try:
         yield
@@ -148,7 +149,7 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     # What a model that is there keeps.
     home = home_of(settings.model_dir)
     if home:
-        with as_written(os.path.join(home, TASK_NAME)):
+        with malformed_as_user_error(os.path.join(home, TASK_NAME)):
             settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
         settings = with_own_files(settings, home)
         settings.check()
@@ -172,11 +173,11 @@ def resolve(settings: AnySettings, given: Collection[str]) -> AnySettings:
     return settings
 
 
-def _require_checkpoint(path):
+def _require_checkpoint(path: str) -> None:
     """Raises UserError if there is no such checkpoint, before files next to it are missed."""
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar(directory)}")
+        raise UserError(f"init_checkpoint: no checkpoint {path}{files.similar_checkpoint(path)}")
 
 
 def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
@@ -184,11 +185,11 @@ def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
     return {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
-        if field.metadata["of_model"]
+        if field.metadata["kept_with_model"]
     }
 
 
-def _with_kept(settings, given, path):
+def _with_kept(settings: AnySettings, given: Collection[str], path: str) -> AnySettings:
     """The settings with those of `task.json` that are not given."""
     # Is it a model of this program, and of this task?
     described = files.read_json(path, "model_dir")
@@ -234,7 +235,7 @@ def _with_kept(settings, given, path):
     )
 
 
-def _answered_by(task_name):
+def _answered_by(task_name: str) -> str:
     """The name, in `task.json`, of the task whose models predict the task `task_name`."""
     try:
         task = known.find_task(task_name)
@@ -243,7 +244,7 @@ def _answered_by(task_name):
     return task.trained_as or task.name
 
 
-def _words(value):
+def _words(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
@@ -336,7 +337,7 @@ def task_of_run(settings: FineTuningSettings) -> Task:
         return custom.known_or_own(settings)
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")
-    with as_written(path):
+    with malformed_as_user_error(path):
         if (
             not settings.do_train
             and custom.find_type(settings, stored).has_labels
@@ -349,7 +350,7 @@ def task_of_run(settings: FineTuningSettings) -> Task:
         return custom.known_or_own(settings, stored)
 
 
-def _is_train_file(settings, stored):
+def _is_train_file(settings: TaskSettings, stored: dict[str, Any]) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
@@ -460,7 +461,7 @@ def check(model_dir: str, wanted: dict[str, Any], settings: FineTuningSettings) 
         )
 
 
-def _entry(value):
+def _entry(value: Any) -> str:
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
 

@@ -6,8 +6,7 @@ implementation.
 
 from __future__ import annotations
 
-import collections
-from typing import Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -35,8 +34,12 @@ from xlnet.network.parameters import (
 from xlnet.network.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-# loss: [B], of each example. logits: [B,C].
-HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
+
+class HeadOutputs(NamedTuple):
+    """loss: [B], of each example. logits: [B,C]."""
+
+    loss: tf.Tensor
+    logits: tf.Tensor
 
 
 # ---- summary ----
@@ -76,7 +79,10 @@ def summarize(
         return net.dropout(summary, run.dropout)
 
 
-def _summary(net, sequence, summary_type, padding):
+def _summary(
+    net: LayerContext, sequence: tf.Tensor, summary_type: str, padding: Optional[tf.Tensor]
+) -> tf.Tensor:
+    """The vector [B,D] before the dense layer; arguments as for `summarize`."""
     # <cls> is the last token of a text; its padding is on the left.
     if summary_type == "last":
         return sequence[:, -1]
@@ -95,7 +101,9 @@ def _summary(net, sequence, summary_type, padding):
     raise ValueError(f"summary_type is {summary_type!r}, expected last, first, mean or attn")
 
 
-def _attention_summary(net, sequence, padding):
+def _attention_summary(
+    net: LayerContext, sequence: tf.Tensor, padding: Optional[tf.Tensor]
+) -> tf.Tensor:
     """Multi-head attention without positions, with one learned query: [B,Q,D] -> [B,D]."""
     config = net.config
     query = net.variable("summary_bias", [config.d_model])
@@ -159,7 +167,7 @@ def classification(
     return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
 
 
-def _dense(run, inputs, size, name):
+def _dense(run: RunConfig, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
     with tf.variable_scope(name):
         kernel = get_weight("kernel", [inputs.shape.as_list()[-1], size], get_initializer(run))
         return dense(inputs, kernel, get_weight("bias", [size], tf.initializers.zeros()))
@@ -299,7 +307,7 @@ class HeadBuilder:
 
         # Forward: the score of the best path to each class, and which class it comes from.
         # Positions that do not belong to the sequence pass on the scores.
-        def step(state, inputs):
+        def step(state: tuple[tf.Tensor, ...], inputs: tuple[tf.Tensor, ...]) -> tuple[Any, ...]:
             scores, _, has_begun = state
             logits, is_step = inputs  # [B,L], [B,1]
             paths = scores[:, :, None] + follow  # [B,L,L]

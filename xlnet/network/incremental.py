@@ -10,22 +10,45 @@ W rows to predict.
 
 from __future__ import annotations
 
-import collections
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import Mask, Stream, additive_mask, gather_keys
+from xlnet.network.kernels import Mask, Stream, Weights, additive_mask, gather_keys
 from xlnet.network.modeling import masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import LayerContext, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-# Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
-# slots first_slot to first_slot + T - 1. hidden: bool [B or 1,T+P,S], True where a row (the tokens,
-# then the blanks) may not see a slot. distances: int32 [T+P,S], how far the slot's token is to the
-# left of the row, from -S+1 to S; any number where masked. wanted: int32 [W], rows.
-Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances wanted")
+
+class Inputs(NamedTuple):
+    """Placeholders of a step. Its rows are the tokens that it reads, then the blanks.
+
+    ids: int32 [B,T], the tokens.
+    asked: int32 scalar, P.
+    first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
+    hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
+    distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to S;
+      any number where masked.
+    wanted: int32 [W], the rows to predict.
+    """
+
+    ids: tf.Tensor
+    asked: tf.Tensor
+    first_slot: tf.Tensor
+    hidden: tf.Tensor
+    distances: tf.Tensor
+    wanted: tf.Tensor
+
+
+class _Kept(NamedTuple):
+    """What is kept of a layer. keys, values: [B,N,S,H], of the tokens. distance_keys: [1,N,2S,H],
+    of the distances from S to -S+1."""
+
+    keys: tf.Variable
+    values: tf.Variable
+    distance_keys: tf.Variable
 
 
 class IncrementalNetwork:
@@ -72,7 +95,7 @@ class IncrementalNetwork:
             ]
         )
 
-    def _build(self, has_queries):
+    def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
         net, inputs, config = self._net, self.inputs, self._net.config
         blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
@@ -99,7 +122,7 @@ class IncrementalNetwork:
         self.clear = tf.group(*clears)
         return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table  # [B,W,D]
 
-    def _slots(self, name):
+    def _slots(self, name: str) -> tf.Variable:
         """A local variable [*,N,*,H], whose size may change."""
         config = self._net.config
         return tf.Variable(
@@ -111,11 +134,12 @@ class IncrementalNetwork:
             shape=tf.TensorShape([None, config.n_head, None, config.d_head]),
         )
 
-    def _empty(self):
+    def _empty(self) -> tf.Tensor:
+        """Empty slots, [1,N,S,H]."""
         config = self._net.config
         return tf.zeros([1, config.n_head, self.size, config.d_head], self._net.dtype)
 
-    def _layer(self, weights, kept, x):
+    def _layer(self, weights: Weights, kept: _Kept, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
         net, inputs, heads = self._net, self.inputs, self._net.config.n_head
         tokens = x[:, : tf.shape(inputs.ids)[1]]  # [B,T,D]
@@ -138,14 +162,10 @@ class IncrementalNetwork:
         x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
         return x, probabilities
 
-    def _write(self, slots, new):
+    def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
         """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
         first = self.inputs.first_slot
         # Before any read: then the write is in place.
         write = slots[:, :, first : first + shape_of(new)[2]].assign(new)
         with tf.control_dependencies([write]):
             return slots.read_value()
-
-
-# Of a layer. keys, values: [B,N,S,H], of the tokens. distance_keys: [1,N,2S,H], from S to -S+1.
-_Kept = collections.namedtuple("_Kept", "keys values distance_keys")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -36,6 +36,8 @@ from xlnet.network.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.network.stateless_random import fold_in, hashed
 
 Pass = Callable[..., Any]  # the elementwise part of a forward or backward pass
+Compiled = Callable[[Pass], Pass]  # `one_by_one`, `loop` or `fused`
+Dense = tuple[tf.Tensor, tf.Tensor]  # kernel and bias
 
 
 class BlockSize(NamedTuple):
@@ -81,9 +83,7 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def tuned(
-    *, blocks: BlockSize, compiled: Callable[[Pass], Pass], is_training: bool, recompute: bool
-) -> Kernels:
+def tuned(*, blocks: BlockSize, compiled: Compiled, is_training: bool, recompute: bool) -> Kernels:
     """The forms with these blocks of attention.
 
     Args:
@@ -126,12 +126,12 @@ def loop(function: Pass) -> Pass:
     compiled code.
     """
 
-    def wide(*tensors):
+    def wide(*tensors: tf.Tensor) -> Any:
         dtype = tensors[0].dtype
         results = function(*(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors))
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
-    def call(*tensors):
+    def call(*tensors: tf.Tensor) -> Any:
         with tf.init_scope():  # a function's graph shares what that around it has
             graph = tf.get_default_graph()
         if not hasattr(graph, "loops"):
@@ -143,7 +143,7 @@ def loop(function: Pass) -> Pass:
     return call
 
 
-def _random_bits(x_shape, drops, compiled):
+def _random_bits(x_shape: Sequence[Any], drops: Dropout, compiled: Compiled) -> list[tf.Tensor]:
     """The last argument of `_where_kept`: empty without dropout; the dropout mask; or, in a `loop`,
     the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
@@ -154,7 +154,7 @@ def _random_bits(x_shape, drops, compiled):
     return [drops.kept(x_shape)]
 
 
-def _where_kept(x, dropped, bits):
+def _where_kept(x: tf.Tensor, dropped: int, bits: Sequence[tf.Tensor]) -> tf.Tensor:
     """x with zeros where dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
     if not bits:
         return x
@@ -166,21 +166,22 @@ def _where_kept(x, dropped, bits):
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
-def _dropout(compiled, x, drops):
+def _dropout(compiled: Compiled, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
+    """`kernels.dropout`, whose gradient computes the dropout mask again."""
     if not drops.rate:
         return x
     bits = _random_bits(shape_of(x), drops, compiled)
     scaled = compiled(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
 
     @tf.custom_gradient
-    def drop(x):
+    def drop(x: tf.Tensor) -> Any:
         return scaled(x, *bits), lambda dy: scaled(dy, *bits)
 
     return drop(x)
 
 
 @functools.cache
-def _scaled_where_kept(dropped, scale):
+def _scaled_where_kept(dropped: int, scale: float) -> Pass:
     return lambda x, *bits: _where_kept(x * scale, dropped, bits)
 
 
@@ -189,7 +190,7 @@ def _scaled_where_kept(dropped, scale):
 
 def _relative_attention(
     blocks: BlockSize,
-    compiled: Callable[[Pass], Pass],
+    compiled: Compiled,
     recompute: bool,
     q: tf.Tensor,
     k: tf.Tensor,
@@ -242,11 +243,11 @@ class _Inputs(NamedTuple):
     """The tensors that have gradients, for all query positions or those of a block. q: [B,N,T,H+S].
     q_r: [B,N,T,H]. k: [B,N,K,H+S]. v: [B,N,K,H]. k_r: [B or 1,N,R,H]."""
 
-    q: Any
-    q_r: Any
-    k: Any
-    v: Any
-    k_r: Any
+    q: tf.Tensor
+    q_r: tf.Tensor
+    k: tf.Tensor
+    v: tf.Tensor
+    k_r: tf.Tensor
 
 
 class _Block(NamedTuple):
@@ -260,7 +261,15 @@ class _Block(NamedTuple):
     is_all: bool
 
 
-def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
+def _attend(
+    size: BlockSize,
+    compiled: Compiled,
+    recompute: bool,
+    inputs: _Inputs,
+    bias: Optional[tf.Tensor],
+    first_distance: Optional[tf.Tensor],
+    drops: Dropout,
+) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]. The
     backward pass gets the inputs, the result and, without `recompute`, the probabilities."""
     blocks, inputs = _blocks(size, inputs, first_distance)
@@ -268,8 +277,8 @@ def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
 
     # TensorFlow's own gradient would keep several tensors as large as the scores, for all blocks.
     @tf.custom_gradient
-    def attend(*inputs):
-        inputs = _Inputs(*inputs)
+    def attend(*tensors: tf.Tensor) -> Any:
+        inputs = _Inputs(*tensors)
         kept: list[tf.Tensor] = []
         outputs: list[tf.Tensor] = []
         for block in blocks:
@@ -279,7 +288,7 @@ def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
                 outputs.append(work.output(block, kept[-1], inputs.v))
         output = _joined(outputs)
 
-        def gradient(dy):
+        def gradient(dy: tf.Tensor) -> list[tf.Tensor]:
             return _gradients(
                 work, blocks, inputs, bias, [None] * len(kept) if recompute else kept, output, dy
             )
@@ -289,7 +298,15 @@ def _attend(size, compiled, recompute, inputs, bias, first_distance, drops):
     return attend(*inputs)
 
 
-def _gradients(work, blocks, inputs, bias, kept, output, dy):
+def _gradients(
+    work: _Work,
+    blocks: Sequence[_Block],
+    inputs: _Inputs,
+    bias: Optional[tf.Tensor],
+    kept: Sequence[Optional[tf.Tensor]],
+    output: tf.Tensor,
+    dy: tf.Tensor,
+) -> list[tf.Tensor]:
     """The gradients of the inputs. kept: the probabilities of each block, or None."""
     # Of queries, each block has its own; of keys, values and distances all blocks have a part.
     dq, dq_r = [], []
@@ -314,7 +331,9 @@ def _gradients(work, blocks, inputs, bias, kept, output, dy):
     return [_joined(dq), _joined(dq_r)] + shared
 
 
-def _blocks(size, inputs, first_distance):
+def _blocks(
+    size: BlockSize, inputs: _Inputs, first_distance: Optional[tf.Tensor]
+) -> tuple[list[_Block], _Inputs]:
     """(the `_Block`s of the query positions, the inputs with all distances that these read)."""
     heads, rows, num_keys, distances = (
         shape_of(inputs.k)[1],
@@ -355,17 +374,17 @@ def _blocks(size, inputs, first_distance):
     ], inputs
 
 
-def _rows(x, block):
+def _rows(x: tf.Tensor, block: _Block) -> tf.Tensor:
     """The block's rows of x [*,*,T or 1,*]."""
     return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start : block.stop]
 
 
-def _padded(x, before, after):
+def _padded(x: tf.Tensor, before: Any, after: Any) -> tf.Tensor:
     """x [*,*,T,*] with zeros before and after along axis T."""
     return tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
 
 
-def _joined(blocks):
+def _joined(blocks: Sequence[tf.Tensor]) -> tf.Tensor:
     return blocks[0] if len(blocks) == 1 else tf.concat(blocks, axis=2)
 
 
@@ -373,7 +392,14 @@ class _Work:
     """The computation of one block. Both passes compute the dropout mask from the seed of the
     block: it is not kept."""
 
-    def __init__(self, num_keys, distances, first_distance, drops, compiled):
+    def __init__(
+        self,
+        num_keys: Any,
+        distances: Any,
+        first_distance: Optional[tf.Tensor],
+        drops: Dropout,
+        compiled: Compiled,
+    ):
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
         self._compiled = compiled
         # Computed in the forward pass, where equal operations of all layers become one.
@@ -386,7 +412,7 @@ class _Work:
             compiled(function) for function in _attention_passes(drops.dropped_of_65536)
         )
 
-    def probabilities(self, block, inputs, bias):
+    def probabilities(self, block: _Block, inputs: _Inputs, bias: Optional[tf.Tensor]) -> tf.Tensor:
         """[B,N,rows,K], of all `_Inputs`."""
         q, q_r, k_r = self._of_block(block, inputs)
         score = tf.matmul(q, inputs.k, transpose_b=True)  # [B,N,rows,K]
@@ -398,13 +424,15 @@ class _Work:
             score += _rows(bias, block)
         return tf.cast(tf.nn.softmax(score), q.dtype)
 
-    def output(self, block, p, v):
+    def output(self, block: _Block, p: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
         """[B,N,rows,H]."""
         if not self._drops.rate:
             return tf.matmul(p, v)
         return tf.matmul(self._dropped(p, *self._bits(block, p)), v) * self._drops.scale
 
-    def gradient(self, block, p, inputs, output, dy):
+    def gradient(
+        self, block: _Block, p: tf.Tensor, inputs: _Inputs, output: tf.Tensor, dy: tf.Tensor
+    ) -> _Inputs:
         """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances. p: [B,N,rows,K];
         output, dy: [B,N,rows,H]."""
         # Back through dropout and the softmax: the gradient of the scores. For one query, with the
@@ -438,7 +466,7 @@ class _Work:
             k_r=tf.matmul(by_distance, q_r, transpose_a=True),
         )  # [B,N,R',H]
 
-    def _of_block(self, block, inputs):
+    def _of_block(self, block: _Block, inputs: _Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The block's rows of q and q_r, and its distances of k_r, [B,N,R',H]."""
         k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low : block.high]
         return (
@@ -447,7 +475,7 @@ class _Work:
             repeated(k_r, shape_of(inputs.q)[0]),
         )
 
-    def _bits(self, block, p):
+    def _bits(self, block: _Block, p: tf.Tensor) -> list[tf.Tensor]:
         if not self._drops.rate:
             return []
         drops = self._drops  # one block has the mask of the plain form
@@ -457,14 +485,16 @@ class _Work:
 
 
 @functools.cache
-def _attention_passes(dropped):
+def _attention_passes(dropped: int) -> tuple[Pass, Pass]:
     """Two elementwise functions, of the forward pass: (p, *bits) -> dropout(p), and of the backward
     pass: (p, its gradient, sum(o dy), *bits) -> (gradient of the score, dropout(p))."""
 
-    def forward(p, *bits):
+    def forward(p: tf.Tensor, *bits: tf.Tensor) -> tf.Tensor:
         return _where_kept(p, dropped, bits)
 
-    def backward(p, dp, total, *bits):
+    def backward(
+        p: tf.Tensor, dp: tf.Tensor, total: tf.Tensor, *bits: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         kept = _where_kept(p, dropped, bits)
         return kept * dp - p * total, kept
 
@@ -474,14 +504,23 @@ def _attention_passes(dropped):
 # ---- feed-forward layer ----
 
 
-def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
+def _fused_feed_forward(
+    x: tf.Tensor, inner: Dense, outer: Dense, activation: str, drops: Dropout = NO_DROPOUT
+) -> tf.Tensor:
     """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
     z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
     y = tf.nn.bias_add(tf.matmul(ACTIVATIONS[activation](z), outer[0]), outer[1])
     return tf.reshape(y, shape_of(x))
 
 
-def _feed_forward(compiled, x, inner, outer, activation, drops=NO_DROPOUT):
+def _feed_forward(
+    compiled: Compiled,
+    x: tf.Tensor,
+    inner: Dense,
+    outer: Dense,
+    activation: str,
+    drops: Dropout = NO_DROPOUT,
+) -> tf.Tensor:
     """`kernels.feed_forward` with an explicit gradient."""
     # Kept are x, z [B,T,F] and, one by one, the dropout mask: the backward pass computes the
     # activation again, as it needs its parts for the slope.
@@ -493,10 +532,16 @@ def _feed_forward(compiled, x, inner, outer, activation, drops=NO_DROPOUT):
     bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, compiled)
 
     @tf.custom_gradient
-    def feed(x, kernel, bias, outer_kernel, outer_bias):
+    def feed(
+        x: tf.Tensor,
+        kernel: tf.Tensor,
+        bias: tf.Tensor,
+        outer_kernel: tf.Tensor,
+        outer_bias: tf.Tensor,
+    ) -> Any:
         z = dense(x, kernel, bias)  # [B,T,F]
 
-        def gradient(dy):
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
             with tf.control_dependencies([dy]):  # else the forward pass' activation is kept
                 again = tf.identity(z)
             scaled = dy * scale
@@ -527,14 +572,16 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def _activation_passes(value_and_slope, dropped):
+def _activation_passes(
+    value_and_slope: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]], dropped: int
+) -> tuple[Pass, Pass]:
     """Two elementwise functions, of the forward pass: (z, *bits) -> value, and of the backward
     pass: (z, gradient of the value, *bits) -> (gradient of z, value)."""
 
-    def forward(z, *bits):
+    def forward(z: tf.Tensor, *bits: tf.Tensor) -> tf.Tensor:
         return _where_kept(value_and_slope(z)[0], dropped, bits)
 
-    def backward(z, dvalue, *bits):
+    def backward(z: tf.Tensor, dvalue: tf.Tensor, *bits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         value, slope = value_and_slope(z)
         return _where_kept(dvalue, dropped, bits) * slope, _where_kept(value, dropped, bits)
 
@@ -573,11 +620,11 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 # ---- layer norm ----
 
 
-def _layer_norm(x, gamma, beta):
+def _layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     """`kernels.layer_norm` with an explicit gradient, which keeps one tensor of the shape of x."""
 
     @tf.custom_gradient
-    def normalize(x, gamma, beta):
+    def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
         wide = tf.cast(x, tf.float32)
         centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -586,7 +633,7 @@ def _layer_norm(x, gamma, beta):
 
         # With n the normalized x and g its gradient, the gradient of x is
         # (g - mean(g) - n mean(g n)) / deviation: n and the deviation are all that it needs.
-        def gradient(dy):
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma
             along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)

@@ -63,7 +63,8 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
     Returns:
       A `Mask` over the sequence, K = T = Q, by ranks.
     """
-    return Mask(key_rank=rank, query_rank=rank + 1 - tf.cast(is_target, rank.dtype))
+    rank = tf.convert_to_tensor(rank)
+    return Mask(key_rank=rank, query_rank=tf.where_v2(is_target, rank, rank + 1))
 
 
 def with_memory(

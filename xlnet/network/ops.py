@@ -48,8 +48,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     the softmax."""
 
     @tf.custom_gradient
-    def run(table):
-        def gradient(dy):
+    def run(table: tf.Tensor) -> Any:
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
             size, width = table.shape.as_list()
             return tf.math.unsorted_segment_sum(
                 tf.reshape(dy, [-1, width]), tf.reshape(ids, [-1]), size
@@ -65,10 +65,10 @@ def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     host, for which a GPU would wait."""
 
     @tf.custom_gradient
-    def run(x, rows):
+    def run(x: tf.Tensor, rows: tf.Tensor) -> Any:
         batch, length, width = shape_of(x)
 
-        def gradient(dy):
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, None]:
             begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
             dx = tf.math.unsorted_segment_sum(
                 tf.reshape(dy, [-1, width]),
@@ -120,7 +120,8 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
         return x
 
     @tf.custom_gradient
-    def tiled(x):  # TensorFlow's gradient computes shapes on the host: a GPU would wait
+    def tiled(x: tf.Tensor) -> Any:
+        # TensorFlow's gradient computes shapes on the host, for which a GPU would wait.
         return (
             tf.tile(x, [batch] + [1] * (len(x.shape) - 1)),
             lambda dy: tf.reduce_sum(dy, axis=0, keepdims=True),

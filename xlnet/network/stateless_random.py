@@ -37,13 +37,13 @@ def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     return low | _in_high_half(number)
 
 
-def _in_low_half(number):
+def _in_low_half(number: Any) -> tf.Tensor:
     if isinstance(number, int):
         return tf.constant(number & _LOW_HALF, tf.uint64)
     return tf.cast(number, tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
 
 
-def _in_high_half(number):
+def _in_high_half(number: Any) -> tf.Tensor:
     if isinstance(number, int):
         return tf.constant((number & _LOW_HALF) << 32, tf.uint64)
     return tf.bitwise.left_shift(tf.cast(number, tf.uint64), tf.constant(32, tf.uint64))
@@ -86,7 +86,7 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     shape: [B,...] with less than 2^32 numbers in a batch element.
     """
 
-    def count(axis, stride):
+    def count(axis: int, stride: Any) -> tf.Tensor:
         """0, stride, 2 stride, ... along one axis."""
         numbers = in_32_bits(tf.range(shape[axis])) * in_32_bits(stride)
         return tf.reshape(numbers, [-1] + (len(shape) - 1 - axis) * [1])
@@ -128,7 +128,7 @@ def in_32_bits(number: Any) -> tf.Tensor:
     return tf.constant(number, tf.uint32) if isinstance(number, int) else tf.cast(number, tf.uint32)
 
 
-def _words_of_rows(rows, count, seed, first_row):
+def _words_of_rows(rows: Any, count: Any, seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
     passed = (
@@ -139,20 +139,22 @@ def _words_of_rows(rows, count, seed, first_row):
     return _whole_numbers([rows, groups * _GROUP], seed, _counter(passed), tf.uint32)
 
 
-def _whole_numbers(shape, seed, counter, dtype):
+def _whole_numbers(
+    shape: Sequence[Any], seed: tf.Tensor, counter: tf.Tensor, dtype: tf.DType
+) -> tf.Tensor:
     """Uniform over all values of `dtype`."""
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype
     )
 
 
-def _key(seed):
+def _key(seed: Any) -> tf.Tensor:
     """uint64 [1]: the seed itself. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
     return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
 
 
-def _counter(passed):
+def _counter(passed: Any) -> tf.Tensor:
     """uint64 [2]: the counter, a number of 128 bits with the low half first."""
     if isinstance(passed, int):
         return tf.constant([passed, 0], tf.uint64)

@@ -45,12 +45,12 @@ class HeldOut:
         # streams, as many at once as divide them and are not more than in training. Six streams on
         # two devices, three each, are read all at once, or where a device trains on two sequences,
         # one after the other. The results are the same: a sequence depends on its stream alone.
-        used = devices.here(_largest_divisor(manifest.num_streams, devices.per_host))
+        used = devices.local_devices(_largest_divisor(manifest.num_streams, devices.per_host))
         count, settings = used.per_host, model.settings
         most = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         each = _largest_divisor(manifest.num_streams // count, max(1, most))
 
-        def of_device(number, path):
+        def of_device(number: int, path: tf.Tensor) -> tf.data.Dataset:
             del path  # there is one dataset
             return make_batches(each * count, slice(number * each, (number + 1) * each))
 
@@ -73,7 +73,7 @@ class HeldOut:
             self._unigram = unigram_perplexity(batches)
             _log.info("held out: a unigram model of the same targets has ppl %.2f", self._unigram)
         _log.info(
-            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s",
+            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s  (unigram model: ppl %.2f)",
             step,
             result["loss"],
             result["perplexity"],
@@ -81,6 +81,7 @@ class HeldOut:
             "  next segment {:.4f}".format(result["next_segment_accuracy"])
             if "next_segment_accuracy" in result
             else "",
+            self._unigram,
         )
         if self._keeps:
             progress.add_to_board(
@@ -94,7 +95,7 @@ class HeldOut:
         return result
 
 
-def _largest_divisor(number, limit):
+def _largest_divisor(number: int, limit: int) -> int:
     return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
 
 
@@ -108,7 +109,7 @@ def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
     return math.exp(-np.sum(fractions * np.log(fractions)))
 
 
-def _result(batches):
+def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     """The metrics over all batches of `PretrainingModel.held_out`. The sums are exact, so they do
     not depend on which device was first."""
     total = math.fsum(

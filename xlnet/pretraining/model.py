@@ -6,7 +6,7 @@ Shape letters as in `modeling`; b batch elements of this replica.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -53,7 +53,7 @@ class PretrainingModel:
         # What is differentiated, called by `loss_and_gradients` for each micro-batch: its loss, and
         # the memory that it leaves. The mean over replicas and micro-batches, which they compute,
         # is the sum of the losses over the global batch, divided by its number of targets.
-        def compute(part, row):
+        def compute(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             predictions, kept = self._predict(part, first_row + row, is_training=True)
             loss = tf.reduce_sum(predictions.losses * part["weights"]) / target_count
             if settings.next_segment_loss:
@@ -76,7 +76,9 @@ class PretrainingModel:
         remember = [store.update(kept["memory"])] if store else []
         return EstimatorSpec(loss, tf.group(update, *remember))
 
-    def _batch(self, features):
+    def _batch(
+        self, features: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], Optional[recurrent_memory.Memory]]:
         """The features with targets, and with the memory of the sequences before; the
         `recurrent_memory.Memory`, None without."""
         # int64 on the device, as TensorFlow computes int32 on the host.
@@ -95,7 +97,9 @@ class PretrainingModel:
             )
         return dict(batch, memory=store.value), store
 
-    def _predict(self, batch, first_row, is_training):
+    def _predict(
+        self, batch: dict[str, tf.Tensor], first_row: Any, is_training: bool
+    ) -> tuple[objectives.Predictions, dict[str, tf.Tensor]]:
         """(`objectives.Predictions` of a batch, dict of the new memory if there is one)."""
         settings = self.settings
         run = self.network.run_config(
@@ -118,7 +122,7 @@ class PretrainingModel:
             else objectives.NO_RANDOM_BITS
         )
         with train_step.model_scope():
-            predictions = objectives.predict(
+            predictions = objectives.forward(
                 settings.objective,
                 self.config,
                 run,

@@ -10,9 +10,8 @@ Shape letters as in `modeling`.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -24,13 +23,24 @@ from xlnet.settings.network import RunConfig, XLNetConfig
 
 _MASK_RATE, _RANDOM_RATE = 0.8, 0.1  # of the masked tokens; the others are not changed
 
-# losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D], or None. segment_logits:
-# [B,2], or None.
-Predictions = collections.namedtuple("Predictions", "losses new_mems segment_logits")
 
-# The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row: index
-# of batch element 0 in the global batch.
-RandomBits = collections.namedtuple("RandomBits", "seed first_row")
+class Predictions(NamedTuple):
+    """losses: float32 [B,P] in nats. new_mems: list over layers of [B,M,D], or None.
+    segment_logits: [B,2], or None."""
+
+    losses: tf.Tensor
+    new_mems: Optional[Sequence[tf.Tensor]]
+    segment_logits: Optional[tf.Tensor]
+
+
+class RandomBits(NamedTuple):
+    """The random bits of one step. seed: uint64 [1], see `network.stateless_random`. first_row:
+    the index of batch element 0 in the global batch."""
+
+    seed: Optional[tf.Tensor]
+    first_row: Any
+
+
 # For evaluation: no dropout, and the masked tokens depend on the sequence alone.
 NO_RANDOM_BITS = RandomBits(None, None)
 
@@ -61,7 +71,7 @@ def targets(
     )
 
 
-def predict(
+def forward(
     objective: str,
     config: XLNetConfig,
     run: RunConfig,
@@ -132,7 +142,12 @@ def predict(
     return Predictions(losses, outputs.new_mems, segment_logits)
 
 
-def _mask(config, features, bits, mask_id):
+def _mask(
+    config: XLNetConfig,
+    features: Mapping[str, tf.Tensor],
+    bits: RandomBits,
+    mask_id: Optional[int],
+) -> tf.Tensor:
     """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q].
 
     Random numbers belong to the tokens, not to the targets, as two targets may have one position.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -74,6 +75,9 @@ class Pretrainer:
         _check_pretrained(self.settings.model_dir, "model_dir")
         self._read()
         settings = self.settings
+
+        if self._held_out:
+            sources.note_trained_on(self._held_out, self._manifest, "eval_record_info_dir")
 
         # Does the batch fit the text streams and the devices, the vocabulary the objective?
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
@@ -274,9 +278,29 @@ class Pretrainer:
         self._read()
         check_weights(prefix, self.config, self._tokenizer, flag)
         checkpoint.check_finite(prefix)
+        self._note_trained_on(os.path.dirname(prefix))
         evaluator = self._evaluator(self._network_and_objective(), keeps=False)
         assert evaluator, "there are held-out records"
         return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
+
+    def _note_trained_on(self, directory: str) -> None:
+        """Notes how many of the evaluated sequences the checkpoint in `directory`, perhaps the
+        `best/` of a run, was trained on, as far as the records of its training are there."""
+        assert self._held_out, "there are held-out records"
+        homes = (directory, os.path.dirname(os.path.abspath(directory)))
+        paths = [os.path.join(home, PRETRAINING_NAME + ".json") for home in homes]
+        path = next((each for each in paths if os.path.exists(each)), None)
+        if not path:
+            return
+        kept = files.read_json(path, "settings")
+        digest = kept.get("about", {}).get("record_info_dir")
+        if digest == self._held_out.digest:  # wherever they are
+            sources.note_trained_on(self._held_out, self._held_out, "record_info_dir")
+            return
+        with contextlib.suppress(UserError):  # they are gone, or damaged
+            manifest = Manifest.read(kept.get("record_info_dir") or "")
+            if manifest.digest == digest:
+                sources.note_trained_on(self._held_out, manifest, "record_info_dir")
 
 
 def _check_pretrained(directory: str, flag: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Optional
 
@@ -10,6 +11,8 @@ from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
 from xlnet.records.manifest import MANIFEST_NAME, Manifest
 from xlnet.settings.pretraining import PretrainingSettings
+
+_log = logging.getLogger(__name__)
 
 _TFRECORDS = "tfrecords"
 
@@ -84,7 +87,45 @@ def held_out_manifest(settings: PretrainingSettings, manifest: Manifest) -> Opti
     return held_out
 
 
-def _vocabulary(directory, manifest):
+def note_trained_on(held_out: Manifest, manifest: Manifest, flag: str) -> None:
+    """Notes how many sequences of held-out records are trained on.
+
+    Those of text streams that both have, however their files are called; and all where both were
+    made of the same text, whose parts overlap. The same sentences in another corpus are not found:
+    sequences begin at other places there.
+
+    Args:
+      manifest: that of the training records.
+      flag: what named the held-out records.
+    """
+    total = sum(stream["windows"] for stream in held_out.streams)
+    trained = {stream["sha256"] for stream in manifest.streams}
+    count = sum(stream["windows"] for stream in held_out.streams if stream["sha256"] in trained)
+    made, other = held_out.made_from, manifest.made_from
+    content = made.get("input_content")
+    is_same_text = content is not None and content == other.get("input_content")
+    parts = {made.get("split"), other.get("split")}
+    if is_same_text and parts != {"train", "heldout"}:
+        count = total  # all of the text in one of them, or one part in both
+    elif is_same_text and made["heldout_share"] != other["heldout_share"]:
+        # Held out are the documents whose hash is below the share, so the smaller part is in the
+        # larger one: of 5 % held out there and 20 % here, three quarters were trained on.
+        shares = {each["split"]: each["heldout_share"] for each in (made, other)}
+        both = max(0.0, shares["heldout"] - shares["train"])
+        evaluated = shares["heldout"] if made["split"] == "heldout" else 1 - shares["train"]
+        count = max(count, round(total * both / evaluated))
+    if count:
+        _log.warning(
+            "note: %s: about %s of %s sequences (%.1f %%) are trained on: their loss says little "
+            "about other texts",
+            flag,
+            f"{count:,}",
+            f"{total:,}",
+            100 * count / total,
+        )
+
+
+def _vocabulary(directory: str, manifest: Manifest) -> tuple[str, str]:
     """(path, size) of the vocabulary that records were made with."""
     return (
         os.path.normpath(os.path.join(directory, manifest.sp_model)),

@@ -11,7 +11,7 @@ from typing import Optional
 from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.settings.data import TextSettings
-from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.fields import required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
 
 
@@ -31,18 +31,18 @@ class ConversionSettings(TextSettings):
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
-    text_a_column: str = as_in(
+    text_a_column: str = same_as(
         ClassifierSettings, "text_a_column", help="to ours: column of the text; a,b joins two"
     )
-    text_b_column: Optional[str] = as_in(
+    text_b_column: Optional[str] = same_as(
         ClassifierSettings, "text_b_column", help="to ours: column of the second text"
     )
-    choice_columns: Optional[str] = as_in(
+    choice_columns: Optional[str] = same_as(
         ClassifierSettings,
         "choice_columns",
         help="to ours: columns of the answers of a multiple-choice model",
     )
-    max_seq_length: Optional[int] = as_in(
+    max_seq_length: Optional[int] = same_as(
         ClassifierSettings,
         "max_seq_length",
         default=None,

@@ -8,7 +8,7 @@ from xlnet.errors import UserError
 from xlnet.programs import text_inputs
 from xlnet.serving.settings import AttentionSettings as ComputingSettings
 from xlnet.serving.settings import LoadSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
 
 MOST_TOKENS = 512  # in a plot; its file grows with the square
 
@@ -23,14 +23,14 @@ class AttentionSettings(Settings):
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
     heads: Optional[str] = setting(None, "numbers of the heads to plot; all if not given")
-    order: str = as_in(
+    order: str = same_as(
         ComputingSettings,
         "order",
         help="factorization order of the pieces: "
         "random, left_to_right, their numbers as 2,1,3, or none: each sees all, the "
         "query stream all but itself; as in a fine-tuned model",
     )
-    seed: int = as_in(ComputingSettings, "seed")
+    seed: int = same_as(ComputingSettings, "seed")
     output: str = required(
         "file to write: .png, an image; .html, a page for a browser; several with commas",
         aliases=("png", "html"),

@@ -11,7 +11,7 @@ from typing import Optional
 
 from xlnet import cli, quiet
 from xlnet.serving.settings import LoadSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,10 @@ class ExportSettings(Settings):
     dtype: str = setting(
         "float32", "dtype of the layers' weights and of matmuls", choices=("float32", "bfloat16")
     )
-    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")
-    model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
-    spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
-    task_module: Optional[str] = as_in(LoadSettings, "task_module")
+    use_checkpoint: str = same_as(LoadSettings, "use_checkpoint")
+    model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
+    spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
+    task_module: Optional[str] = same_as(LoadSettings, "task_module")
 
 
 def main(settings: ExportSettings) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Need
+from xlnet.settings.fields import HelpGroup
 from xlnet.settings.finetuning import (
     ClassifierSettings,
     FineTuningSettings,
@@ -81,7 +81,15 @@ def main(
         start.make_records(settings, check)
         if not settings.does_run:
             return
-    start.run(settings, network, optimization, device, cli.given_names(), check)
+    start.run(
+        settings,
+        network,
+        optimization,
+        device,
+        cli.given_names(),
+        check,
+        preset=cli.preset_of("learning_rate"),
+    )
 
 
 def check_task(settings: FineTuningSettings, name: str) -> None:
@@ -93,7 +101,7 @@ def check_task(settings: FineTuningSettings, name: str) -> None:
     task = known.find_task(name)
     # Flags for columns belong to own files.
     for field in dataclasses.fields(settings):
-        if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
+        if field.metadata["help_group"] is HelpGroup.COLUMNS and cli.given(field.name):
             raise UserError(
                 f"{field.name} is for --task_name=custom; the columns of task {task.name} are known"
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Optional, cast
 from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -57,12 +57,12 @@ class InspectionSettings(Settings):
         4, "positions of memory in the masks plot", minimum=0, maximum=MOST_TOKENS
     )
     epoch: int = setting(0, "epoch whose targets and orders are shown", minimum=0)
-    seed: int = as_in(PretrainingSettings, "seed")
-    num_predict: int = as_in(PretrainingSettings, "num_predict")
-    perm_size: int = as_in(PretrainingSettings, "perm_size")
-    mask_mode: str = as_in(PretrainingSettings, "mask_mode")
-    mask_alpha: int = as_in(PretrainingSettings, "mask_alpha")
-    mask_beta: int = as_in(PretrainingSettings, "mask_beta")
+    seed: int = same_as(PretrainingSettings, "seed")
+    num_predict: int = same_as(PretrainingSettings, "num_predict")
+    perm_size: int = same_as(PretrainingSettings, "perm_size")
+    mask_mode: str = same_as(PretrainingSettings, "mask_mode")
+    mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
+    mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
 
 def main(settings: InspectionSettings) -> None:

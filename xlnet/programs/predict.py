@@ -10,7 +10,7 @@ from xlnet.errors import UserError
 from xlnet.programs import text_inputs
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 
@@ -31,24 +31,24 @@ class PredictionSettings(Settings):
         "(a name that ends in /); -: standard output",
         is_result=True,
     )
-    task_module: Optional[str] = as_in(finetuning.TaskSettings, "task_module")
-    encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")
-    predict_form: Optional[str] = as_in(
+    task_module: Optional[str] = same_as(finetuning.TaskSettings, "task_module")
+    encoding: Optional[str] = same_as(finetuning.TaskSettings, "encoding")
+    predict_form: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "predict_form",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"),
         help="form of the "
         "input, if neither its extension nor its content shows it; conll: a word a line",
     )
-    id_column: Optional[str] = as_in(
+    id_column: Optional[str] = same_as(
         finetuning.ClassifierSettings,
         "id_column",
         help="tables: column of a row's name, if not "
         "that of the training data; empty: the number of the row",
     )
-    batch_size: int = as_in(finetuning.TaskSettings, "eval_batch_size")
-    device: str = as_in(DeviceSettings, "device")
-    precision: Optional[str] = as_in(NetworkSettings, "precision")
+    batch_size: int = same_as(finetuning.TaskSettings, "eval_batch_size")
+    device: str = same_as(DeviceSettings, "device")
+    precision: Optional[str] = same_as(NetworkSettings, "precision")
 
 
 def main(settings: PredictionSettings) -> None:

@@ -13,7 +13,7 @@ from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs.data_utils import fit_to_preset
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.fields import Need, setting
+from xlnet.settings.fields import HelpGroup, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +23,7 @@ class BeamSettings:
     beam_options: str = setting(
         "",
         "options of Beam and its runner, in one string: '--runner=DataflowRunner --project=...'",
-        need=Need.DEVICES,
+        help_group=HelpGroup.DEVICES,
     )
 
 

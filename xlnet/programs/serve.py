@@ -18,7 +18,7 @@ from xlnet import cli, quiet
 from xlnet.errors import UserError
 from xlnet.serving.settings import LimitSettings, LoadSettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
 
 
@@ -27,9 +27,9 @@ class ServingSettings(Settings):
     """xlnet serve: which model, at which address."""
 
     model_dir: str = required("model directory to serve", aliases=("model",))
-    task_module: Optional[str] = as_in(LoadSettings, "task_module")
-    device: str = as_in(DeviceSettings, "device")
-    precision: str = as_in(NetworkSettings, "precision", default="fp32")
+    task_module: Optional[str] = same_as(LoadSettings, "task_module")
+    device: str = same_as(DeviceSettings, "device")
+    precision: str = same_as(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting(
         "127.0.0.1",

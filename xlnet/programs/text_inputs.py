@@ -13,7 +13,7 @@ from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
 from xlnet.settings.data import InputSettings
-from xlnet.settings.fields import Settings, as_in, setting
+from xlnet.settings.fields import Settings, same_as, setting
 
 if TYPE_CHECKING:
     from xlnet.serving.model import Model
@@ -29,7 +29,7 @@ class TextInputs(Settings):
         "files of texts, one a line: paths and patterns with commas between; -: standard input",
         aliases=("input_file",),
     )
-    encoding: Optional[str] = as_in(InputSettings, "encoding")
+    encoding: Optional[str] = same_as(InputSettings, "encoding")
     output: Optional[str] = setting(
         None,
         "file of JSON lines to write instead of showing the outputs; -: standard output",

@@ -47,6 +47,7 @@ def main(
     device: DeviceSettings,
 ) -> None:
     quiet.import_tensorflow()
+    from xlnet.engine import multi_host
     from xlnet.engine.devices import connect
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
@@ -55,25 +56,27 @@ def main(
     if settings.do_eval:
         settings, network = as_trained(settings, network)
     settings = with_directories(settings, sources.find_records)
-    devices = connect(device)
-    manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
-    check_against_manifest(settings, manifest)
-    config = choose_architecture(settings, architecture, manifest)
-
-    pretrainer = Pretrainer(
-        manifest,
-        settings=settings,
-        config=config,
-        network=network,
-        optimization=optimization,
-        device_settings=device,
-        devices=devices,
-    )
-    if settings.do_eval:
-        pretrainer.evaluate()
-        return
-    pretrainer.prepare()  # reads and checks everything, writes nothing
-    pretrainer.train()
+    if not settings.do_eval:
+        multi_host.forget_errors(settings.model_dir)
+    devices = connect(device)  # hosts meet here
+    with multi_host.saying_errors(settings.model_dir, devices.host):
+        manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
+        check_against_manifest(settings, manifest)
+        config = choose_architecture(settings, architecture, manifest)
+        pretrainer = Pretrainer(
+            manifest,
+            settings=settings,
+            config=config,
+            network=network,
+            optimization=optimization,
+            device_settings=device,
+            devices=devices,
+        )
+        if settings.do_eval:
+            pretrainer.evaluate()
+            return
+        pretrainer.prepare()  # reads and checks everything, writes nothing
+        pretrainer.train()
 
 
 # Settings that a held-out loss depends on.

@@ -12,7 +12,7 @@ from typing import Any, Optional, TypeVar
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
+from xlnet.settings.fields import Settings, check_value, required, same_as, setting, share
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
 
@@ -45,9 +45,9 @@ class LoadSettings(Settings):
     use_checkpoint: str = setting(
         "best", "that of model_dir/best if it is there, or the newest", choices=("best", "newest")
     )
-    device: str = as_in(DeviceSettings, "device")
-    precision: str = as_in(NetworkSettings, "precision", default="fp32")
-    task_module: Optional[str] = as_in(TaskSettings, "task_module")
+    device: str = same_as(DeviceSettings, "device")
+    precision: str = same_as(NetworkSettings, "precision", default="fp32")
+    task_module: Optional[str] = same_as(TaskSettings, "task_module")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Optional
 
 from xlnet import encodings
 from xlnet.errors import UserError
-from xlnet.settings.fields import Need, Settings, as_in, required, setting
+from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
@@ -15,7 +15,7 @@ RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 
 @dataclasses.dataclass(frozen=True)
-class TextSettings(Settings, need=Need.TEXT):
+class TextSettings(Settings, help_group=HelpGroup.TEXT):
     """How text is cleaned."""
 
     uncased: Optional[bool] = setting(
@@ -33,7 +33,7 @@ class TextSettings(Settings, need=Need.TEXT):
 
 
 @dataclasses.dataclass(frozen=True)
-class InputSettings(Settings, need=Need.TEXT):
+class InputSettings(Settings, help_group=HelpGroup.TEXT):
     """Which text is read, and how."""
 
     input_glob: str = required(
@@ -87,12 +87,12 @@ class InputSettings(Settings, need=Need.TEXT):
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
+class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     """xlnet data make: text to pretraining records."""
 
     # Where from, where to.
     save_dir: str = required("directory for the records and their manifest", aliases=("output",))
-    sp_path: str = required("SentencePiece model", need=Need.TEXT)
+    sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
     # The form of the records.
     seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1, resume="any")
     reuse_len: int = setting(
@@ -110,7 +110,7 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     )
     bi_data: bool = setting(True, "run half of the text streams backward", resume="any")
     from_raw_text: bool = setting(
-        True, "the input is text; False: each line holds token ids", need=Need.TEXT
+        True, "the input is text; False: each line holds token ids", help_group=HelpGroup.TEXT
     )
     use_eod: bool = setting(True, "put <eod> at the end of each document")
     num_passes: int = setting(
@@ -118,13 +118,17 @@ class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
         "repetitions of the corpus, each with other A/B pairs and another document order",
         minimum=1,
     )
-    seed: int = as_in(RunSettings, "seed")
+    seed: int = same_as(RunSettings, "seed")
     # How the work is divided, and what becomes of earlier work.
-    num_workers: int = setting(0, "processes; 0: one per core", minimum=0, need=Need.SPEED)
-    num_task: int = setting(
-        1, "machines, or runs, that share the input", minimum=1, need=Need.DEVICES
+    num_workers: int = setting(
+        0, "processes; 0: one per core", minimum=0, help_group=HelpGroup.SPEED
     )
-    task: int = setting(0, "index of this machine or run, from 0", minimum=0, need=Need.DEVICES)
+    num_task: int = setting(
+        1, "machines, or runs, that share the input", minimum=1, help_group=HelpGroup.DEVICES
+    )
+    task: int = setting(
+        0, "index of this machine or run, from 0", minimum=0, help_group=HelpGroup.DEVICES
+    )
     tokens_dir: Optional[str] = setting(
         None,
         "directory that keeps tokenized text for other "

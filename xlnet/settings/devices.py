@@ -6,13 +6,13 @@ import os
 from typing import Optional
 
 from xlnet.errors import UserError
-from xlnet.settings.fields import Need, Settings, setting
+from xlnet.settings.fields import HelpGroup, Settings, setting
 
 _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceSettings(Settings, need=Need.DEVICES):
+class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""
 
     num_hosts: Optional[int] = setting(
@@ -36,14 +36,14 @@ class DeviceSettings(Settings, need=Need.DEVICES):
         "local",
         "name or grpc address of the TPU",
         aliases=("tpu",),
-        need=Need.ORIGINAL,
+        help_group=HelpGroup.ORIGINAL,
         resume="any",
     )
     xla: bool = setting(
         False,
         "compile the training step with XLA; in fine-tuning all batches "
         "are then as long as max_seq_length",
-        need=Need.SPEED,
+        help_group=HelpGroup.SPEED,
         resume="any",
     )
     deterministic: bool = setting(
@@ -51,7 +51,7 @@ class DeviceSettings(Settings, need=Need.DEVICES):
         "on GPUs use only operations that give the same bits each "
         "time, and no TF32: slower, and an error where TensorFlow has "
         "none",
-        need=Need.SPEED,
+        help_group=HelpGroup.SPEED,
         resume="any",
     )
 

@@ -21,7 +21,7 @@ class _Required:
 REQUIRED = _Required()
 
 
-class Need(enum.Enum):
+class HelpGroup(enum.Enum):
     """What a setting is for: the groups of `--help`, in their order."""
 
     TASK = "What to do"
@@ -54,9 +54,9 @@ def setting(
     below: Optional[float] = None,
     instead_of: Optional[str] = None,
     aliases: Sequence[str] = (),
-    of_model: bool = False,
+    kept_with_model: bool = False,
     is_result: bool = False,
-    need: Optional[Need] = None,
+    help_group: Optional[HelpGroup] = None,
     resume: Literal["same", "evaluation", "any"] = "same",
 ) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
@@ -71,11 +71,11 @@ def setting(
       instead_of: another setting for the same thing. On the command line, one of them overrides
         the other one in a preset, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      of_model: whether the `task.json` of a fine-tuned model keeps the value. Where the flag is
-        not given the kept value is used, and another value is an error.
+      kept_with_model: whether the `task.json` of a fine-tuned model keeps the value. Where the flag
+        is not given the kept value is used, and another value is an error.
       is_result: whether it names the main output file. Where that is "-", the standard output, all
         other output goes to the standard error.
-      need: its group of `--help`; None: that of its class.
+      help_group: its group of `--help`; None: that of its class.
       resume: the value that a resumed run must have: the same; the same if the run evaluates; or
         any, where the value does not affect training, or is a path whose content is compared.
     """
@@ -88,9 +88,9 @@ def setting(
         "below": below,
         "instead_of": instead_of,
         "aliases": aliases,
-        "of_model": of_model,
+        "kept_with_model": kept_with_model,
         "is_result": is_result,
-        "need": need,
+        "help_group": help_group,
         "resume": resume,
     }
     if default is REQUIRED:  # as a factory: it may follow fields with defaults
@@ -113,12 +113,12 @@ def rate(default: float, help: str, **more: Any) -> Any:
     return setting(default, help, minimum=0.0, below=1.0, **more)
 
 
-def of_model(default: Any, help: str, **limits: Any) -> Any:
+def kept_with_model(default: Any, help: str, **limits: Any) -> Any:
     """A `setting` that a fine-tuned model keeps."""
-    return setting(default, help, of_model=True, **limits)
+    return setting(default, help, kept_with_model=True, **limits)
 
 
-def as_in(group: type, name: str, **changes: Any) -> Any:
+def same_as(group: type, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of the arguments of `setting`."""
     field = field_of(group, name)
     return setting(**{"default": default_of(field), **field.metadata, **changes})
@@ -199,13 +199,15 @@ def _range(field: "dataclasses.Field[Any]") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A group of settings; `need` is that of the settings without their own."""
+    """A group of settings; `help_group`: where those are shown that do not name their own."""
 
-    def __init_subclass__(cls, need: Need = Need.OTHER) -> None:
-        # The need that a field names itself stays; that of the class is for all others.
+    def __init_subclass__(cls, help_group: HelpGroup = HelpGroup.OTHER) -> None:
+        # A field that names its own stays there; the one of the class is for all others.
         for field in vars(cls).values():
-            if isinstance(field, dataclasses.Field) and not field.metadata["need"]:
-                field.metadata = types.MappingProxyType({**field.metadata, "need": need})
+            if isinstance(field, dataclasses.Field) and not field.metadata["help_group"]:
+                field.metadata = types.MappingProxyType(
+                    {**field.metadata, "help_group": help_group}
+                )
 
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]

@@ -5,7 +5,7 @@ from typing import Optional, Union
 
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings, TextSettings
-from xlnet.settings.fields import Need, Settings, as_in, of_model, setting, share
+from xlnet.settings.fields import HelpGroup, Settings, kept_with_model, same_as, setting, share
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import TASK_NAME as TASK_NAME
 from xlnet.settings.training import RunSettings
@@ -16,69 +16,72 @@ QUESTION_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of a paragraph's window with it
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
+class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     """What fine-tuning has on a task of any type: the task, what to do."""
 
     # The task and its files.
-    task_name: str = of_model(
+    task_name: str = kept_with_model(
         "",
         "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an "
         "unknown name lists all) or custom for your own files",
-        need=Need.TASK,
+        help_group=HelpGroup.TASK,
         resume="any",
     )
     task_module: Optional[str] = setting(
         None,
         "FILE.py, or an installed module, that registers an "
         "own task type, which custom files then have",
-        need=Need.TASK,
+        help_group=HelpGroup.TASK,
         resume="any",
     )
     data_dir: str = setting(
         "",
         "directory of the task's files; custom: train, dev (or validation) "
         "and test as .tsv, .csv, .json, .jsonl or .parquet, or one file",
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
         resume="any",
     )
     train_file: Optional[str] = setting(
         None,
         "files to train on instead of those in data_dir: comma-separated paths or glob patterns",
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
         resume="any",
     )
     dev_file: Optional[str] = setting(
         None,
         "files to evaluate on instead of those in data_dir",
         aliases=("validation_file", "eval_file"),
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
         resume="any",
     )
     test_file: Optional[str] = setting(
-        None, "files of the test split instead of those in data_dir", need=Need.TEXT, resume="any"
+        None,
+        "files of the test split instead of those in data_dir",
+        help_group=HelpGroup.TEXT,
+        resume="any",
     )
     output_dir: str = setting(
         "",
         "directory that keeps tokenized records; if not given, records "
         "in model_dir to train, else a temporary one",
-        need=Need.RECORDS,
+        help_group=HelpGroup.RECORDS,
         resume="any",
     )
-    spiece_model_file: str = as_in(
+    spiece_model_file: str = same_as(
         RunSettings,
         "spiece_model_file",
         default="",
         help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
     )
-    model_config_path: str = as_in(RunSettings, "model_config_path", default="")
+    model_config_path: str = same_as(RunSettings, "model_config_path", default="")
     # None until the size of an epoch is known (`finetuning.train.in_steps`).
-    save_steps: int = as_in(
+    save_steps: int = same_as(
         RunSettings,
         "save_steps",
         default=None,
         help="interval between checkpoints [steps]; if not given, an epoch, at most 1000",
     )
-    eval_steps: int = as_in(
+    eval_steps: int = same_as(
         RunSettings,
         "eval_steps",
         default=None,
@@ -86,12 +89,17 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "evaluations that choose model_dir/best [steps]; if not given, an "
         "epoch; 0: none",
     )
-    max_save: int = as_in(RunSettings, "max_save", default=3)
+    max_save: int = same_as(RunSettings, "max_save", default=3)
     # What to do: train, evaluate, predict; on which split, and where the results go.
-    do_train: bool = setting(False, "fine-tune on the train split", need=Need.TASK, resume="any")
-    do_eval: bool = as_in(PretrainingSettings, "do_eval", help="evaluate on eval_split")
+    do_train: bool = setting(
+        False, "fine-tune on the train split", help_group=HelpGroup.TASK, resume="any"
+    )
+    do_eval: bool = same_as(PretrainingSettings, "do_eval", help="evaluate on eval_split")
     do_predict: bool = setting(
-        False, "write predictions for predict_split or predict_file", need=Need.TASK, resume="any"
+        False,
+        "write predictions for predict_split or predict_file",
+        help_group=HelpGroup.TASK,
+        resume="any",
     )
 
     dev_share: Optional[float] = setting(
@@ -101,15 +109,15 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "and 0.1 for custom; 0: none",
         minimum=0.0,
         below=1.0,
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
     )
     eval_split: str = setting(
         "dev", "split to evaluate on: dev, test, train, dev_matched, ...", resume="evaluation"
     )
     eval_all_ckpt: bool = setting(
-        False, "evaluate every checkpoint in model_dir", need=Need.ORIGINAL, resume="any"
+        False, "evaluate every checkpoint in model_dir", help_group=HelpGroup.ORIGINAL, resume="any"
     )
-    metric: Optional[str] = of_model(
+    metric: Optional[str] = kept_with_model(
         None,
         "metric that chooses the best checkpoint, or "
         "FILE.py:FUNCTION, with :min if lower is better; the task's "
@@ -123,19 +131,19 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         resume="any",
     )
     predict_split: str = setting(
-        "test", "split to predict: test, dev, ...", need=Need.PREDICTION, resume="any"
+        "test", "split to predict: test, dev, ...", help_group=HelpGroup.PREDICTION, resume="any"
     )
     predict_file: Optional[str] = setting(
         None,
         "file to predict instead of predict_split, with or without labels; -: the standard input",
         aliases=("input",),
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         resume="any",
     )
     predict_dir: Optional[str] = setting(
         None,
         "directory for predictions; model_dir if not given",
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         resume="any",
     )
     predict_output: Optional[str] = setting(
@@ -143,15 +151,15 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "file for the predictions instead of predict_dir; -: the standard output",
         aliases=("output",),
         is_result=True,
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         resume="any",
     )
 
     # From text to batches.
-    max_seq_length: int = of_model(
-        128, "length of an example with its special tokens [tokens]", need=Need.LENGTH
+    max_seq_length: int = kept_with_model(
+        128, "length of an example with its special tokens [tokens]", help_group=HelpGroup.LENGTH
     )
-    encoding: Optional[str] = as_in(
+    encoding: Optional[str] = same_as(
         InputSettings,
         "encoding",
         help="encoding of files (cp1252, gb18030, ...); if not given, found: UTF-8 or UTF-16",
@@ -160,16 +168,16 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         None,
         "character between the columns of .csv, .tsv and .txt "
         "files, or tab; found in the first line if not given",
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
     )
-    on_error: str = as_in(
+    on_error: str = same_as(
         InputSettings,
         "on_error",
         help="what to do at unreadable rows: fail, or "
         "skip and count them; a table of predictions has an empty cell for each",
     )
     overwrite_data: bool = setting(
-        False, "tokenize again even if the records fit", need=Need.ORIGINAL, resume="any"
+        False, "tokenize again even if the records fit", help_group=HelpGroup.ORIGINAL, resume="any"
     )
 
     eval_batch_size: int = setting(
@@ -180,7 +188,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         "length of training in epochs instead of train_steps; 3 if neither is given",
         above=0.0,
         instead_of="train_steps",
-        need=Need.STEPS,
+        help_group=HelpGroup.STEPS,
         resume="any",
     )
     # Against overfitting, of which small files have much.
@@ -188,18 +196,22 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
         0,
         "freeze the embeddings and this many of the lowest layers; 0: none",
         minimum=0,
-        need=Need.REGULARIZATION,
+        help_group=HelpGroup.REGULARIZATION,
     )
     class_weights: Optional[str] = setting(
         None,
         "weights of the labels in the loss: balanced, or label:weight,...; all 1 if not given",
-        need=Need.REGULARIZATION,
+        help_group=HelpGroup.REGULARIZATION,
     )
     label_smoothing: float = share(
-        0.0, "probability spread evenly over all labels; 0: off", need=Need.REGULARIZATION
+        0.0,
+        "probability spread evenly over all labels; 0: off",
+        help_group=HelpGroup.REGULARIZATION,
     )
-    cls_scope: Optional[str] = of_model(
-        None, "name of the output layer; that of the task if not given", need=Need.ORIGINAL
+    cls_scope: Optional[str] = kept_with_model(
+        None,
+        "name of the output layer; that of the task if not given",
+        help_group=HelpGroup.ORIGINAL,
     )
 
     # Class attributes, not flags: the values in programs without a setting of the name.
@@ -242,37 +254,41 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
+class ClassifierSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     """xlnet classify: the task, its files, what to do."""
 
     # The columns of own files; the labels say which task type it is.
-    text_a_column: str = of_model("text_a", "custom: column of the text; a,b joins two columns")
-    text_b_column: Optional[str] = of_model(None, "custom: column of the second text")
-    label_column: str = of_model(
+    text_a_column: str = kept_with_model(
+        "text_a", "custom: column of the text; a,b joins two columns"
+    )
+    text_b_column: Optional[str] = kept_with_model(None, "custom: column of the second text")
+    label_column: str = kept_with_model(
         "label", "custom: column of the label; with multi_label also a column of 0 and 1 per label"
     )
-    id_column: Optional[str] = of_model(
+    id_column: Optional[str] = kept_with_model(
         None, "custom: column of an example's name; row number if not given"
     )
-    choice_columns: Optional[str] = of_model(
+    choice_columns: Optional[str] = kept_with_model(
         None,
         "custom: columns of the choices, of which one "
         "is right, or one column of JSON lists of them",
     )
-    is_regression: bool = of_model(
-        False, "custom: labels are numbers; compared with known tasks", need=Need.TASK
+    is_regression: bool = kept_with_model(
+        False, "custom: labels are numbers; compared with known tasks", help_group=HelpGroup.TASK
     )
-    multi_label: bool = of_model(False, "custom: an example has any number of labels")
-    label_separator: str = of_model(",", "custom: text between the labels in a cell of multi_label")
+    multi_label: bool = kept_with_model(False, "custom: an example has any number of labels")
+    label_separator: str = kept_with_model(
+        ",", "custom: text between the labels in a cell of multi_label"
+    )
     # Several labels, and rankings.
-    label_thresholds: Optional[str] = of_model(
+    label_thresholds: Optional[str] = kept_with_model(
         None,
         "multi_label: minimum probability of single labels instead of predict_threshold: "
         "label:0.3,other:0.6",
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         resume="evaluation",
     )
-    query_id_column: Optional[str] = of_model(
+    query_id_column: Optional[str] = kept_with_model(
         None,
         "custom: column of a query's name; makes a "
         "ranking: text_a is the query, text_b and id the "
@@ -284,13 +300,13 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
         "the scores of two documents, or squared error of the relevance of "
         "each",
         choices=("pairwise", "pointwise"),
-        need=Need.HEAD,
+        help_group=HelpGroup.HEAD,
     )
-    highest_grade: int = of_model(
+    highest_grade: int = kept_with_model(
         0,
         "relevance of a perfect document, for ERR; 0: the highest one of the file",
         minimum=0,
-        need=Need.EVALUATION,
+        help_group=HelpGroup.EVALUATION,
         resume="evaluation",
     )
 
@@ -300,87 +316,90 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
         "form of predict_file; from its extension if not given. text: a text on each line, "
         "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"),
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         aliases=("input_format",),
         resume="any",
     )
-    predict_threshold: float = of_model(
+    predict_threshold: float = kept_with_model(
         0.5,
         "minimum probability of the second of two labels, or of each label with multi_label",
         minimum=0.0,
         maximum=1.0,
-        need=Need.PREDICTION,
+        help_group=HelpGroup.PREDICTION,
         resume="evaluation",
     )
 
     # Texts longer than `max_seq_length`.
-    long_document: str = of_model(
+    long_document: str = kept_with_model(
         "truncate",
         "how to fit long texts: truncate the end, cut the middle (head_tail), average "
         "sliding windows, or read segments of max_seq_length with memory of those before",
         choices=("truncate", "head_tail", "sliding", "memory"),
-        need=Need.LENGTH,
+        help_group=HelpGroup.LENGTH,
     )
-    max_segments: int = of_model(
-        8, "long_document=memory: maximum number of segments of a text", minimum=1, need=Need.LENGTH
+    max_segments: int = kept_with_model(
+        8,
+        "long_document=memory: maximum number of segments of a text",
+        minimum=1,
+        help_group=HelpGroup.LENGTH,
     )
 
     # The output layer.
-    summary_type: str = of_model(
+    summary_type: str = kept_with_model(
         "last",
         "how a text is pooled to one vector",
         choices=("last", "first", "mean", "attn"),
-        need=Need.HEAD,
+        help_group=HelpGroup.HEAD,
     )
-    use_summ_proj: bool = of_model(
-        True, "apply a dense tanh layer to the summary", need=Need.ORIGINAL
+    use_summ_proj: bool = kept_with_model(
+        True, "apply a dense tanh layer to the summary", help_group=HelpGroup.ORIGINAL
     )
 
     program = "xlnet classify"
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggerSettings(TaskSettings, need=Need.COLUMNS):
+class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     """xlnet tag: the task, its files, what to do."""
 
-    task_name: str = as_in(
+    task_name: str = same_as(
         TaskSettings,
         "task_name",
         help="a known task (conll2003, msra_ner, resume_ner) or custom for your own files",
     )
-    data_dir: str = as_in(
+    data_dir: str = same_as(
         TaskSettings,
         "data_dir",
         help="directory of the task's files; custom: "
         "train, dev and test, such as train.txt, eng.train or train.jsonl, or "
         "one file to train on",
     )
-    word_column: str = of_model(
+    word_column: str = kept_with_model(
         "1",
         "custom: column of the words, by number from 1 or by name; in "
         "JSON the key of the text or the tokens",
     )
-    tag_column: Optional[str] = of_model(
+    tag_column: Optional[str] = kept_with_model(
         None,
         "custom: column of the tags, by number or name; in "
         "JSON the key of the entities or the tags; if not given, "
         "the last column, or a usual key",
     )
-    scheme: str = of_model(
+    scheme: str = kept_with_model(
         "auto",
         "tagging scheme of the files; auto: found in the train file, and illegal tags are "
         "an error; if given, they are repaired",
         choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou", "ioe2"),
-        need=Need.TEXT,
+        help_group=HelpGroup.TEXT,
     )
-    delimiter: Optional[str] = as_in(
+    delimiter: Optional[str] = same_as(
         TaskSettings,
         "delimiter",
         help="character between "
         "columns, or tab; if not given, tabs where there are some, or "
         "spaces",
     )
-    predict_form: Optional[str] = as_in(
+    predict_form: Optional[str] = same_as(
         ClassifierSettings,
         "predict_form",
         help="form of predict_file: columns, JSON, or raw text, a "
@@ -392,16 +411,16 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanSettings(TaskSettings, need=Need.COLUMNS):
+class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS):
     """xlnet squad: questions, what to do with them."""
 
-    task_name: str = as_in(
+    task_name: str = same_as(
         TaskSettings,
         "task_name",
         default="custom",
         help="a known task (squad1, squad2, cmrc2018) or custom for your own files",
     )
-    data_dir: str = as_in(
+    data_dir: str = same_as(
         TaskSettings,
         "data_dir",
         default="",
@@ -409,47 +428,52 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         "files; custom: train, dev and test as SQuAD's .json, or as .tsv, .csv "
         "or .jsonl with a question per row; or one file to train on",
     )
-    predict_file: Optional[str] = as_in(
+    predict_file: Optional[str] = same_as(
         TaskSettings,
         "predict_file",
         help="file to predict; if it has answers, do_eval and eval_steps evaluate on it",
     )
-    do_prepro: bool = setting(False, "make the records of the files", need=Need.TASK, resume="any")
-    model_dir: str = as_in(TaskSettings, "model_dir", default="")
+    do_prepro: bool = setting(
+        False, "make the records of the files", help_group=HelpGroup.TASK, resume="any"
+    )
+    model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
-    context_column: str = of_model("context", "tables: column of the text with the answer")
-    question_column: str = of_model("question", "tables: column of the question")
-    answer_column: str = of_model(
+    context_column: str = kept_with_model("context", "tables: column of the text with the answer")
+    question_column: str = kept_with_model("question", "tables: column of the question")
+    answer_column: str = kept_with_model(
         "answer",
         "tables: column of the answer, empty where there is "
         "none; in JSON lines a text or a list of texts",
     )
-    answer_start_column: Optional[str] = of_model(
+    answer_start_column: Optional[str] = kept_with_model(
         None,
         "tables: column of the answer's offset in the context [characters]; if not given, "
         "answers that occur once are found",
     )
-    id_column: str = as_in(
+    id_column: str = same_as(
         ClassifierSettings,
         "id_column",
         default="id",
         help="tables: column of the question's name; row number without it",
     )
 
-    max_seq_length: int = as_in(
+    max_seq_length: int = same_as(
         TaskSettings,
         "max_seq_length",
         default=512,
         help="length of a window with its question and special tokens [tokens]",
     )
     # A paragraph is cut into windows, each with the complete question.
-    doc_stride: int = of_model(
-        128, "stride between the windows of a long paragraph [tokens]", minimum=1, need=Need.LENGTH
+    doc_stride: int = kept_with_model(
+        128,
+        "stride between the windows of a long paragraph [tokens]",
+        minimum=1,
+        help_group=HelpGroup.LENGTH,
     )
-    max_query_length: int = of_model(
-        64, "maximum length of a question [tokens]", minimum=1, need=Need.LENGTH
+    max_query_length: int = kept_with_model(
+        64, "maximum length of a question [tokens]", minimum=1, help_group=HelpGroup.LENGTH
     )
-    long_document: str = as_in(
+    long_document: str = same_as(
         ClassifierSettings,
         "long_document",
         default="sliding",
@@ -458,7 +482,7 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         "long paragraph: alone, or with memory of the text before, which "
         "is read with the question",
     )
-    max_segments: int = as_in(
+    max_segments: int = same_as(
         ClassifierSettings,
         "max_segments",
         default=2,
@@ -466,39 +490,43 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         "for a window, itself included",
     )
     # Which answers are considered: a beam of starts, for each a beam of ends.
-    max_answer_length: int = of_model(
-        64, "maximum length of an answer [tokens]", minimum=1, need=Need.PREDICTION
+    max_answer_length: int = kept_with_model(
+        64, "maximum length of an answer [tokens]", minimum=1, help_group=HelpGroup.PREDICTION
     )
-    start_n_top: int = of_model(
-        5, "beam size of the start of an answer", minimum=1, need=Need.PREDICTION
+    start_n_top: int = kept_with_model(
+        5, "beam size of the start of an answer", minimum=1, help_group=HelpGroup.PREDICTION
     )
-    end_n_top: int = of_model(
-        5, "beam size of the end for each start", minimum=1, need=Need.PREDICTION
+    end_n_top: int = kept_with_model(
+        5, "beam size of the end for each start", minimum=1, help_group=HelpGroup.PREDICTION
     )
     n_best_size: int = setting(
-        5, "answers written for each question", minimum=1, need=Need.PREDICTION, resume="any"
+        5,
+        "answers written for each question",
+        minimum=1,
+        help_group=HelpGroup.PREDICTION,
+        resume="any",
     )
-    span_head: str = of_model(
+    span_head: str = kept_with_model(
         "joint",
         "output layer; joint: the end depends on the start, and "
         "answerability has its own logit, as in the original; separate: "
         "both are independent, as in Hugging Face's simple form",
         choices=("joint", "separate"),
-        need=Need.HEAD,
+        help_group=HelpGroup.HEAD,
     )
-    scoring: Optional[str] = of_model(
+    scoring: Optional[str] = kept_with_model(
         None,
         "how answers are compared: by words, as SQuAD's scripts, or by characters, as "
         "CMRC's; if not given, squad2.0 where some questions have no answer, else squad1.1",
         choices=("squad1.1", "squad2.0", "characters"),
-        need=Need.EVALUATION,
+        help_group=HelpGroup.EVALUATION,
     )
-    predict_threshold: float = as_in(
+    predict_threshold: float = same_as(
         ClassifierSettings,
         "predict_threshold",
         help="probability of no answer above which none is given",
     )
-    predict_form: Optional[str] = as_in(
+    predict_form: Optional[str] = same_as(
         ClassifierSettings,
         "predict_form",
         help="form of predict_file; from its extension if not given",

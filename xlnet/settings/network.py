@@ -8,13 +8,13 @@ from typing import Any, Optional, Union
 from xlnet import files, presets
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.fields import (
-    Need,
+    HelpGroup,
     Settings,
-    as_in,
     check_limits,
     check_value,
     rate,
     required,
+    same_as,
     setting,
 )
 
@@ -96,11 +96,11 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
         (
             field.name,
             Optional[field.type],
-            as_in(
+            same_as(
                 XLNetConfig,
                 field.name,
                 default=None,
-                need=Need.MODEL if field.name == "n_token" else Need.ORIGINAL,
+                help_group=HelpGroup.MODEL if field.name == "n_token" else HelpGroup.ORIGINAL,
             ),
         )
         for field in dataclasses.fields(XLNetConfig)
@@ -119,7 +119,7 @@ POSITION_DROPOUTS = ("none", "row")
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkSettings(Settings, need=Need.REGULARIZATION):
+class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     """How the network is initialized and regularized."""
 
     # Against overfitting.
@@ -130,41 +130,44 @@ class NetworkSettings(Settings, need=Need.REGULARIZATION):
         "dropout of the sinusoids of the relative distances; "
         "row: a mask per batch element, as in the original",
         choices=POSITION_DROPOUTS,
-        need=Need.ORIGINAL,
+        help_group=HelpGroup.ORIGINAL,
     )
     # The initial weights, and how far apart positions may be.
     init: str = setting(
         "normal",
         "distribution of the initial weights",
         choices=("normal", "uniform"),
-        need=Need.ORIGINAL,
+        help_group=HelpGroup.ORIGINAL,
     )
     init_std: float = setting(
-        0.02, "standard deviation of normal initialization", minimum=0.0, need=Need.ORIGINAL
+        0.02,
+        "standard deviation of normal initialization",
+        minimum=0.0,
+        help_group=HelpGroup.ORIGINAL,
     )
     init_range: float = setting(
-        0.1, "half width of uniform initialization", minimum=0.0, need=Need.ORIGINAL
+        0.1, "half width of uniform initialization", minimum=0.0, help_group=HelpGroup.ORIGINAL
     )
     clamp_len: int = setting(
         -1,
         "clip relative distances to ±clamp_len [tokens]; -1: off",
         minimum=-1,
-        need=Need.ORIGINAL,
+        help_group=HelpGroup.ORIGINAL,
     )
     # Speed and memory.
     use_bfloat16: bool = setting(
-        False, "the same as --precision=bf16", need=Need.ORIGINAL, resume="any"
+        False, "the same as --precision=bf16", help_group=HelpGroup.ORIGINAL, resume="any"
     )
     precision: Optional[str] = setting(
         None,
         "dtype of the matmuls (mixed precision); fp32 if not given",
         choices=PRECISIONS,
-        need=Need.SPEED,
+        help_group=HelpGroup.SPEED,
     )
     recompute: bool = setting(
         False,
         "gradient checkpointing: less memory, a third more time",
-        need=Need.SPEED,
+        help_group=HelpGroup.SPEED,
         resume="any",
     )
 

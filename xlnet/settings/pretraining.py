@@ -5,7 +5,7 @@ from typing import Any, Optional
 
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.fields import Need, as_in, required, setting
+from xlnet.settings.fields import HelpGroup, required, same_as, setting
 from xlnet.settings.training import RunSettings
 
 PRETRAINING_NAME = "pretraining"  # .json in a model directory: the settings of its pretraining
@@ -13,15 +13,18 @@ PRETRAINING_NAME = "pretraining"  # .json in a model directory: the settings of 
 
 # The manifest of the records has the value.
 _CHECKED: dict[str, Any] = dict(
-    default=None, help="compared with the records if given", need=Need.ORIGINAL, resume="any"
+    default=None,
+    help="compared with the records if given",
+    help_group=HelpGroup.ORIGINAL,
+    resume="any",
 )
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingSettings(RunSettings, need=Need.TARGETS):
+class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
 
-    model_dir: str = as_in(
+    model_dir: str = same_as(
         RunSettings,
         "model_dir",
         default="",
@@ -30,34 +33,34 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     )
     # The records, and what is done with them.
     record_info_dir: str = required(
-        "directory of records made by xlnet data make", need=Need.RECORDS
+        "directory of records made by xlnet data make", help_group=HelpGroup.RECORDS
     )
-    spiece_model_file: Optional[str] = as_in(
+    spiece_model_file: Optional[str] = same_as(
         RunSettings,
         "spiece_model_file",
         help="SentencePiece model of records of the original "
         "implementation, if their corpus_info.json does not name it",
     )
-    train_batch_size: int = as_in(
+    train_batch_size: int = same_as(
         RunSettings,
         "train_batch_size",
         default=16,
         help="sequences per step over all devices and hosts; divides the number of text streams",
     )
-    eval_steps: int = as_in(
+    eval_steps: int = same_as(
         RunSettings,
         "eval_steps",
         help="interval between held-out evaluations [steps]; 0: before and after training only",
     )
     eval_record_info_dir: Optional[str] = setting(
-        None, "directory of held-out records", need=Need.RECORDS, resume="evaluation"
+        None, "directory of held-out records", help_group=HelpGroup.RECORDS, resume="evaluation"
     )
     do_eval: bool = setting(
         False,
         "instead of training, compute the loss and perplexity of "
         "init_checkpoint, or of the newest checkpoint in model_dir, on "
         "eval_record_info_dir, or else on record_info_dir",
-        need=Need.TASK,
+        help_group=HelpGroup.TASK,
         resume="any",
     )
     objective: str = setting(
@@ -65,7 +68,7 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
         "what is predicted: tokens in a random order (XLNet), "
         "the next token (Transformer-XL), or masked tokens (BERT)",
         choices=("permutation", "causal", "masked"),
-        need=Need.TASK,
+        help_group=HelpGroup.TASK,
     )
     next_segment_loss: float = setting(
         0.0, "weight of the loss of predicting whether segment B continues A; 0: off", minimum=0.0
@@ -88,11 +91,11 @@ class PretrainingSettings(RunSettings, need=Need.TARGETS):
     )
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     # Of the records: flags of the original that may be given all the same.
-    seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
-    reuse_len: Optional[int] = as_in(CorpusSettings, "reuse_len", **_CHECKED)
-    bi_data: Optional[bool] = as_in(CorpusSettings, "bi_data", **_CHECKED)
-    uncased: Optional[bool] = as_in(CorpusSettings, "uncased", **_CHECKED)
-    keep_accents: Optional[bool] = as_in(CorpusSettings, "keep_accents", **_CHECKED)
+    seq_len: Optional[int] = same_as(CorpusSettings, "seq_len", **_CHECKED)
+    reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_CHECKED)
+    bi_data: Optional[bool] = same_as(CorpusSettings, "bi_data", **_CHECKED)
+    uncased: Optional[bool] = same_as(CorpusSettings, "uncased", **_CHECKED)
+    keep_accents: Optional[bool] = same_as(CorpusSettings, "keep_accents", **_CHECKED)
 
     def check(self) -> None:
         super().check()

@@ -5,17 +5,18 @@ from typing import Optional
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.settings.fields import Need, Settings, rate, required, setting, share
+from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
 
 JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
 UNREPORTED_NAME = "unreported_losses.json"  # there: of steps that are in no row of it yet
 EVALUATIONS_NAME = "evaluations.json"
+TRAINED_TEXTS_NAME = "trained_texts.npy"  # digests of the texts that a task was trained on
 BEST = "best"  # the directory of the best checkpoint in a model directory
 TASK_NAME = "task.json"  # there: the task of a fine-tuned model and its settings
 
 
 @dataclasses.dataclass(frozen=True)
-class RunSettings(Settings, need=Need.MODEL):
+class RunSettings(Settings, help_group=HelpGroup.MODEL):
     """What every training run has: its directory, its initial weights, its steps."""
 
     # Where a run is, and what it starts from.
@@ -27,7 +28,7 @@ class RunSettings(Settings, need=Need.MODEL):
         resume="any",
     )
     spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model", need=Need.TEXT, resume="any"
+        None, "SentencePiece model", help_group=HelpGroup.TEXT, resume="any"
     )
     init_checkpoint: Optional[str] = setting(
         None,
@@ -36,17 +37,17 @@ class RunSettings(Settings, need=Need.MODEL):
     )
     # Its steps.
     train_batch_size: int = setting(
-        8, "examples per training step, over all devices", minimum=1, need=Need.STEPS
+        8, "examples per training step, over all devices", minimum=1, help_group=HelpGroup.STEPS
     )
     grad_accum_steps: int = setting(
         1,
         "micro-batches per device and step (gradient accumulation) to save memory; 1: off",
         minimum=1,
-        need=Need.STEPS,
+        help_group=HelpGroup.STEPS,
         resume="any",
     )
     seed: int = setting(
-        0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, need=Need.STEPS
+        0, "seed of all random numbers", minimum=0, maximum=2**63 - 1, help_group=HelpGroup.STEPS
     )
     # What happens between them.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1, resume="any")
@@ -54,11 +55,15 @@ class RunSettings(Settings, need=Need.MODEL):
         0,
         "interval between evaluations [steps]; 0: before and after training only",
         minimum=0,
-        need=Need.EVALUATION,
+        help_group=HelpGroup.EVALUATION,
         resume="any",
     )
     log_steps: int = setting(
-        50, "interval between log lines [steps]", minimum=1, need=Need.STEPS, resume="any"
+        50,
+        "interval between log lines [steps]",
+        minimum=1,
+        help_group=HelpGroup.STEPS,
+        resume="any",
     )
     max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, resume="any")
     allow_changes: bool = setting(
@@ -71,13 +76,13 @@ class RunSettings(Settings, need=Need.MODEL):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizationSettings(Settings, need=Need.OPTIMIZER):
+class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
 
     # The schedule.
-    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
+    learning_rate: float = setting(1e-4, "peak learning rate", above=0.0)
     train_steps: int = setting(
-        100000, "length of training [steps]", minimum=1, need=Need.STEPS, resume="any"
+        100000, "length of training [steps]", minimum=1, help_group=HelpGroup.STEPS, resume="any"
     )
     warmup_steps: int = setting(
         0, "length of the warm-up of the learning rate [steps]; 0: none", minimum=0
@@ -92,13 +97,13 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
         "poly", "schedule of the learning rate after warm-up", choices=("poly", "cos", "constant")
     )
     min_lr_ratio: float = share(
-        0.001, "final learning rate as a fraction of the peak", need=Need.ORIGINAL
+        0.001, "final learning rate as a fraction of the peak", help_group=HelpGroup.ORIGINAL
     )
     # AdamW.
     weight_decay: float = setting(
         0.0, "decoupled weight decay, except on biases and layer norms; 0: off", minimum=0.0
     )
-    adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, need=Need.ORIGINAL)
+    adam_epsilon: float = setting(1e-8, "epsilon of Adam", above=0.0, help_group=HelpGroup.ORIGINAL)
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
     lr_layer_decay_rate: float = setting(
         1.0,
@@ -116,7 +121,7 @@ class OptimizationSettings(Settings, need=Need.OPTIMIZER):
         False,
         "use the original optimizer: no bias correction with "
         "weight decay, layer decay on gradients",
-        need=Need.ORIGINAL,
+        help_group=HelpGroup.ORIGINAL,
     )
 
     @property

@@ -28,14 +28,21 @@ class Evaluation:
         self._directory = directory
         self._threshold = threshold
         self._explained: set[tuple[str, str]] = set()  # (split, undefined metric)
+        self._baselines: dict[str, dict] = {}  # by split
 
     def baseline(self, split: str, rows: Sequence[Row]) -> dict:
         """Logs and returns the metrics of predictions that ignore the examples, a dict of
         floats."""
-        scorer = self._task.scorer
-        result = scorer.baseline(scorer.gold_labels(rows))
-        self.report(split, scorer.baseline_words, result, rows)
+        result = self._baseline(split, rows)
+        self.report(split, self._task.scorer.baseline_words, result, rows)
         return result
+
+    def _baseline(self, split: str, rows: Sequence[Row]) -> dict:
+        """As `baseline`, computed once for a split: it is shown beside each evaluation."""
+        if split not in self._baselines:
+            scorer = self._task.scorer
+            self._baselines[split] = scorer.baseline(scorer.gold_labels(rows))
+        return self._baselines[split]
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
@@ -91,6 +98,11 @@ class Evaluation:
             if "interval" in result
             else ""
         )
+        if what != scorer.baseline_words:
+            name = self._task.metrics[0]
+            reached = self._baseline(split, rows).get(name, math.nan)
+            if not math.isnan(reached):
+                interval += f"  {scorer.baseline_words}: {in_words(reached)}"
         degenerate = "  degenerate: " + result["collapsed"] if "collapsed" in result else ""
         _log.info(
             "eval %s %s  %s  %s  (%d rows)%s%s",

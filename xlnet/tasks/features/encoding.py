@@ -53,6 +53,7 @@ CUT = "is_cut"
 _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
+_ALWAYS_PADDED = 4096  # [tokens] records may be padded to it, however short the texts are
 _RECORDS_VERSION = 2
 _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000  # below this the workers' start takes longer than the work
@@ -243,13 +244,18 @@ def write_records(
     num_choices: int = 1,
     workers: int = 1,
     overwrite: bool = False,
+    is_training: bool = False,
 ) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
 
-    examples: `Example`s, or what else `encode` takes and `json` can write; read twice, some
-    thousands at a time. encode: function of (examples, tokenizer, layout), with the result of
-    `arrays_of`, perhaps without `CUT`. options: what else it depends on, `Reader.record_options`.
+    Args:
+      examples: `Example`s, or what else `encode` takes and `json` can write; read twice, some
+        thousands at a time.
+      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
+        without `CUT`.
+      options: what else it depends on, `Reader.record_options`.
+      is_training: whether to refuse a length that no example reaches.
     """
     check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.
@@ -264,8 +270,18 @@ def write_records(
         *options,
     ]
     digest = hashlib.sha256(json.dumps(settings).encode())
+    most = _ALWAYS_PADDED  # tokens: a text has no more than its JSON has characters
     for block in _blocks(examples):
         digest.update(json.dumps(block).encode())
+        if layout.max_seq_length > most:
+            most = max(most, *(len(json.dumps(example)) for example in block))
+    # Each record is padded to this length: 400 short texts would be a file of 400 MB. A model that
+    # was trained on long texts may be evaluated on short ones.
+    if is_training and layout.max_seq_length > most and layout.long_document != "memory":
+        raise UserError(
+            f"max_seq_length is {layout.max_seq_length}, but no row of {name} has more than "
+            f"{most} tokens, expected at most that: all records would be padded to it"
+        )
     stem = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}")
     path, windows_path, seen_path = (
         stem + end for end in (".tfrecord", ".windows.npy", ".seen.json")

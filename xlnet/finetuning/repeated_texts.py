@@ -1,0 +1,109 @@
+"""Texts that occur more than once: evaluated although they were trained on, or with labels that
+contradict each other.
+
+Texts are compared by their digests, whatever files, forms and encodings they come from.
+Shape letter: n rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import unicodedata
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+
+from xlnet import files
+from xlnet.errors import UserError
+from xlnet.settings.training import TRAINED_TEXTS_NAME
+from xlnet.tasks.files.row_store import digest
+from xlnet.tasks.task import Row
+
+_log = logging.getLogger(__name__)
+
+
+def digests_of(rows: Sequence[Row]) -> np.ndarray:
+    """The digests of the texts of rows, without their labels: uint64 [n]."""
+    return np.fromiter((_digest(row) for row in rows), np.uint64, len(rows))
+
+
+def _digest(row: Row) -> int:
+    # All that is compared is what the network reads, not the names of rows and queries. Blanks are
+    # joined and characters composed, as other programs write the same text in other ways.
+    texts: list[str] = []
+    for pair in row.pairs:
+        texts += [text or "" for text in pair]
+    return digest(
+        "\0".join(" ".join(unicodedata.normalize("NFC", str(text)).split()) for text in texts)
+    )
+
+
+def note_trained_on(name: str, digests: np.ndarray, trained: np.ndarray) -> None:
+    """Notes how many rows that are evaluated were trained on.
+
+    Args:
+      name: the split, with its files.
+      digests: of the rows that are evaluated, uint64 [n].
+      trained: those of the rows that were trained on.
+    """
+    count = int(np.isin(digests, trained).sum())
+    if count:
+        _log.warning(
+            "note: %s: %s of %s rows (%.1f %%) were trained on: their scores say little about "
+            "other texts",
+            name,
+            f"{count:,}",
+            f"{len(digests):,}",
+            100 * count / len(digests),
+        )
+
+
+def note_contradictions(name: str, rows: Sequence[Row], digests: np.ndarray) -> None:
+    """Notes how many rows have a text that has another label in another row.
+
+    Args:
+      name: the split, with its files.
+      rows: with labels, or None for one that is not known.
+      digests: as of `digests_of`.
+    """
+    labels = np.fromiter((digest(repr(row.label)) for row in rows), np.uint64, len(rows))
+    known = np.fromiter((row.label is not None for row in rows), bool, len(rows))
+    # Each text with each of its labels once: a text that is there again has several.
+    pairs = np.unique(np.stack([digests[known], labels[known]], axis=1), axis=0)
+    texts, counts = np.unique(pairs[:, 0], return_counts=True)
+    contradicted = texts[counts > 1]
+    if not len(contradicted):
+        return
+    wrong = np.isin(digests, contradicted) & known
+    first = [row.id for row, text in zip(rows, digests) if text == contradicted[0]]
+    _log.warning(
+        "note: %s: %s of %s rows have a text that another row gives another label (%s texts), such "
+        "as the rows %s and %s",
+        name,
+        f"{int(wrong.sum()):,}",
+        f"{len(rows):,}",
+        f"{len(contradicted):,}",
+        *first[:2],
+    )
+
+
+def keep(model_dir: str, digests: np.ndarray) -> None:
+    """Keeps the digests of the rows that a run trains on in its directory, with those that it
+    trained on before it was resumed."""
+    before = trained_in(model_dir)
+    path = os.path.join(model_dir, TRAINED_TEXTS_NAME)
+    with files.replacing(path) as temporary, open(temporary, "wb") as f:
+        np.save(f, np.unique(digests) if before is None else np.union1d(before, digests))
+
+
+def trained_in(model_dir: str) -> Optional[np.ndarray]:
+    """The digests that `keep` wrote; None if there are none, as in models of earlier versions."""
+    path = os.path.join(model_dir, TRAINED_TEXTS_NAME)
+    if not os.path.exists(path):
+        return None
+    try:
+        return files.read_array(path).astype(np.uint64, casting="safe")
+    except (ValueError, TypeError) as e:
+        raise UserError(f"{path}: {e}; remove it: it only tells what was trained on") from None
