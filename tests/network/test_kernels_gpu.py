@@ -9,7 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
 
-from xlnet.network import kernels, kernels_gpu, modeling
+from xlnet.errors import UserError
+from xlnet.network import kernels, kernels_gpu, kernels_gpu_check, modeling
 from xlnet.network.kernels import Dropout, Mask, Stream
 
 pytestmark = pytest.mark.skipif(
@@ -150,3 +151,59 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
     for plain, fused in zip(*results):
         assert np.isfinite(fused).all()
         np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+
+
+@pytest.mark.parametrize("targets", (0, 24))
+def test_the_check_before_a_run_sees_no_difference(targets, on_numpy):
+    found = kernels_gpu_check.differences((9, 0), tf.float32, 16, targets, None, lambda f: f)
+    assert len(found) == len(kernels_gpu_check.NAMES)
+    assert max(found) < 1e-5
+
+
+def test_the_check_before_a_run_names_what_differs(on_numpy, monkeypatch):
+    """As if the GPU dropped other probabilities than the plain form."""
+    monkeypatch.setattr(kernels_gpu, "PRECISIONS", (tf.float32,))
+    monkeypatch.setattr(
+        kernels_gpu_check._SameDropout, "kept", lambda self, shape: tf.fill(shape, True)
+    )
+    monkeypatch.setattr(kernels_gpu_check.tf2, "function", lambda f, **how: f)
+    with pytest.raises(UserError, match="the output of the content stream differs .* by"):
+        kernels_gpu_check.check((9, 0), "fp32", 16, None)
+    with pytest.raises(UserError, match="found fp32 and 24"):
+        kernels_gpu_check.check((9, 0), "fp32", 24, None)
+
+
+SIZES = kernels_gpu._Sizes(
+    T=512, K=896, R=1408, N=12, H=64, DISTANCES_BY_EXAMPLE=True, DROPPED=6554, IN_TILE=True
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_tile", (True, False))
+@pytest.mark.parametrize("name, outputs", (("forward", 2), ("backward", 5)))
+def test_programs_compile_for_an_h100(name, outputs, in_tile):
+    """To PTX of tensor cores of that GPU, with as many parameters as are passed, or more."""
+    half, integer, single = "*bf16", "*i32", "*fp32"
+    types = [*[half] * 6, single, *[integer] * 7]
+    if name == "forward":
+        types += [half, single]
+    else:
+        types += [half, single, half, half, single, *[half] * 3]
+    program = kernels_gpu.compiled(name, tuple(types), SIZES._replace(IN_TILE=in_tile), (9, 0))
+    assert ".target sm_90a" in program.ptx
+    assert "wgmma.mma_async" in program.ptx
+    assert program.num_parameters >= len(types)
+    assert program.shared_bytes <= 227 * 1024  # of an H100's block
+
+
+def test_a_missing_triton_is_named(monkeypatch):
+    monkeypatch.setattr(kernels_gpu.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="fused_attention: Triton is not installed"):
+        kernels_gpu.compiled("forward", (), SIZES, (8, 0))
+
+
+def test_outside_of_xla_attention_is_not_fused():
+    """A network that is built for its variables alone has no operation without a kernel."""
+    with tf.Graph().as_default():
+        q = tf.zeros([1, 2, 8, 16], tf.bfloat16)
+        assert not kernels_gpu.is_possible(q, q, tf.zeros([1, 2, 16, 16]), Stream())

@@ -59,7 +59,8 @@ def compile_program(
         options={"num_warps": warps, "num_stages": stages, "ptx_version": ptx_version},
     )
     ptx = kernel.asm["ptx"]
-    entry = ptx[ptx.index(".entry") : ptx.index("{")]
+    start = ptx.index(".entry")
+    entry = ptx[start : ptx.index(")", start)]
     return {
         "name": kernel.metadata.name,
         "ptx": ptx,

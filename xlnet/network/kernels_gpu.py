@@ -39,6 +39,7 @@ from xlnet.network.stateless_random import in_32_bits, keys_of_rows, mixed
 BLOCK = 64  # queries and keys of a block
 ALIGNED_ROWS = 8
 MOST_QUERIES = 65536  # of a head: the index of a query is a function of both
+PRECISIONS = (tf.bfloat16, tf.float16)
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
 DTYPES = {tf.bfloat16: "*bf16", tf.float16: "*fp16", tf.float32: "*fp32", tf.int32: "*i32"}
 PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
@@ -69,7 +70,7 @@ def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> b
     return (
         tf.get_default_graph().building_function
         and all(isinstance(size, int) for size in sizes)
-        and q.dtype in (tf.bfloat16, tf.float16)
+        and q.dtype in PRECISIONS
         and sizes[3] in HEAD_SIZES
         and sizes[2] <= MOST_QUERIES
         and not isinstance(stream.mask, AdditiveMask)
@@ -323,6 +324,7 @@ class _Programs(NamedTuple):
         """Runs a program of `fused_attention`: on each block of rows, head and example."""
         types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
         program = compiled(name, types, self.sizes, self.compute_capability)
+        assert program.num_parameters >= len(types), f"{name} takes {program.num_parameters}"
         # Triton's programs end with pointers that they do not use; each gets a buffer of its own.
         unused = [tf.zeros([1 + i], tf.int32) for i in range(program.num_parameters - len(types))]
         first_output = len(inputs)
