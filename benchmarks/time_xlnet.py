@@ -29,6 +29,7 @@ def run_config(work, options):
         recompute=options["recompute"],
         traced_once=is_training,
         device="xla" if options.get("xla") and is_training else None,
+        fused_attention=tuple(options["fused_attention"]) if "fused_attention" in options else None,
         dropout=0.1,
         dropatt=0.1,
         mem_len=work.memory or None,
@@ -73,6 +74,7 @@ def build(work, config, options):
 
     Args:
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
+        fused_attention: the compute capability that attention is compiled for (none);
         device: "cpu" or "gpu" (what there is).
     """
     devices = connect(

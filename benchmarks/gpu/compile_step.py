@@ -1,5 +1,5 @@
 """Compiles the program that export_step.py wrote for an H100, on a machine without a GPU, and lists
-its largest tensors: what a step reads and writes.
+what its kernels read and write.
 
     pip install "jax[cuda13]==0.11.2"
     JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 XLA_FLAGS="--xla_gpu_autotune_level=0" \\
@@ -8,6 +8,7 @@ its largest tensors: what a step reads and writes.
 XLA's flags are read from XLA_FLAGS, so their effect on the kernels can be seen without a GPU.
 """
 
+import math
 import re
 import sys
 
@@ -54,19 +55,43 @@ def main(directory, output):
         )
     with open(output, "w", encoding="utf-8") as file:
         file.write(module)
-    sizes = []
-    for line in module[module.index("ENTRY ") :].splitlines():
-        if found := re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (\S+?)\{.*? ([\w\-]+)\(", line):
-            name, shape, kind = found.groups()
-            dtype, _, numbers = shape.strip("(").partition("[")
-            count = BYTES.get(dtype, 0)
-            for number in re.findall(r"\d+", numbers.partition("]")[0]):
-                count *= int(number)
-            if kind not in ("bitcast", "get-tuple-element", "parameter", "tuple"):
-                sizes.append((count, name, shape))
-    print(f"{len(sizes)} kernels and copies")
-    for count, name, shape in sorted(sizes, reverse=True)[:40]:
-        print(f"{count / 1e6:8.1f} MB  {name}  {shape}")
+    print_traffic(module)
+
+
+def print_traffic(module):
+    """Prints what the kernels of a compiled program read and write, and those that do most.
+
+    The operands and the results of each kernel, without workspaces. A kernel that reads an operand
+    twice, or finds it in a cache, is counted once.
+    """
+    sizes, kernels = {}, []
+    for line in module[module.index("ENTRY ") :].splitlines()[1:]:
+        found = re.match(r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)", line)
+        if not found:
+            continue
+        name, shape, kind, rest = found.groups()
+        sizes[name] = bytes_of(shape)
+        if kind in ("bitcast", "get-tuple-element", "parameter", "tuple", "constant"):
+            continue
+        operands = dict.fromkeys(re.findall(r"%([\w.\-]+)", rest.split("), ")[0]))
+        read = sum(sizes.get(operand, 0) for operand in operands)
+        kernels.append((read, sizes[name], name, shape))
+    read, written = (sum(kernel[part] for kernel in kernels) for part in (0, 1))
+    print(
+        f"{len(kernels)} kernels and copies read {read / 1e9:.1f} GB and write {written / 1e9:.1f} "
+        f"GB, {(read + written) / 1e9:.1f} GB together"
+    )
+    for read, written, name, shape in sorted(kernels, key=lambda one: -one[0] - one[1])[:40]:
+        print(f"{(read + written) / 1e6:8.1f} MB  {name}  {shape[:80]}")
+
+
+def bytes_of(shape):
+    """The bytes of a shape, or of a tuple of shapes, without int8: those are workspaces."""
+    total = 0
+    for dtype, dimensions in re.findall(r"\b(\w+)\[([\d,]*)\]", shape):
+        numbers = [int(number) for number in dimensions.split(",") if number]
+        total += BYTES.get(dtype, 0) * math.prod(numbers)
+    return total
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import collections
 import glob
 import gzip
+import io
 import json
 import os
 import sys
@@ -48,8 +49,27 @@ def stablehlo(directory):
         key, position = varint(proto, position)
         size, position = varint(proto, position)
         if key == 1 << 3 | 2:
-            return mlir.hlo_to_stablehlo(proto[position : position + size])
+            return without_tilings(mlir.hlo_to_stablehlo(proto[position : position + size]))
         position += size
+
+
+def without_tilings(program):
+    """The program without an attribute of custom calls that is empty, and that the format which
+    compilers are given does not have yet."""
+    if b"xla.gpu.ptx" not in program:
+        return program
+
+    def remove(operation):
+        if "result_tilings" in operation.attributes:
+            del operation.attributes["result_tilings"]
+        return ir.WalkResult.ADVANCE
+
+    with internal.make_ir_context():
+        module = ir.Module.parse(program)
+        module.operation.walk(remove)
+        written = io.BytesIO()
+        module.operation.write_bytecode(written)
+        return written.getvalue()
 
 
 def varint(data, position):

@@ -51,6 +51,7 @@ class Devices:
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
     tf32: bool = False  # whether GPUs multiply float32 as TF32
+    fused_attention: Optional[tuple[int, int]] = None  # the compute capability it is compiled for
 
     @property
     def replicas(self) -> int:
@@ -129,27 +130,46 @@ class Devices:
             words += f"; {lacking} has no bfloat16 arithmetic, --precision=fp16 is for it"
         return words
 
+    def compilation_in_words(self) -> str:
+        """Who runs the operations of the training step, for the banner."""
+        if self.fused_attention:
+            return "compiled by XLA, attention by Triton; the first step takes minutes"
+        if self.xla:
+            return "compiled by XLA; the first step takes a minute or more"
+        return "operation by operation; --xla compiles it"
+
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
         share = batch_size // self.hosts
         return slice(self.host * share, (self.host + 1) * share)
 
 
-def connect(settings: DeviceSettings) -> Devices:
-    """The `Devices` that the settings and, for several hosts, the environment describe; a UserError
-    if there are fewer, or the two contradict each other."""
+def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices:
+    """The `Devices` that the settings and, for several hosts, the environment describe.
+
+    Args:
+      settings: what is asked for.
+      compiles_on_gpus: whether XLA compiles the step on GPUs if the settings do not say.
+
+    Raises:
+      UserError: there are fewer devices, or settings and environment contradict each other.
+    """
     if settings.deterministic:
         tf2.config.experimental.enable_op_determinism()
-    # What must be known before TensorFlow uses a device.
-    if settings.xla:
-        set_xla_flags()
     if settings.use_tpu:
+        if settings.xla:
+            set_xla_flags()
         return _tpu(settings)
 
     # Which hosts there are, and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
+    xla = settings.xla
+    if xla is None:
+        xla = compiles_on_gpus and bool(used) and not settings.deterministic
+    if xla:  # must be known before TensorFlow uses a device
+        set_xla_flags()
     if used:
         _claim(used)
         # Whether float32 is multiplied as TF32 (https://arxiv.org/abs/2004.09602, section 2).
@@ -177,9 +197,24 @@ def connect(settings: DeviceSettings) -> Devices:
         host,
         description,
         gpus=tuple(used),
-        xla=settings.xla,
+        xla=xla,
         tf32=bool(used) and settings.uses_tf32,
+        fused_attention=_capability(used, xla) if settings.fused_attention else None,
     )
+
+
+def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
+    """The compute capability of the GPUs that attention is compiled for; a UserError without."""
+    capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
+    if not xla or len(capabilities) != 1 or None in capabilities:
+        raise UserError(
+            "fused_attention: expected NVIDIA GPUs of one kind, and --xla; found "
+            f"{len(gpus)} GPUs, xla {xla}"
+        )
+    if tuple(map(int, tf2.__version__.split(".")[:2])) < (2, 21):
+        raise UserError(f"fused_attention needs TensorFlow 2.21, found {tf2.__version__}")
+    (capability,) = capabilities
+    return tuple(capability)
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:

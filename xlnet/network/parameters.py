@@ -37,6 +37,10 @@ class LayerContext:
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
         self.kernels = kernels_tuned.choose(device, run.is_training, run.recompute, config.d_inner)
+        if run.fused_attention:
+            from xlnet.network import kernels_gpu  # imports a part of TensorFlow that others do not
+
+            self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
         self._dropouts = 0
 
     def variable(

@@ -88,29 +88,43 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
     def count(axis: int, stride: Any) -> tf.Tensor:
         """0, stride, 2 stride, ... along one axis."""
-        numbers = _in_32_bits(tf.range(shape[axis])) * _in_32_bits(stride)
+        numbers = in_32_bits(tf.range(shape[axis])) * in_32_bits(stride)
         return tf.reshape(numbers, [-1] + (len(shape) - 1 - axis) * [1])
 
-    key = _key(seed)
-    row = _in_32_bits(first_row) + count(0, 1)  # [rows,1, ...]
-    first = _mixed(row ^ tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32))
-    second = _mixed(
-        first + tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
+    first, second = (
+        tf.reshape(numbers, [-1] + (len(shape) - 1) * [1])
+        for numbers in keys_of_rows(shape[0], seed, first_row)
     )
     # The sum begins with `first`: XLA would store known numbers as a constant of the full shape.
     index, stride = first, 1
     for axis in range(len(shape) - 1, 0, -1):
         index, stride = index + count(axis, stride), stride * shape[axis]
-    return _mixed(_mixed(index) + second)
+    return mixed(mixed(index) + second)
 
 
-def _mixed(x: tf.Tensor) -> tf.Tensor:
+def keys_of_rows(rows: Any, seed: tf.Tensor, first_row: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Two numbers of each batch element, hashes of the seed and of its index: uint32 [rows] each.
+
+    rows: the number of batch elements; first_row: the index of batch element 0.
+    """
+    key = _key(seed)
+    row = in_32_bits(first_row) + in_32_bits(tf.range(rows))
+    first = mixed(row ^ tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32))
+    second = mixed(
+        first + tf.cast(tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32)
+    )
+    return first, second
+
+
+def mixed(x: tf.Tensor) -> tf.Tensor:
+    """uint32 of the same shape: each bit depends on all bits of x."""
     for shift, factor in _MIXING:
-        x = (x ^ tf.bitwise.right_shift(x, _in_32_bits(shift))) * _in_32_bits(factor)
+        x = (x ^ tf.bitwise.right_shift(x, in_32_bits(shift))) * in_32_bits(factor)
     return x
 
 
-def _in_32_bits(number: Any) -> tf.Tensor:
+def in_32_bits(number: Any) -> tf.Tensor:
+    """uint32 of an int or a tensor, without its higher bits."""
     return tf.constant(number, tf.uint32) if isinstance(number, int) else tf.cast(number, tf.uint32)
 
 

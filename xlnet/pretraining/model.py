@@ -24,7 +24,8 @@ from xlnet.tokenization.tokenizer import Tokenizer
 class PretrainingModel:
     """A network and its objective; `model_fn` is the Estimator's, for training only.
 
-    reuse_len: that of the data. xla: whether a training step is compiled.
+    reuse_len: that of the data. xla: whether a training step is compiled. fused_attention: as in
+    `RunConfig`, for training.
     """
 
     config: XLNetConfig
@@ -34,6 +35,7 @@ class PretrainingModel:
     reuse_len: int
     tokenizer: Tokenizer
     xla: bool = False
+    fused_attention: Optional[tuple[int, int]] = None
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: dict of `input_pipeline.pretraining_batches`,
@@ -108,6 +110,7 @@ class PretrainingModel:
             reuse_len=self.reuse_len,
             same_length=settings.same_length,
             device="xla" if self.xla and is_training else None,
+            fused_attention=self.fused_attention if is_training else None,
         )
         # A memory for each layer, as the network takes them: [b,L,M,D] to L times [b,M,D]. With the
         # batch axis first, micro-batches and replicas have their parts of it like of all features.

@@ -79,6 +79,16 @@ class Pretrainer:
         if self._held_out:
             sources.note_trained_on(self._held_out, self._manifest, "eval_record_info_dir")
 
+        if self.devices.fused_attention:
+            from xlnet.network import kernels_gpu_check
+
+            kernels_gpu_check.check(
+                self.devices.fused_attention,
+                str(self.network.run_config(is_training=True).precision),
+                self.config.d_head,
+                self.devices.session_config(),
+            )
+
         # Does the batch fit the text streams and the devices, the vocabulary the objective?
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
@@ -178,6 +188,7 @@ class Pretrainer:
             self._manifest.reuse_len,
             self._tokenizer,
             self.devices.xla,
+            self.devices.fused_attention,
         )
 
     # -- what the trainer calls
@@ -213,6 +224,7 @@ class Pretrainer:
         settings, manifest = self.settings, self._manifest
         return {
             "precision": self.devices.precision_in_words(self.network),
+            "step": self.devices.compilation_in_words(),
             "data": "{}: {} tokens, {} streams of {} windows".format(
                 settings.record_info_dir,
                 f"{manifest.tokens:,}",

@@ -58,7 +58,7 @@ def main(
     settings = with_directories(settings, sources.find_records)
     if not settings.do_eval:
         multi_host.forget_errors(settings.model_dir)
-    devices = connect(device)  # hosts meet here
+    devices = connect(device, compiles_on_gpus=True)  # hosts meet here
     with multi_host.saying_errors(settings.model_dir, devices.host):
         manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
         check_against_manifest(settings, manifest)

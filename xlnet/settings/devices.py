@@ -39,10 +39,17 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES):
         help_group=HelpGroup.ORIGINAL,
         resume="any",
     )
-    xla: bool = setting(
+    xla: Optional[bool] = setting(
+        None,
+        "compile the training step with XLA; not given: in pretraining on GPUs, unless "
+        "deterministic; in fine-tuning all batches are then as long as max_seq_length",
+        help_group=HelpGroup.SPEED,
+        resume="any",
+    )
+    fused_attention: bool = setting(
         False,
-        "compile the training step with XLA; in fine-tuning all batches "
-        "are then as long as max_seq_length",
+        "pretrain with attention that Triton compiles to one program, on an NVIDIA GPU with "
+        "TensorFlow 2.21, XLA and --precision=bf16 or fp16 (compiled for an H100, never run)",
         help_group=HelpGroup.SPEED,
         resume="any",
     )

@@ -218,6 +218,8 @@ class RunConfig:
       traced_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
+      fused_attention: the compute capability of an NVIDIA GPU, such as (9, 0), for which
+        `kernels_gpu` compiles attention to one program; with device "xla" alone. None: off.
 
     Raises:
       UserError: a value is not allowed, or two contradict each other.
@@ -241,6 +243,7 @@ class RunConfig:
     position_dropout: str = NetworkSettings.position_dropout
     device: Optional[str] = None
     traced_once: bool = False
+    fused_attention: Optional[tuple[int, int]] = None
 
     def __post_init__(self) -> None:
         # Two names for one precision, as the documented API has use_bfloat16.
@@ -248,6 +251,8 @@ class RunConfig:
         object.__setattr__(self, "precision", precision)
         if self.device not in (None, "cpu", "gpu", "xla"):
             raise UserError(f"device is {self.device!r}, expected None, cpu, gpu or xla")
+        if self.fused_attention and self.device != "xla":
+            raise UserError(f"fused_attention needs device xla, found {self.device}")
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
         if not self.clamp_len:
@@ -257,7 +262,7 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-_NOT_OF_FLAGS = ("is_training", "device", "traced_once")
+_NOT_OF_FLAGS = ("is_training", "device", "traced_once", "fused_attention")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
