@@ -135,3 +135,82 @@ def test_table():
         ["entailment", "1.0000", "0.5000", "0.6667", "2"],
         ["not_entailment", "0.6667", "1.0000", "0.8000", "2"],
     ]
+
+
+# --- scikit-learn's functions
+
+PROBABILITIES = np.array(
+    [[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32
+)
+TWO_LABELS = np.array([0, 1, 1, 0, 1])
+
+
+def sklearn_metric(name, values, labels, task="rte"):
+    return split_metrics.own(f"sklearn.metrics:{name}")(
+        GLUE[task], values.argmax(1), np.asarray(labels), values
+    )
+
+
+def test_functions_of_probabilities_get_probabilities():
+    """Decisions have an AUC of 2/3 and a log loss of 24 here."""
+    from sklearn import metrics
+
+    second = PROBABILITIES[:, 1]
+    assert sklearn_metric("roc_auc_score", PROBABILITIES, TWO_LABELS) == 1.0
+    assert sklearn_metric("average_precision_score", PROBABILITIES, TWO_LABELS) == 1.0
+    found = sklearn_metric("log_loss:min", PROBABILITIES, TWO_LABELS)
+    assert found == pytest.approx(-np.log(PROBABILITIES[range(5), TWO_LABELS]).mean())
+    found = sklearn_metric("brier_score_loss:min", PROBABILITIES, TWO_LABELS)
+    assert found == pytest.approx(np.square(second - TWO_LABELS).mean())
+    # Functions of labels get labels as before.
+    decisions = PROBABILITIES.argmax(1)
+    assert sklearn_metric("f1_score", PROBABILITIES, TWO_LABELS) == metrics.f1_score(
+        TWO_LABELS, decisions
+    )
+
+
+def test_functions_of_probabilities_of_several_labels():
+    values = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.5, 0.1]], np.float32)
+    # One label is in no row of the split.
+    found = sklearn_metric("log_loss:min", values, [0, 1, 1], "mnli")
+    assert found == pytest.approx(np.log(2))
+    labels = [0, 1, 2]
+    with pytest.raises(UserError, match="roc_auc_score.*multi_class"):
+        sklearn_metric("roc_auc_score", values, labels, "mnli")
+    from sklearn import metrics
+
+    expected = metrics.roc_auc_score(labels, values, multi_class="ovr")
+    assert sklearn_metric("roc_auc_ovr", values, labels, "mnli") == pytest.approx(expected)
+    assert sklearn_metric("neg_log_loss", values, labels, "mnli") == pytest.approx(
+        -metrics.log_loss(labels, values)
+    )
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    (
+        ("log_loss", "metric=sklearn.metrics:log_loss:min"),
+        ("zero_one_loss", "metric=sklearn.metrics:zero_one_loss:min"),
+        ("roc_auc_score:min", "metric=sklearn.metrics:roc_auc_score"),
+        ("neg_log_loss:min", "metric=sklearn.metrics:neg_log_loss"),
+        ("hinge_loss:min", "margins"),
+        ("roc_auk", "no attribute 'roc_auk'"),
+    ),
+)
+def test_functions_of_scikit_learn_that_cannot_select_checkpoints(name, remedy):
+    with pytest.raises(UserError, match=f"{name}.*{remedy}"):
+        split_metrics.own(f"sklearn.metrics:{name}")
+
+
+def test_an_imported_function_of_scikit_learn_is_that_of_scikit_learn(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from sklearn.metrics import roc_auc_score\n")
+    metric = split_metrics.own(f"{path}:roc_auc_score")
+    assert metric(GLUE["rte"], PROBABILITIES.argmax(1), TWO_LABELS, PROBABILITIES) == 1.0
+
+
+def test_scores_of_a_regression_have_no_probabilities():
+    metric = split_metrics.own("sklearn.metrics:roc_auc_score")
+    scores = np.array([0.5, 0.7])
+    with pytest.raises(UserError, match="probability of each label"):
+        metric(GLUE["sts-b"], scores, np.array([0.0, 1.0]), scores)

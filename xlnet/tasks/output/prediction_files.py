@@ -78,7 +78,7 @@ def write(
                 skipped,
             )
             return
-        texts = task.scorer.texts(values, threshold)
+        texts = task.scorer.submitted_texts(values, threshold)
         files.write_lines(
             path,
             json_lines(

@@ -354,6 +354,10 @@ class Scorer(_Part):
         """The predicted labels or the score of each row as text."""
         raise NotImplementedError
 
+    def submitted_texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
+        """The same for the server of a benchmark, if that accepts fewer values."""
+        return self.texts(values, threshold)
+
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> Iterator[Comparison]:

@@ -95,7 +95,7 @@ _GLUE_TASKS = (
         ("pearson", "spearman"),
         type="regression",
         submissions={"test": "STS-B.tsv"},
-    ),
+    ).with_options(submitted_range=(0.0, 5.0)),
     _task(
         "qqp",
         "question1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
@@ -17,6 +18,17 @@ from xlnet.tasks.types.classification import differ
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
+
+
+@dataclasses.dataclass(frozen=True)
+class RegressionOptions:
+    """What a published set says of its scores.
+
+    Attributes:
+      submitted_range: lowest and highest score that its server accepts; None: any.
+    """
+
+    submitted_range: Optional[tuple[float, float]] = None
 
 
 class RegressionReader(contract.Reader):
@@ -97,6 +109,13 @@ class RegressionScorer(contract.Scorer):
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [f"{value:.6f}" for value in values]
 
+    def submitted_texts(self, values: np.ndarray, threshold: float) -> list[str]:
+        """A network's scores may lie outside of the server's range; metrics and our own prediction
+        file have them as they are."""
+        if self.options.submitted_range:
+            values = np.clip(values, *self.options.submitted_range)
+        return self.texts(values, threshold)
+
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> Iterator[contract.Comparison]:
@@ -116,6 +135,7 @@ REGRESSION = contract.TaskType(
     RegressionReader,
     RegressionHead,
     RegressionScorer,
+    options=RegressionOptions(),
     verb="score",
     asked_by="is_regression",
     export=RegressionExport,
