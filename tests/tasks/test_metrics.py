@@ -139,9 +139,7 @@ def test_table():
 
 # --- scikit-learn's functions
 
-PROBABILITIES = np.array(
-    [[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32
-)
+PROBABILITIES = np.array([[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32)
 TWO_LABELS = np.array([0, 1, 1, 0, 1])
 
 

@@ -17,7 +17,7 @@ from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
-from xlnet.pretraining import sources
+from xlnet.pretraining import objectives, sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
 from xlnet.settings.pretraining import PRETRAINING_NAME
@@ -56,8 +56,10 @@ class Pretrainer(Job):
         # Does the batch fit the text streams and the devices, the vocabulary the objective?
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-        if settings.objective == "masked" and self._tokenizer.mask_id is None:
-            raise UserError(f"objective is masked, but {self._tokenizer.path} has no <mask>")
+        if self._objective.needs_mask_id and self._tokenizer.mask_id is None:
+            raise UserError(
+                f"objective is {settings.objective}, but {self._tokenizer.path} has no <mask>"
+            )
         if settings.eval_steps and not settings.eval_record_info_dir:
             _log.info(
                 "note: eval_steps is %d, but nothing is evaluated without --eval_record_info_dir",
@@ -75,6 +77,8 @@ class Pretrainer(Job):
         contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
             contents["eval_record_info_dir"] = self._held_out.digest
+        if settings.objective_module and settings.objective_module.endswith(".py"):
+            contents["objective_module"] = files.sha256(settings.objective_module)
         self._saved = SavedRunSettings(  # the architecture in place of the path of its file
             settings.model_dir,
             PRETRAINING_NAME,
@@ -88,6 +92,7 @@ class Pretrainer(Job):
 
     def _read(self):
         settings, manifest = self.settings, self._manifest
+        self._objective = objectives.find(settings.objective)
         vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
         self._tokenizer = Tokenizer(
             vocabulary,
@@ -96,8 +101,8 @@ class Pretrainer(Job):
             descriptions_beside(settings.init_checkpoint),
         )
         self._permutation = sources.choose_permutation(
-            settings, manifest, is_read=settings.objective != "causal"
-        )  # it predicts all tokens
+            settings, manifest, is_read=self._objective.samples_targets
+        )
         self._held_out = sources.held_out_manifest(settings, manifest)
 
     def train(self) -> bool:
@@ -181,7 +186,7 @@ class Pretrainer(Job):
                 manifest.seq_len,
                 manifest.reuse_len,
                 settings.mem_len,
-                "all" if settings.objective == "causal" else settings.num_predict,
+                settings.num_predict if self._objective.samples_targets else "all",
             ),
             "settings": " ".join(
                 "{}={}".format(*item) for item in self._saved.values.items() if item[0] != "about"

@@ -98,7 +98,7 @@ class VocabularySettings(InputSettings):
 
 
 def main(settings: VocabularySettings) -> None:
-    from xlnet.text import reading
+    from xlnet.text import advice, reading
     from xlnet.tokenization.tokenizer import describe
 
     # The language decides what is not given.
@@ -122,6 +122,7 @@ def main(settings: VocabularySettings) -> None:
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:
         print(reading.in_words(chunks, settings))
+        advice.check(chunks, settings)
     skipped: collections.Counter[str] = collections.Counter()
     sentences, number = draw(
         read_sentences(chunks, settings, skipped), settings.input_sentence_size, settings.seed

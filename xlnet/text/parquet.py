@@ -11,6 +11,7 @@ from typing import Any
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
 from xlnet.text.text_forms import document
 
 _ROWS = 32  # decoded at once: what is in memory, with a page of the file
@@ -18,9 +19,10 @@ _PAGE = 1 << 20  # [bytes]
 _END = 8  # [bytes] the size of the footer, and "PAR1"
 
 
-def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
+def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> Iterator[Any]:
     """Yields the events of the documents in a chunk's row groups; see `text_forms`. `seen` takes
     note of the bytes that they depend on, but for the `footer`."""
+    field = settings.json_field
     try:
         import pyarrow
         from pyarrow import parquet
@@ -68,7 +70,7 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                                 f"at {e.start}",
                             )
                             continue
-                        yield from document({field: text}, field, begin, bad)
+                        yield from document({field: text}, settings, begin, bad)
     except (pyarrow.ArrowException, OSError) as e:  # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
             raise UserError(f"cannot read {chunk.path}: {e.strerror}") from None

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Optional
 from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
-from xlnet.text import parquet, recognition
+from xlnet.text import parquet, recognition, text_forms
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
@@ -126,6 +126,12 @@ def cut(
     return chunks
 
 
+def first_bytes(chunk: Chunk, size: int) -> bytes:
+    """The first bytes of the (unpacked) file of a chunk."""
+    with _File(chunk.path, chunk.form) as f:
+        return f.read_exactly(size)
+
+
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
     words = {
@@ -146,11 +152,14 @@ def some_of(names: Sequence[str]) -> str:
 
 def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
     """The error of an input without text; `left_out`: lines and documents by reason."""
-    return UserError(
-        "input_glob: no text in {}{}".format(
-            where, "".join("; left out, {}: {}".format(*item) for item in left_out.items())
+    reasons = "".join("; left out, {}: {}".format(*item) for item in left_out.items())
+    # A hash assigns each document to one part.
+    if left_out.get(OTHER_PART) == 1:
+        reasons += (
+            "; the text is one document; documents have a blank line between them, or what "
+            "--document_separator says, or are files"
         )
-    )
+    return UserError(f"input_glob: no text in {where}{reasons}")
 
 
 def chunk_size(total: int) -> int:
@@ -276,11 +285,20 @@ def read_chunk(
     longest = LONGEST_RECORD if form.kind == RECORDS else LONGEST_LINE
     with contextlib.ExitStack() as stack:
         if form.kind == PARQUET:
-            events = parquet.events(chunk, settings.json_field, bad, seen)
+            events = parquet.events(chunk, settings, bad, seen)
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
             events = events_of(
-                _texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings, bad, form
+                _texts(
+                    f,
+                    longest,
+                    bad,
+                    stand_alone=form.kind == RECORDS,
+                    skips_blank=not text_forms.ends_at_blank_lines(settings),
+                ),
+                settings,
+                bad,
+                form,
             )
         events = (
             _owned(events, begin, end)
@@ -301,23 +319,31 @@ class _BadText:
         self.row: Optional[int] = None  # of a table
 
     def add(self, offset, reason, detail):
-        # It belongs to the chunk in which its line begins; others meet it, too.
-        if not self.begin <= offset < self.end:
-            return
         if not self._skip:
+            self.refuse(offset, detail)
+        elif self._is_own(offset):
+            self._skipped[reason] += 1
+
+    def refuse(self, offset, detail):
+        if self._is_own(offset):
             row = "" if self.row is None else f"row {self.row}: "
             raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
-        self._skipped[reason] += 1
+
+    def _is_own(self, offset):
+        """Whether the chunk is that in which the line begins; others meet it, too."""
+        return self.begin <= offset < self.end
 
 
-def _texts(f, longest, bad, stand_alone):
+def _texts(f, longest, bad, stand_alone, skips_blank):
     """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
     of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
-    `stand_alone`."""
+    `stand_alone`. skips_blank: the line before is the last one that is not blank."""
     begin = 0
     # The line before tells whether a document continues; one too long to be read is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
+        while skips_blank and before and _is_blank(f, before):
+            before = _line_before(f, before, longest)
         begin = bad.begin - 1 if before is None else before
         if before is None:
             yield begin, None
@@ -406,6 +432,12 @@ def _hint(bad, offset):
         f.seek(offset)
         lines = f.read_exactly(_BLOCK).split(b"\n")
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
+
+
+def _is_blank(f, begin):
+    """Whether the line at `begin` is blank."""
+    f.seek(begin)
+    return f.readline(_PAGE).isspace()
 
 
 def _line_before(f, position, longest):

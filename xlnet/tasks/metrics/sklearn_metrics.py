@@ -44,7 +44,9 @@ class SklearnMetric(NamedTuple):
             return self.sign * self.function(labels, decisions, **arguments)
         count = len(task.labels or ())
         if np.ndim(values) != 2 or np.shape(values)[1] != count:
-            raise ValueError("it takes the probability of each label, which this task does not have")
+            raise ValueError(
+                "it takes the probability of each label, which this task does not have"
+            )
         # A split may lack some labels.
         if np.ndim(labels) == 1 and "labels" in inspect.signature(self.function).parameters:
             arguments["labels"] = np.arange(count)

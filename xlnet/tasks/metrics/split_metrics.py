@@ -262,9 +262,7 @@ def own(name: str) -> Metric:
     if known:
         sklearn_metrics.check_direction(known, name)
 
-    def metric(
-        task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
-    ) -> float:
+    def metric(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
         try:
             if known:
                 return float(known(task, decisions, labels, values))
