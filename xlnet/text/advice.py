@@ -31,8 +31,11 @@ _CUT = 0.6  # fraction of wrapped lines that end inside of a sentence; many sent
 _SENTENCE_END = re.compile(r"[.!?…。！？:][\"'”’»)\]]*\Z")
 
 
-def check(chunks: Sequence[Chunk], settings: InputSettings) -> None:
+def check(chunks: Sequence[Chunk], settings: InputSettings, reads_documents: bool = True) -> None:
     """Looks at the beginning of each file of plain text.
+
+    Args:
+      reads_documents: whether it matters where documents end.
 
     Raises:
       UserError: a mark between documents that is not declared.
@@ -45,7 +48,7 @@ def check(chunks: Sequence[Chunk], settings: InputSettings) -> None:
         lines = _first_lines(chunk, settings)
         if settings.document_separator is None:
             _refuse_marks(chunk.path, lines)
-        found = _note(lines, settings, is_only_file=len(texts) == 1)
+        found = _note(lines, settings, reads_documents, is_only_file=len(texts) == 1)
         if found:
             notes.setdefault(found, []).append(chunk.path)
     for note, paths in notes.items():
@@ -69,7 +72,9 @@ def _refuse_marks(path: str, lines: Sequence[str]) -> None:
             raise UserError(f"{path}, line {number}: {mark_refused(mark)}")
 
 
-def _note(lines: Sequence[str], settings: InputSettings, is_only_file: bool) -> Optional[str]:
+def _note(
+    lines: Sequence[str], settings: InputSettings, reads_documents: bool, is_only_file: bool
+) -> Optional[str]:
     """What the lines seem to be, and the flag for it; None: what the settings say."""
     if settings.text_format == "wrapped":
         return None
@@ -80,7 +85,7 @@ def _note(lines: Sequence[str], settings: InputSettings, is_only_file: bool) -> 
             f"the lines look hard-wrapped, and each is read as a {unit}; give "
             "--text_format=wrapped if a paragraph has several lines"
         )
-    if settings.document_separator is not None:
+    if settings.document_separator is not None or not reads_documents:
         return None
     alone = sum(len(block) == 1 for block in blocks)
     if len(blocks) > _FEW and alone >= _MOST * len(blocks) and _are_paragraphs(blocks):
