@@ -8,7 +8,9 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
 from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types import classification, contract
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
@@ -111,6 +113,47 @@ def test_collapse_is_noticed():
     assert MULTI.scorer.constant_prediction(np.full([3, 2], 0.1), np.eye(3)[:, :2]) == (
         "every row has the labels (none)"
     )
+
+
+def test_collapse_of_a_type_of_ones_own_is_noticed():
+    """By what its `decide` returns; a type that predicts something else may say it itself."""
+
+    class Scorer(contract.Scorer):
+        def texts(self, values, threshold):
+            return ["{} {}".format(*row) for row in values]
+
+    scorer = Scorer(GLUE["rte"])
+    labels = np.array([[0, 1], [1, 1], [1, 0]])
+    constant = np.array([[1.0, 2.0], [1.0, 2.00001], [1.0, 2.0]])
+    assert scorer.constant_prediction(constant, labels) == "every row is '1.0 2.0'"
+    assert scorer.constant_prediction(constant, labels[[0, 0, 0]]) is None
+    assert scorer.constant_prediction(constant + [[0], [0], [0.1]], labels) is None
+    assert scorer.constant_prediction(np.array(["a", "a", "a"]), labels) is None
+
+
+def test_answering_no_question_is_noticed():
+    task = Task(
+        "own", ("context",), ("question",), ("answers",), None, ("f1",), TASK_TYPES["spans"]
+    )
+    rows = [
+        Row("0", (("It rains.", "What?"),), ((0, "It"),)),
+        Row("1", (("It rains.", "Who?"),), ()),
+    ]
+    says_none = [BestSpans([ScoredSpan(0, 2, 0.0, 0.0)], 9.0) for _ in rows]
+    answers = [BestSpans([ScoredSpan(0, 2, 0.0, 0.0)], -9.0), says_none[1]]
+    gold = task.scorer.gold_labels(rows)
+    assert "no answer" in task.scorer.constant_prediction(says_none, gold)
+    assert task.scorer.constant_prediction(answers, gold) is None
+    none_right = task.scorer.gold_labels([rows[1], rows[1]])
+    assert task.scorer.constant_prediction(says_none, none_right) is None
+
+
+def test_labels_that_are_numbers_are_in_their_order():
+    names = classification.sorted_names({"10", "-1", "2", "0", "1"})
+    assert names == ("-1", "0", "1", "2", "10")
+    assert classification.sorted_names({"0.5", "-10.5", "1", "10"}) == ("-10.5", "0.5", "1", "10")
+    assert classification.sorted_names({"b", "10", "-1", "a"}) == ("-1", "10", "a", "b")
+    assert classification.sorted_names({"nan", "1e3", "2"}) == ("1e3", "2", "nan")
 
 
 def test_collapse_is_judged_at_the_threshold_of_predictions():

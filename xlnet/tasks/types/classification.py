@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 SEPARATORS = (",", ";", "|")  # of labels in a cell
 _RARE_SEPARATORS = "#/&+"
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _FEW_ROWS = 20  # of which each may have its own label
 
 
@@ -173,7 +174,7 @@ class ClassificationScorer(contract.Scorer):
     ) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
-        if not differ(gold_labels) or differ(decisions):
+        if not contract.differ(gold_labels) or contract.differ(decisions):
             return None
         return f"every row is '{self.task.class_names[int(decisions[0])]}'"
 
@@ -342,12 +343,7 @@ def note_joined(names: set, where: str, how: str = "") -> None:
 
 
 def sorted_names(names: set) -> tuple:
-    """Numbers by size, others in alphabetical order."""
-    return tuple(
-        sorted(sorted(names), key=int) if all(map(str.isdecimal, names)) else sorted(names)
-    )
-
-
-def differ(values: Any) -> bool:
-    """Whether any two of `values` [n, ...] differ."""
-    return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())
+    """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
+    if all(map(_NUMBER.fullmatch, names)):
+        return tuple(sorted(sorted(names), key=float))
+    return tuple(sorted(names))

@@ -478,6 +478,11 @@ _GROUP = "xlnet.tasks"  # of entry points
 _OURS = frozenset(TASK_TYPES)
 
 
+def is_ours(its_type: TaskType) -> bool:
+    """Whether a task type is one of the library's."""
+    return its_type.name in _OURS
+
+
 def register(part: Any) -> Any:
     """As `tasks.register`."""
     if not isinstance(part, (TaskType, Task)):

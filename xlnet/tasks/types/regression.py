@@ -14,8 +14,7 @@ from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.classification import differ
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, differ
 
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
 
@@ -89,6 +88,7 @@ class RegressionScorer(contract.Scorer):
     lower_is_better = frozenset({"mse", "mae"})
     baseline_words = "mean score"
     column = "score"
+    is_number = True
 
     def baseline(self, gold_labels: Any) -> dict:
         """The mean score."""
