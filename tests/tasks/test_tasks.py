@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import time
 
 import pytest
 from helpers.tasks import settings, write
@@ -11,7 +12,7 @@ from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row, expand_split
-from xlnet.tasks.types import custom, known, ranking
+from xlnet.tasks.types import classification, custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
 
 
@@ -403,3 +404,22 @@ def test_thresholds_of_labels_are_for_several_labels():
     for task_name in ("sst-2", "sts-b", "ranking"):
         with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
             custom.known_or_own(settings("d", task_name=task_name, label_thresholds="1:0.3"))
+
+
+def test_unknown_labels_of_many_are_short_and_quick(tmp_path, caplog):
+    """Of 3,000 labels the nearest one and the number: 757 kB were printed, and more than a minute
+    would be searched."""
+    caplog.set_level("INFO")
+    names = tuple(f"topic {number}" for number in range(3000))
+    task = dataclasses.replace(GLUE["rte"], labels=names)
+    rows = "".join(f"{number}\ta\tb\ttopik {number}\n" for number in range(3000))
+    (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + rows)
+    began = time.monotonic()
+    with pytest.raises(UserError) as e:
+        parsing.read_rows(task, str(tmp_path), "dev", need_labels=True)
+    assert time.monotonic() - began < 30
+    assert "unknown label 'topik 0'; did you mean 'topic 0'? (3,000 labels)" in str(e.value)
+    assert len(str(e.value)) + len(caplog.text) < 4000
+    # Spellings of a number are one label, however many there are.
+    numbers = dataclasses.replace(GLUE["rte"], labels=tuple(map(str, range(3000))))
+    assert classification.known_label(numbers, "2999.0") == ("2999", None)

@@ -16,13 +16,12 @@ from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
-from xlnet.text.recognition import TEXT
+from xlnet.text.recognition import LOOKED_AT, TEXT, first_bytes
 from xlnet.text.sentences import sentences_and_joints
 from xlnet.text.text_forms import mark_of, mark_refused
 
 _log = logging.getLogger(__name__)
 
-_LOOKED_AT = 1 << 16  # [bytes] of a file
 _FEW = 20  # lines, or paragraphs, that say nothing yet
 _NARROWEST, _WIDEST = 40, 100  # [characters] of hard-wrapped lines
 _FULL = 0.75  # a full line has this fraction of the longest one's length, at least
@@ -57,10 +56,11 @@ def check(chunks: Sequence[Chunk], settings: InputSettings, reads_documents: boo
 
 def _first_lines(chunk: Chunk, settings: InputSettings) -> list[str]:
     """The first lines of a file, stripped; not the last one if it may be cut off."""
-    head = reading.first_bytes(chunk, _LOOKED_AT)
+    with reading.naming(chunk.path):
+        head = first_bytes(chunk.path)
     codec = encodings.other_than_utf8(settings.encoding) or "utf-8-sig"
     lines = head.decode(codec, "replace").split("\n")
-    if len(head) == _LOOKED_AT:
+    if len(head) == LOOKED_AT:
         lines.pop()
     return [line.strip() for line in lines]
 

@@ -126,12 +126,6 @@ def cut(
     return chunks
 
 
-def first_bytes(chunk: Chunk, size: int) -> bytes:
-    """The first bytes of the (unpacked) file of a chunk."""
-    with _File(chunk.path, chunk.form) as f:
-        return f.read_exactly(size)
-
-
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
     words = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import logging
 import re
 import sys
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 SEPARATORS = (",", ";", "|")  # of labels in a cell
 _RARE_SEPARATORS = "#/&+"
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_LONGEST_SHOWN = 80  # of a label in an error [characters]
 _FEW_ROWS = 20  # of which each may have its own label
 
 
@@ -262,12 +264,29 @@ def known_label(task: Task, text: str) -> tuple:
     that does not know its labels yet: ()."""
     if not task.labels or text in task.labels or text in task.skipped_labels:
         return text, None
-    same = [label for label in task.labels if plain(label) == plain(text)]
-    return (
-        (same[0], None)
-        if same
-        else (None, "unknown label '{}' (labels: {})".format(text, ", ".join(task.labels)))
-    )
+    spelled = _labels_by_plain(task.labels).get(plain(text))
+    if spelled is not None:
+        return spelled, None
+    return None, f"unknown label '{text:.{_LONGEST_SHOWN}}'{_known_in_words(task, text)}"
+
+
+@functools.lru_cache(maxsize=8)
+def _labels_by_plain(labels: tuple[str, ...]) -> dict[str, str]:
+    """The first label of each common spelling."""
+    return {plain(label): label for label in reversed(labels)}
+
+
+def _known_in_words(task: Task, text: str) -> str:
+    """All labels if they are few; of many the nearest one and their number."""
+    names = task.class_names
+    if len(names) <= contract.LABELS_SHOWN:
+        return " (labels: {})".format(", ".join(names))
+    # Only the first errors of a file are shown, and a search takes milliseconds.
+    nearest = ""
+    if task.reader.suggestions < contract.LABELS_SHOWN:
+        task.reader.suggestions += 1
+        nearest = did_you_mean(text[:_LONGEST_SHOWN], names)
+    return f"{nearest} ({len(names):,} labels)"
 
 
 def plain(name: str) -> str:

@@ -84,6 +84,7 @@ class Reader(_Part):
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
+    suggestions: int = 0  # errors about labels that named the nearest one
 
     @property
     def unit(self) -> str:
