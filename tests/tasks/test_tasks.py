@@ -1,6 +1,7 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
 import dataclasses
+import json
 import logging
 import time
 
@@ -423,3 +424,31 @@ def test_unknown_labels_of_many_are_short_and_quick(tmp_path, caplog):
     # Spellings of a number are one label, however many there are.
     numbers = dataclasses.replace(GLUE["rte"], labels=tuple(map(str, range(3000))))
     assert classification.known_label(numbers, "2999.0") == ("2999", None)
+
+
+@pytest.mark.parametrize("name", ("train.csv", "train.jsonl"))
+def test_columns_in_another_form_of_unicode(tmp_path, name):
+    """The names look the same: ü, or u with a combining mark."""
+    composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
+    for stored, asked in ((composed, decomposed), (decomposed, composed), (decomposed,) * 2):
+        if name.endswith("csv"):
+            content = f"{stored},label\na,x\nb,y\n"
+        else:
+            content = "".join(
+                json.dumps({stored: text, "label": label}) + "\n" for text, label in ("ax", "by")
+            )
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        task = custom.known_or_own(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
+        rows = parsing.read_rows(task, "", "train", need_labels=True)
+        assert [row.pairs[0][0] for row in rows] == ["a", "b"]
+
+
+def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
+    """Lines that are not UTF-8 differ in the column of their bytes only."""
+    caplog.set_level("INFO")
+    lines = ["text,label", *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30))]
+    (tmp_path / "train.csv").write_bytes("\n".join(lines).encode("cp1252"))
+    with pytest.raises(UserError, match=r"train.csv:2: not UTF-8.*--encoding=cp1252"):
+        custom.known_or_own(settings(tmp_path / "train.csv", text_a_column="text", do_train=True))
+    assert len([line for line in caplog.text.splitlines() if "not UTF-8" in line]) == 1
+    assert "(30 rows, the last one" in caplog.text

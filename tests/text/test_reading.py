@@ -173,6 +173,51 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(
     assert sum(chunk.end - chunk.begin for chunk in chunks) == sum(sizes)
 
 
+def test_names_with_commas(tmp_path):
+    """A list has commas, too: a name that exists goes before its parts."""
+    for name in ("a,b.txt", "c.txt", "d, e/f.txt", "d, e/g.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, "a\n")
+
+    def found(*names):
+        paths = reading.find_files(",".join(str(tmp_path / name) for name in names))
+        return [os.path.relpath(path, tmp_path) for path in paths]
+
+    assert found("a,b.txt") == ["a,b.txt"]
+    assert found("a,b.txt", "c.txt") == ["a,b.txt", "c.txt"]
+    assert found("c.txt", "d, e") == ["c.txt", "d, e/f.txt", "d, e/g.txt"]
+    assert found("a,*.txt", "c.txt") == ["a,b.txt", "c.txt"]
+    (tmp_path / "a").mkdir()
+    write(tmp_path / "a" / "x.txt", "a\n")
+    assert found("a,b.txt") == ["a,b.txt"]
+    with pytest.raises(UserError, match="no file matches '.*none'"):
+        found("c.txt", "none", "a,b.txt")
+
+
+def test_a_field_in_another_form_of_unicode(tmp_path):
+    """ü, or u with a combining mark, as macOS writes it."""
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
+    for stored, asked in ((composed, decomposed), (decomposed, composed)):
+        path = write(tmp_path / "a.jsonl", json.dumps({stored: "a"}) + "\n")
+        assert documents(read(path, json_field=asked)[0]) == [["a"]]
+        pyarrow.parquet.write_table(pyarrow.table({stored: ["a"]}), tmp_path / "a.parquet")
+        assert documents(read(tmp_path / "a.parquet", json_field=asked)[0]) == [["a"]]
+
+
+@pytest.mark.parametrize("start", (b"ARROW1\0\0", b"\xff\xff\xff\xff\x10\0\0\0"))
+def test_arrow_files_name_parquet(tmp_path, start):
+    (tmp_path / "data").mkdir()
+    path = write(tmp_path / "data" / "data-00000-of-00001.arrow", start)
+    with pytest.raises(UserError, match=f"{path}: an Arrow file.*to_parquet"):
+        reading.cut([str(path)])
+    with pytest.raises(UserError, match=f"no .txt.* in directory .*{path}.*to_parquet"):
+        reading.find_files(str(tmp_path))
+
+
 # Marks between documents: declared, or refused.
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text.text_forms import document
@@ -39,6 +39,9 @@ def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> I
             parquet.ParquetFile(f, buffer_size=_PAGE, pre_buffer=False) as stored,
         ):
             names = stored.schema_arrow.names
+            if field not in names:
+                by_name = {encodings.composed(name): name for name in names}
+                field = by_name.get(encodings.composed(field), field)
             if field not in names:
                 raise UserError(
                     "{}: no column '{}' (json_field); it has {!s:.200}".format(
@@ -70,7 +73,7 @@ def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> I
                                 f"at {e.start}",
                             )
                             continue
-                        yield from document({field: text}, settings, begin, bad)
+                        yield from document({settings.json_field: text}, settings, begin, bad)
     except (pyarrow.ArrowException, OSError) as e:  # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
             raise UserError(f"cannot read {chunk.path}: {e.strerror}") from None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import glob
 import gzip
 import hashlib
 import itertools
@@ -59,27 +60,49 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
     but hidden ones; remote files (`gs://...`) have names and patterns only.
     """
-    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    parts = _parts_of(patterns)
     if not parts:
         raise UserError(f"{what}: no file given")
     found: dict[Any, str] = {}
     for part in parts:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
-            raise UserError(
-                "{}: {} '{}'".format(
-                    what,
-                    "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
-                    if os.path.isdir(part)
-                    else "a file is expected, which can be read twice, not"
-                    if os.path.exists(part)
-                    else "no file matches",
-                    part,
-                )
-            )
+            raise UserError(f"{what}: {_why_none(part)}")
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
+
+
+def _parts_of(patterns: str) -> list[str]:
+    """The names in a list with commas. Names that exist may have commas themselves."""
+    if os.path.exists(patterns):
+        return [patterns]
+    pieces = patterns.split(",")
+    parts, begin = [], 0
+    while begin < len(pieces):
+        end = begin + 1
+        # A piece that names nothing is the beginning of a name with commas, if there is one.
+        if not files.matching(pieces[begin].strip()):
+            longer = (
+                end
+                for end in range(begin + 2, len(pieces) + 1)
+                if files.matching(",".join(pieces[begin:end]).strip())
+            )
+            end = next(longer, end)
+        parts.append(",".join(pieces[begin:end]).strip())
+        begin = end
+    return [part for part in parts if part]
+
+
+def _why_none(part: str) -> str:
+    """Why a name or pattern names no file."""
+    if os.path.isdir(part):
+        arrows = sorted(glob.glob(os.path.join(glob.escape(part), "**", "*.arrow"), recursive=True))
+        hint = f"; it has {encodings.arrow(arrows[0])}" if arrows else ""
+        return f"no .txt, .jsonl, .ndjson, .gz or .parquet file in directory '{part}'{hint}"
+    if os.path.exists(part):
+        return f"a file is expected, which can be read twice, not '{part}'"
+    return f"no file matches '{part}'"
 
 
 def _local_files(pattern):

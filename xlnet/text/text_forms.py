@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Optional
 
+from xlnet import encodings
 from xlnet.settings.data import BLANK_LINE, InputSettings
 from xlnet.text.recognition import RECORDS, Form
 from xlnet.text.sentences import sentences_and_joints
@@ -221,6 +222,9 @@ def document(record: Any, settings: InputSettings, offset: int, bad: Any) -> Ite
     """The events of a document that is a record, or of several if its text has separators; one
     without text is bad."""
     field, separator = settings.json_field, settings.document_separator
+    if isinstance(record, dict) and field not in record:
+        record = {encodings.composed(name): value for name, value in record.items()}
+        field = encodings.composed(field)
     yield End(offset)
     text = record.get(field) if isinstance(record, dict) else None
     if not isinstance(record, dict) or field not in record:

@@ -27,6 +27,7 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
     determines, such as the labels of own files; also the fraction that is held out.
     """
     stored = stored or {}
+    settings = _with_composed_columns(settings)
     if known.plain(settings.task_name) == CUSTOM:
         task = _own_task(settings, stored)
     else:
@@ -65,6 +66,21 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
         for name in task.own_metrics.values():
             split_metrics.own(name)  # raises its errors before anything is read
     return task
+
+
+def _with_composed_columns(settings: Any) -> Any:
+    """The settings with the names of columns as `readers` gives them, in Unicode's composed form;
+    the columns of taggers have other readers."""
+    return dataclasses.replace(
+        settings,
+        **{
+            field.name: encodings.composed(getattr(settings, field.name))
+            for field in dataclasses.fields(settings)
+            if field.name.endswith(("_column", "_columns"))
+            and field.name not in ("word_column", "tag_column")
+            and getattr(settings, field.name)
+        },
+    )
 
 
 def complete(task: Task, data_dir: str) -> Task:
