@@ -246,8 +246,17 @@ def test_functions_of_scikit_learn_that_cannot_select_checkpoints(name, remedy):
 def test_an_imported_function_of_scikit_learn_is_that_of_scikit_learn(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("from sklearn.metrics import roc_auc_score\n")
-    metric = split_metrics.own(f"{path}:roc_auc_score")
-    assert metric(GLUE["rte"], PROBABILITIES.argmax(1), TWO_LABELS, PROBABILITIES) == 1.0
+    values = (GLUE["rte"], PROBABILITIES.argmax(1), TWO_LABELS, PROBABILITIES)
+    assert split_metrics.own(f"{path}:roc_auc_score")(*values) == 1.0
+    path.write_text(
+        "from sklearn import metrics\n"
+        "f2 = metrics.make_scorer(metrics.fbeta_score, beta=2)\n"
+        "loss = metrics.make_scorer(\n"
+        "    metrics.log_loss, greater_is_better=False, response_method='predict_proba'\n)\n"
+    )
+    assert 0 < split_metrics.own(f"{path}:f2")(*values) < 1
+    expected = sklearn_metric("log_loss:min", PROBABILITIES, TWO_LABELS)
+    assert split_metrics.own(f"{path}:loss")(*values) == -expected
 
 
 def test_scores_of_a_regression_have_no_probabilities():

@@ -20,6 +20,7 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.tasks.files.tagged_words import find_words
 from xlnet.tasks.task import Row
+from xlnet.tasks.types.contract import Head
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
 
@@ -65,6 +66,11 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
                 did_you_mean(label, names),
                 ("one of " + ", ".join(names)) if names else "none: the model has one score",
             )
+        )
+    if method == "integrated_gradients" and type(task.head).join is not Head.join:
+        raise UserError(
+            f"explain: predictions of task type {task.type.name} are made of several outputs; give "
+            "method=leave_one_out"
         )
     if method == "integrated_gradients" and (
         tuned.settings.long_document == "memory" or task.head.num_choices(False) > 1

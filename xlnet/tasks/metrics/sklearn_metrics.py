@@ -63,9 +63,10 @@ def of_scorer(name: str) -> Optional[SklearnMetric]:
     """The metric of a scorer such as "roc_auc_ovr"; None: there is no such scorer."""
     from sklearn import metrics
 
-    if name not in metrics.get_scorer_names():
-        return None
-    scorer: Any = metrics.get_scorer(name)
+    return _of_scorer(metrics.get_scorer(name)) if name in metrics.get_scorer_names() else None
+
+
+def _of_scorer(scorer: Any) -> SklearnMetric:
     return SklearnMetric(
         scorer._score_func,
         scorer._response_method != _TAKES_LABELS,
@@ -76,11 +77,14 @@ def of_scorer(name: str) -> Optional[SklearnMetric]:
 
 
 def of_function(function: Callable[..., Any], name: str) -> SklearnMetric:
-    """The metric of a function of scikit-learn; name: what the flag says, for errors.
+    """The metric of a function of scikit-learn, or of what its `make_scorer` returned; name: what
+    the flag says, for errors.
 
     Raises:
       UserError: it takes neither labels nor probabilities.
     """
+    if hasattr(function, "_score_func"):
+        return _of_scorer(function)
     scorers = _scorers_of(function)
     if scorers:
         return SklearnMetric(
