@@ -23,7 +23,7 @@ from xlnet.text.text_forms import mark_of, mark_refused
 _log = logging.getLogger(__name__)
 
 _FEW = 20  # lines, or paragraphs, that say nothing yet
-_NARROWEST, _WIDEST = 40, 100  # [characters] of hard-wrapped lines
+_NARROWEST, _WIDEST = 25, 100  # [characters] of hard-wrapped lines
 _FULL = 0.75  # a full line has this fraction of the longest one's length, at least
 _MOST = 0.8  # fraction of the lines that are full, or alone, where the text has this form
 _CUT = 0.6  # fraction of wrapped lines that end inside of a sentence; many sentences end at a line
@@ -60,7 +60,7 @@ def _first_lines(chunk: Chunk, settings: InputSettings) -> list[str]:
         head = first_bytes(chunk.path)
     codec = encodings.other_than_utf8(settings.encoding) or "utf-8-sig"
     lines = head.decode(codec, "replace").split("\n")
-    if len(head) == LOOKED_AT:
+    if len(head) == LOOKED_AT or not lines[-1]:
         lines.pop()
     return [line.strip() for line in lines]
 

@@ -63,7 +63,7 @@ def mark_refused(mark: str) -> str:
     """The error of a mark that is not declared, without its place."""
     return (
         f"'{mark}', a mark between documents, would be read as text; give "
-        f"--document_separator='{mark}', or {BLANK_LINE} if it is text"
+        f"--document_separator='{mark}', or --document_separator={BLANK_LINE} if it is text"
     )
 
 
