@@ -124,7 +124,6 @@ FIRST = (
     "sp_path",
     "save_dir",
     "text_format",
-    "document_separator",
     "seq_len",
     "reuse_len",
     "num_streams",

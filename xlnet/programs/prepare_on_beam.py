@@ -62,7 +62,6 @@ FIRST = (
     "save_dir",
     "beam_options",
     "text_format",
-    "document_separator",
     "seq_len",
     "reuse_len",
     "num_streams",

@@ -270,6 +270,11 @@ class Scorer(_Part):
         return ()
 
     @property
+    def submitted_range(self) -> Optional[tuple[float, float]]:
+        """The lowest and highest value that a benchmark's server accepts; None: any."""
+        return None
+
+    @property
     def has_threshold(self) -> bool:
         """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
         return False
@@ -360,10 +365,6 @@ class Scorer(_Part):
     def texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
         """The predicted labels or the score of each row as text."""
         raise NotImplementedError
-
-    def submitted_texts(self, values: np.ndarray, threshold: float) -> Sequence[str]:
-        """The same for the server of a benchmark, if that accepts fewer values."""
-        return self.texts(values, threshold)
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

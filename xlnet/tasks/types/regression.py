@@ -90,6 +90,10 @@ class RegressionScorer(contract.Scorer):
     column = "score"
     is_number = True
 
+    @property
+    def submitted_range(self) -> Optional[tuple[float, float]]:
+        return getattr(self.options, "submitted_range", None)  # a subclass may have other options
+
     def baseline(self, gold_labels: Any) -> dict:
         """The mean score."""
         return contract.constant_baseline(self, np.mean(gold_labels), gold_labels)
@@ -108,13 +112,6 @@ class RegressionScorer(contract.Scorer):
 
     def texts(self, values: np.ndarray, threshold: float) -> list:
         return [f"{value:.6f}" for value in values]
-
-    def submitted_texts(self, values: np.ndarray, threshold: float) -> list[str]:
-        """A network's scores may lie outside of the server's range; metrics and our own prediction
-        file have them as they are."""
-        if self.options.submitted_range:
-            values = np.clip(values, *self.options.submitted_range)
-        return self.texts(values, threshold)
 
     def compare(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
