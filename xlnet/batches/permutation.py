@@ -210,7 +210,7 @@ def ranks(random: Random, is_permuted: np.ndarray, permutation: Permutation) -> 
     return rank
 
 
-def _rank_limit(length, perm_size):
+def _rank_limit(length: int, perm_size: int) -> int:
     """What the ranks of `length` tokens are below: the last chunk has those of a full one even if
     it is cut."""
     size = min(perm_size, length)

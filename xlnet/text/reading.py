@@ -335,18 +335,18 @@ class _BadText:
         self._skipped = skipped
         self.row: Optional[int] = None  # of a table
 
-    def add(self, offset, reason, detail):
+    def add(self, offset: int, reason: str, detail: str) -> None:
         if not self._skip:
             self.refuse(offset, detail)
         elif self._is_own(offset):
             self._skipped[reason] += 1
 
-    def refuse(self, offset, detail):
+    def refuse(self, offset: int, detail: str) -> None:
         if self._is_own(offset):
             row = "" if self.row is None else f"row {self.row}: "
             raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
 
-    def _is_own(self, offset):
+    def _is_own(self, offset: int) -> bool:
         """Whether the chunk is that in which the line begins; others meet it, too."""
         return self.begin <= offset < self.end
 
@@ -451,7 +451,7 @@ def _hint(bad, offset):
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
-def _is_blank(f, begin):
+def _is_blank(f: _File, begin: int) -> bool:
     """Whether the line at `begin` is blank."""
     f.seek(begin)
     return f.readline(_PAGE).isspace()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings
@@ -83,15 +83,14 @@ def ends_at_blank_lines(settings: InputSettings) -> bool:
     return settings.text_format != "wrapped" and not is_declared
 
 
-def _from_lines(texts, settings, bad):
+def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A sentence a line, a blank line or a separator between documents."""
     separator = settings.document_separator
-    is_declared = separator not in (None, BLANK_LINE)
     for offset, text in texts:
         if text is None:
             continue
         # Nearly all lines take this path.
-        if not is_declared:
+        if separator is None or separator == BLANK_LINE:
             text = text.strip()
             if separator is None and text and (text[0] in _MARK_EDGES or text[-1] in _MARK_EDGES):
                 _refuse_mark(text, offset, bad)
@@ -105,13 +104,13 @@ def _from_lines(texts, settings, bad):
                 yield CorpusSentence(offset, part)
 
 
-def _refuse_mark(line, offset, bad):
+def _refuse_mark(line: str, offset: int, bad: Any) -> None:
     mark = mark_of(line)
     if mark:
         bad.refuse(offset, mark_refused(mark))
 
 
-def _from_paragraphs(lines):
+def _from_paragraphs(lines: Iterable[Any]) -> Iterator[Any]:
     """A paragraph a line: the events of `_from_lines`, with the sentences of each."""
     for event in lines:
         if isinstance(event, End):
@@ -120,7 +119,7 @@ def _from_paragraphs(lines):
             yield from _sentences(*event[:2])
 
 
-def _from_wrapped(texts, settings, bad):
+def _from_wrapped(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A paragraph on several lines, a blank line between paragraphs; a file is a document, or what
     is between separators."""
     paragraph = _Paragraph(bad)
@@ -148,19 +147,19 @@ def _from_wrapped(texts, settings, bad):
 class _Paragraph:
     """The lines of a paragraph, of which no more than `LONGEST_LINE` characters are held."""
 
-    def __init__(self, bad):
+    def __init__(self, bad: Any) -> None:
         self._bad = bad
         self._lines: list[str] = []
         self._size, self._begin = 0, 0
 
-    def add(self, offset, line):
+    def add(self, offset: int, line: str) -> None:
         if not self._size:
             self._begin = offset
         self._size += len(line) + 1
         if self._size <= LONGEST_LINE:
             self._lines.append(line)
 
-    def end(self):
+    def end(self) -> Iterator[CorpusSentence]:
         """Yields the sentences; nothing of a paragraph that is too long."""
         if self._size > LONGEST_LINE:
             self._bad.add(
@@ -174,28 +173,28 @@ class _Paragraph:
         self._lines, self._size = [], 0
 
 
-def _joined(lines):
+def _joined(lines: Sequence[str]) -> str:
     """The lines of a paragraph as one, with a space between words of scripts that have some."""
-    parts = lines[:1]
+    parts = list(lines[:1])
     for before, after in zip(lines, lines[1:]):
         is_unspaced = _is_of_unspaced(before[-1]) and _is_of_unspaced(after[0])
         parts.append(after if is_unspaced else " " + after)
     return "".join(parts)
 
 
-def _is_of_unspaced(character):
+def _is_of_unspaced(character: str) -> bool:
     """Whether a character is of a script without spaces, or its punctuation."""
     is_wide = unicodedata.east_asian_width(character) in "WF"
     return is_unspaced(character) or is_wide and unicodedata.category(character)[0] == "P"
 
 
-def _sentences(offset, text):
+def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
     """Yields the sentences of running text that begins at `offset`."""
     for sentence, is_joined in sentences_and_joints(text):
         yield CorpusSentence(offset, sentence, is_joined)
 
 
-def _from_records(texts, settings, bad):
+def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
