@@ -81,7 +81,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
                 field.name: default_of(field)
                 for group in (PretrainingSettings, NetworkSettings)
                 for field in dataclasses.fields(group)
-                if default_of(field) is not REQUIRED
+                if default_of(field) not in (REQUIRED, None)
             }
             | {"record_info_dir": "records", "about": {}}
         )

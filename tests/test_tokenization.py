@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sentencepiece
 from helpers.paths import GOLDEN, SPIECE
-from helpers.vocabulary import CONTROL, train_tiny_model
+from helpers.vocabulary import CONTROL, train, train_tiny_model
 
 import xlnet
 from xlnet.errors import UserError
@@ -241,6 +241,43 @@ def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
     pathlib.Path(path + ".json").write_text('{"uncased": false}')
     with pytest.raises(UserError, match="expected true or false for uncased, keep_accents"):
         Tokenizer(path)
+
+
+def test_a_vocabulary_that_marks_the_ends_of_words_is_refused(tmp_path):
+    path = train(
+        tmp_path / "suffix.model",
+        ["the cat sat on a mat"] * 50,
+        30,
+        hard_vocab_limit=False,
+        treat_whitespace_as_suffix=True,
+    )
+    with pytest.raises(UserError, match="suffix.model: trained with treat_whitespace_as_suffix"):
+        Tokenizer(path)
+
+
+def test_special_pieces_are_not_found_in_text(tmp_path):
+    """Whether they are control symbols or user-defined ones, which text can spell."""
+    controls = Tokenizer(train_tiny_model(tmp_path / "control.model"))
+    path = train_tiny_model(tmp_path / "user.model", control=(), user_defined=[*CONTROL, "<eop>"])
+    text = "the <sep> cat <cls> <pad> <mask> <eod>"
+    assert "<sep>" in sentencepiece.SentencePieceProcessor(model_file=path).encode(
+        text, out_type=str
+    )
+    defined = Tokenizer(path)
+    for model in (controls, defined):
+        ids = model.ids(text)
+        assert not model.is_special[[id for id in ids if id != model.unk_id]].any()
+        # Pieces as text, with the model of the exported graph and that of words, too.
+        again = sentencepiece.SentencePieceProcessor(model_proto=model.model_bytes())
+        assert again.encode(text) == ids
+        (of_word,) = model.encode_words(["<sep>"], [True])
+        assert model.sep_id not in of_word
+        assert model.decode([model.sep_id]) == ""
+    assert defined.eop_id in defined.ids("the cat <eop>")
+    # The file itself is not changed.
+    defined.save(str(tmp_path / "copy.model"))
+    assert (tmp_path / "copy.model").read_bytes() == pathlib.Path(path).read_bytes()
+    assert Tokenizer(str(tmp_path / "copy.model")).ids(text) == defined.ids(text)
 
 
 def test_word_starts(tiny):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import unicodedata
 import zipfile
 from typing import IO, Any, Optional
 
@@ -47,6 +48,8 @@ _LOOKED_AT = 1 << 16  # [bytes]
 _WORD = re.compile(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*")
 _SAMPLE = 40  # [characters]
 
+# How Arrow files begin: those for random access, and streams, as datasets' save_to_disk writes.
+_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _START = 1024  # [bytes]
 # How files begin that are not read here, what they are, and what to do.
@@ -93,6 +96,12 @@ def check(name: str) -> None:
         ) from None
 
 
+def composed(name: str) -> str:
+    """The name of a column or field in Unicode's composed form. macOS and some exports write ü as
+    u and a combining mark, which looks the same."""
+    return unicodedata.normalize("NFC", name)
+
+
 def other_than_utf8(name: Optional[str]) -> Optional[str]:
     """The name of an encoding; None if it is UTF-8, where a byte order mark is never text."""
     is_utf8 = codecs.lookup(name or "utf-8").name in ("utf-8", "utf-8-sig")
@@ -103,6 +112,8 @@ def foreign(path: str, file: IO[bytes]) -> Optional[str]:
     """What a file, open at its beginning, is that is not text, JSON, a table or Parquet, and what
     to do; None for others."""
     start: Any = file.read(_START)
+    if start.startswith(_ARROW):
+        return arrow(path)
     # XML and HTML may be UTF-16.
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         start = start.decode("utf-16", "ignore").encode()
@@ -125,6 +136,15 @@ def foreign(path: str, file: IO[bytes]) -> Optional[str]:
         return spreadsheet(path, "a spreadsheet (.xls)")
     start = start.removeprefix(codecs.BOM_UTF8).lstrip()
     return next((what for pattern, what in _FOREIGN if pattern.match(start)), None)
+
+
+def arrow(path: str) -> str:
+    """What to do with an Arrow file."""
+    return (
+        "an Arrow file, as datasets' save_to_disk writes it; make Parquet of it: python -c "
+        f"\"import datasets; datasets.Dataset.from_file('{path}').to_parquet("
+        f"'{os.path.splitext(path)[0]}.parquet')\""
+    )
 
 
 def spreadsheet(path: str, what: str) -> str:

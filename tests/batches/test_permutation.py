@@ -376,7 +376,7 @@ def test_parts_are_set_apart(perm_size, seed):
 def test_all_orders_are_equally_frequent():
     """Each of the 24 orders of four tokens; a token that is not permuted takes no part."""
     permuted = np.tile(np.array([1, 1, 0, 1, 1], bool), (24000, 1))
-    rank = permutation.ranks(Random(0, 0, range(24000), [0] * 24000), permuted, 5)
+    rank = permutation.uniform(Random(0, 0, range(24000), [0] * 24000), permuted, 5)
     assert (rank[:, 2] == -1).all()
     orders = np.argsort(rank[:, [0, 1, 3, 4]], axis=1) @ [64, 16, 4, 1]
     _, counts = np.unique(orders, return_counts=True)
@@ -386,10 +386,69 @@ def test_all_orders_are_equally_frequent():
 
 def test_chunks_follow_one_another():
     """Chunks of perm_size share an order; each comes after those on its left."""
-    rank = permutation.ranks(Random(0, 0, [0], [0]), np.ones((1, 10), bool), 4)[0]
+    rank = permutation.uniform(Random(0, 0, [0], [0]), np.ones((1, 10), bool), 4)[0]
     assert sorted(rank[:4].tolist()) == [0, 1, 2, 3] != rank[:4].tolist()
     np.testing.assert_array_equal(rank[4:8], rank[:4] + 4)
     np.testing.assert_array_equal(rank[8:], rank[:2] + 8)
+
+
+@pytest.fixture
+def own_order(monkeypatch):
+    """A function that registers an order for one test, and returns settings that name it."""
+    monkeypatch.setattr(permutation, "ORDERS", dict(permutation.ORDERS))
+
+    def register(order):
+        permutation.register_order(order)
+        return dataclasses.replace(SETTINGS, factorization_order=order.__name__)
+
+    return register
+
+
+def test_an_order_of_ones_own(own_order):
+    def left_to_right(random, is_permuted, perm_size):
+        return np.where(is_permuted, np.arange(is_permuted.shape[1]), -1)
+
+    settings = own_order(left_to_right)
+    settings.check(LENGTH)
+    is_special = text()[0][None]
+    is_target = np.zeros((1, LENGTH), bool)
+    is_target[0, [3, 9, 30, 31]] = True
+    rank = permutation.arrange(Random(0, 0, [0], [0]), is_target, is_special, settings).rank[0]
+    # Of each part, from the left; the second part comes after all of the first.
+    assert rank[[3, 9]].tolist() == [3, 9] and rank[4] == -1
+    assert rank[31] == rank[30] + 1 and rank[SETTINGS.reuse_len :].min() > 23
+
+
+@pytest.mark.parametrize(
+    "ranks, said",
+    (
+        (lambda shape: np.zeros(shape, np.int32), "ranks from 0 to 0, expected 0 to 23"),
+        (lambda shape: np.full(shape, 999, np.int32), "ranks from 999 to 999"),
+        (lambda shape: np.zeros(shape, np.float32), "returns float32"),
+        (lambda shape: np.zeros(shape[1], np.int32), "of shape \\(24,\\)"),
+    ),
+)
+def test_wrong_ranks_of_an_order_are_refused(own_order, ranks, said):
+    def wrong(random, is_permuted, perm_size):
+        return ranks(is_permuted.shape)
+
+    is_target = np.zeros((1, LENGTH), bool)
+    is_target[0, [3, 9]] = True
+    with pytest.raises(UserError, match="factorization_order: wrong .*" + said):
+        permutation.arrange(
+            Random(0, 0, [0], [0]), is_target, np.zeros_like(is_target), own_order(wrong)
+        )
+
+
+def test_names_of_orders():
+    with pytest.raises(UserError, match="'unform', expected .*did you mean 'uniform'.*_module"):
+        dataclasses.replace(SETTINGS, factorization_order="unform").check(LENGTH)
+    with pytest.raises(ValueError, match="'uniform' is the library's"):
+
+        def uniform(random, is_permuted, perm_size):
+            return None
+
+        permutation.register_order(uniform)
 
 
 def test_given_targets_fill_slots_from_the_left():

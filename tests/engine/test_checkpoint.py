@@ -175,6 +175,24 @@ def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
     assert list(checkpoint.read_weights(prefix)) == ["model/w"]
 
 
+@pytest.mark.parametrize(
+    "name, said",
+    (
+        (
+            "model/layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
+            "is object-based, as tf.train.Checkpoint",
+        ),
+        ("module/bert/embeddings", "a module of TensorFlow Hub"),
+    ),
+)
+def test_checkpoints_of_other_kinds_say_what_they_are(graph, tmp_path, name, said):
+    prefix = str(tmp_path / "other.ckpt")
+    checkpoint.write_arrays(prefix, {name: np.zeros([1], "f4")})
+    build(config_of())
+    with pytest.raises(UserError, match=f"other.ckpt.*{said}.*none of the model's variables"):
+        checkpoint.warm_start(prefix, config_of())
+
+
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):
     assert checkpoint.resolve(PREFIX) == PREFIX
     assert checkpoint.resolve(str(RELEASED)) == PREFIX

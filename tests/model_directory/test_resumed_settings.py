@@ -46,8 +46,8 @@ SAME = set(
 )
 OF_PRETRAINING = set(
     """
-    record_info_dir objective next_segment_loss same_length mem_len perm_size num_predict mask_mode
-    mask_alpha mask_beta""".split()
+    record_info_dir objective objective_module next_segment_loss same_length mem_len perm_size
+    factorization_order num_predict mask_mode mask_alpha mask_beta""".split()
 )
 OF_TASKS = set(
     """

@@ -46,6 +46,43 @@ def held_out(printed):
     return [float(loss) for loss in re.findall(r"^held out: step \d+  loss (\S+)", printed, re.M)]
 
 
+OWN_MODULE = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
+
+
+def test_an_order_and_an_objective_of_ones_own(place, tmp_path):
+    """Trained, evaluated and resumed by the flags; another content of the module is refused."""
+    module = tmp_path / "mine.py"
+    module.write_text(OWN_MODULE.read_text())
+    # Weights that are large enough for attention to matter before it has learned anything.
+    each = dict(eval_record_info_dir=place / "heldout", init_std=0.5, train_steps=2)
+    own = dict(each, objective_module=module)
+    flags = dict(own, factorization_order="left_to_right")
+    plain = train(place, "uniform", **each)
+    ordered = train(place, "ordered", **flags)
+    masked = train(place, "all_masked", **own, objective="all_masked")
+    losses = [held_out(done.stdout) for done in (plain, ordered, masked)]
+    assert [len(each) for each in losses] == [2, 2, 2], ordered.stderr + masked.stderr
+    # The same weights and targets, in another order, or seen in another way.
+    assert len({each[0] for each in losses}) == 3
+    # The kept settings say the order, so that the flag need not be given again.
+    evaluated = command.run(
+        "train_gpu.py",
+        "--do_eval=True",
+        init_checkpoint=place / "ordered",
+        record_info_dir=place / "heldout",
+        objective_module=module,
+        device="cpu",
+    )
+    assert held_out(evaluated.stdout) == losses[1][1:], evaluated.stderr
+    module.write_text(module.read_text() + "\n")
+    again = train(place, "ordered", **flags)
+    assert again.returncode == 1 and "objective_module was" in again.stderr
+    unknown = train(place, "unknown", objective="all_maskd", objective_module=module)
+    assert unknown.returncode == 1
+    assert "objective is 'all_maskd'" in unknown.stderr and "'all_masked'" in unknown.stderr
+    assert not (place / "unknown").exists()
+
+
 @pytest.mark.parametrize("objective", ("causal", "masked"))
 @pytest.mark.slow
 def test_other_objectives_learn(place, objective):

@@ -378,3 +378,36 @@ def test_damaged_records_are_named_in_one_line(place):
 def test_records_of_the_reference_are_called_so(place, tmp_path):
     (tmp_path / "record_info-train-0-0.bsz-4.seqlen-64.reuse-24.bi.alpha-6.beta-1.json").touch()
     assert "but record_info-*.json of the original" in command.refused(SCRIPT, input=tmp_path)
+
+
+def test_a_plot_has_the_factorization_order_of_training(place, monkeypatch):
+    """A sentence is plotted in the order that is chosen, as a window is."""
+    monkeypatch.setattr(permutation, "ORDERS", dict(permutation.ORDERS))
+
+    @permutation.register_order
+    def right_to_left(random, is_permuted, perm_size):
+        length = is_permuted.shape[1]
+        return np.where(is_permuted, length - 1 - np.arange(length), -1)
+
+    settings = dataclasses.replace(SETTINGS, factorization_order="right_to_left")
+    excerpt = inspection.sentence_excerpt("kalomi suntor ve", place.tokenizer, settings, 0, 40)
+    assert excerpt.is_target.any()
+    rank = excerpt.rank[excerpt.is_target]
+    assert (np.diff(rank) < 0).all() and (excerpt.rank[~excerpt.is_target] == -1).all()
+    window = place.windows(0, 0, 1, permutation=settings)
+    ordered = window.is_target[0, :REUSE_LEN]
+    assert (np.diff(window.rank[0, :REUSE_LEN][ordered]) < 0).all()
+
+
+def test_masks_are_plotted_in_an_order_of_ones_own(place, tmp_path):
+    output = tmp_path / "masks.png"
+    example = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
+    place.inspect(
+        "--factorization_order=left_to_right",
+        f"--objective_module={example}",
+        f"--output={output}",
+        "--sentence=kalomi suntor ve",
+        "--num_windows=0",
+        "--count_windows=0",
+    )
+    assert output.read_bytes().startswith(b"\x89PNG")

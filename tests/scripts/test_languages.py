@@ -108,6 +108,35 @@ def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cle
     }
 
 
+@pytest.mark.parametrize(
+    "words, changed, example",
+    (
+        ("müde schön Haus und klein", "9.5", "müde becomes mude"),
+        ("がぎぐ か ぷ", "80.0", "がぎぐ becomes かきく"),
+        ("한국 사람", "100.0", "한국 becomes "),
+    ),
+)
+def test_a_text_with_accents_needs_its_language(tmp_path, words, changed, example):
+    text = tmp_path / "text.txt"
+    text.write_text((words + "\n") * 100, encoding="utf-8")
+    flags = dict(input_glob=text, sp_path=tmp_path / "sp.model")
+    done = command.run("xlnet data vocabulary", **flags)
+    (line,) = [line for line in done.stderr.splitlines() if "vocabulary: " in line]
+    assert done.returncode == 1 and not (tmp_path / "sp.model").exists()
+    assert f"{changed} % of its letters ({example}" in line and "give --language" in line
+    for own in (dict(language="english"), dict(keep_accents="False")):
+        command.succeed("xlnet data vocabulary", **flags, **own)
+        (tmp_path / "sp.model").unlink()
+
+
+def test_an_english_text_needs_no_language(tmp_path):
+    """A name with an accent among some hundred letters; full-width letters keep none."""
+    text = sentences_of("the cat sat on a mat in Paris Ｔｏｋｙｏ".split(), 200, " ")
+    text += "Zoë was there.\n"
+    tokenizer, said = train(tmp_path, "plain", text, vocab_size=30)
+    assert not tokenizer.keep_accents and "accents stripped" in said
+
+
 def test_a_vocabulary_of_characters(tmp_path):
     """It has the text's characters, or the most frequent ones, and no limit to reach."""
     text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), 200, "")

@@ -8,7 +8,9 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.span_answers import BestSpans, ScoredSpan
 from xlnet.tasks.task import Row, Task
+from xlnet.tasks.types import classification, contract
 from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE, TASK_TYPES
 
@@ -113,6 +115,47 @@ def test_collapse_is_noticed():
     )
 
 
+def test_collapse_of_a_type_of_ones_own_is_noticed():
+    """By what its `decide` returns; a type that predicts something else may say it itself."""
+
+    class Scorer(contract.Scorer):
+        def texts(self, values, threshold):
+            return ["{} {}".format(*row) for row in values]
+
+    scorer = Scorer(GLUE["rte"])
+    labels = np.array([[0, 1], [1, 1], [1, 0]])
+    constant = np.array([[1.0, 2.0], [1.0, 2.00001], [1.0, 2.0]])
+    assert scorer.constant_prediction(constant, labels) == "every row is '1.0 2.0'"
+    assert scorer.constant_prediction(constant, labels[[0, 0, 0]]) is None
+    assert scorer.constant_prediction(constant + [[0], [0], [0.1]], labels) is None
+    assert scorer.constant_prediction(np.array(["a", "a", "a"]), labels) is None
+
+
+def test_answering_no_question_is_noticed():
+    task = Task(
+        "own", ("context",), ("question",), ("answers",), None, ("f1",), TASK_TYPES["spans"]
+    )
+    rows = [
+        Row("0", (("It rains.", "What?"),), ((0, "It"),)),
+        Row("1", (("It rains.", "Who?"),), ()),
+    ]
+    says_none = [BestSpans([ScoredSpan(0, 2, 0.0, 0.0)], 9.0) for _ in rows]
+    answers = [BestSpans([ScoredSpan(0, 2, 0.0, 0.0)], -9.0), says_none[1]]
+    gold = task.scorer.gold_labels(rows)
+    assert "no answer" in task.scorer.constant_prediction(says_none, gold)
+    assert task.scorer.constant_prediction(answers, gold) is None
+    none_right = task.scorer.gold_labels([rows[1], rows[1]])
+    assert task.scorer.constant_prediction(says_none, none_right) is None
+
+
+def test_labels_that_are_numbers_are_in_their_order():
+    names = classification.sorted_names({"10", "-1", "2", "0", "1"})
+    assert names == ("-1", "0", "1", "2", "10")
+    assert classification.sorted_names({"0.5", "-10.5", "1", "10"}) == ("-10.5", "0.5", "1", "10")
+    assert classification.sorted_names({"b", "10", "-1", "a"}) == ("-1", "10", "a", "b")
+    assert classification.sorted_names({"nan", "1e3", "2"}) == ("1e3", "2", "nan")
+
+
 def test_collapse_is_judged_at_the_threshold_of_predictions():
     predictions = Predictions(np.array([[0.9, 0.1], [0.7, 0.3]]), np.ones(2))
     for task, labels in ((GLUE["cola"], "01"), (MULTI, (("a",), ("b",)))):
@@ -135,3 +178,89 @@ def test_table():
         ["entailment", "1.0000", "0.5000", "0.6667", "2"],
         ["not_entailment", "0.6667", "1.0000", "0.8000", "2"],
     ]
+
+
+# --- scikit-learn's functions
+
+PROBABILITIES = np.array([[0.9, 0.1], [0.6, 0.4], [0.55, 0.45], [0.8, 0.2], [0.3, 0.7]], np.float32)
+TWO_LABELS = np.array([0, 1, 1, 0, 1])
+
+
+def sklearn_metric(name, values, labels, task="rte"):
+    return split_metrics.own(f"sklearn.metrics:{name}")(
+        GLUE[task], values.argmax(1), np.asarray(labels), values
+    )
+
+
+def test_functions_of_probabilities_get_probabilities():
+    """Decisions have an AUC of 2/3 and a log loss of 24 here."""
+    from sklearn import metrics
+
+    second = PROBABILITIES[:, 1]
+    assert sklearn_metric("roc_auc_score", PROBABILITIES, TWO_LABELS) == 1.0
+    assert sklearn_metric("average_precision_score", PROBABILITIES, TWO_LABELS) == 1.0
+    found = sklearn_metric("log_loss:min", PROBABILITIES, TWO_LABELS)
+    assert found == pytest.approx(-np.log(PROBABILITIES[range(5), TWO_LABELS]).mean())
+    found = sklearn_metric("brier_score_loss:min", PROBABILITIES, TWO_LABELS)
+    assert found == pytest.approx(np.square(second - TWO_LABELS).mean())
+    # Functions of labels get labels as before.
+    decisions = PROBABILITIES.argmax(1)
+    assert sklearn_metric("f1_score", PROBABILITIES, TWO_LABELS) == metrics.f1_score(
+        TWO_LABELS, decisions
+    )
+
+
+def test_functions_of_probabilities_of_several_labels():
+    values = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.4, 0.5, 0.1]], np.float32)
+    # One label is in no row of the split.
+    found = sklearn_metric("log_loss:min", values, [0, 1, 1], "mnli")
+    assert found == pytest.approx(np.log(2))
+    labels = [0, 1, 2]
+    with pytest.raises(UserError, match="roc_auc_score.*multi_class"):
+        sklearn_metric("roc_auc_score", values, labels, "mnli")
+    from sklearn import metrics
+
+    expected = metrics.roc_auc_score(labels, values, multi_class="ovr")
+    assert sklearn_metric("roc_auc_ovr", values, labels, "mnli") == pytest.approx(expected)
+    assert sklearn_metric("neg_log_loss", values, labels, "mnli") == pytest.approx(
+        -metrics.log_loss(labels, values)
+    )
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    (
+        ("log_loss", "metric=sklearn.metrics:log_loss:min"),
+        ("zero_one_loss", "metric=sklearn.metrics:zero_one_loss:min"),
+        ("roc_auc_score:min", "metric=sklearn.metrics:roc_auc_score"),
+        ("neg_log_loss:min", "metric=sklearn.metrics:neg_log_loss"),
+        ("hinge_loss:min", "margins"),
+        ("roc_auk", "no attribute 'roc_auk'"),
+    ),
+)
+def test_functions_of_scikit_learn_that_cannot_select_checkpoints(name, remedy):
+    with pytest.raises(UserError, match=f"{name}.*{remedy}"):
+        split_metrics.own(f"sklearn.metrics:{name}")
+
+
+def test_an_imported_function_of_scikit_learn_is_that_of_scikit_learn(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("from sklearn.metrics import roc_auc_score\n")
+    values = (GLUE["rte"], PROBABILITIES.argmax(1), TWO_LABELS, PROBABILITIES)
+    assert split_metrics.own(f"{path}:roc_auc_score")(*values) == 1.0
+    path.write_text(
+        "from sklearn import metrics\n"
+        "f2 = metrics.make_scorer(metrics.fbeta_score, beta=2)\n"
+        "loss = metrics.make_scorer(\n"
+        "    metrics.log_loss, greater_is_better=False, response_method='predict_proba'\n)\n"
+    )
+    assert 0 < split_metrics.own(f"{path}:f2")(*values) < 1
+    expected = sklearn_metric("log_loss:min", PROBABILITIES, TWO_LABELS)
+    assert split_metrics.own(f"{path}:loss")(*values) == -expected
+
+
+def test_scores_of_a_regression_have_no_probabilities():
+    metric = split_metrics.own("sklearn.metrics:roc_auc_score")
+    scores = np.array([0.5, 0.7])
+    with pytest.raises(UserError, match="probability of each label"):
+        metric(GLUE["sts-b"], scores, np.array([0.0, 1.0]), scores)

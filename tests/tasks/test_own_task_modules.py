@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import random
+import re
 import subprocess
 import sys
 
@@ -122,6 +123,110 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
     assert "custom: 24 rows, labels 1, 2, 3" in done.stdout and "closeness" in done.stdout
     with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
         assert loaded.predict("kamat ka") in ("1", "2", "3")
+
+
+TWO_SCORES = """
+import numpy as np
+from xlnet import tasks
+from xlnet.records.feature_spec import Feature
+from xlnet.tasks.types import contract
+
+
+class Reader(contract.Reader):
+    def parse_label(self, cells):
+        try:
+            return tuple(map(float, cells)), None
+        except ValueError:
+            return None, f"{cells} are not numbers"
+
+    def label_array(self, rows):
+        return np.array([row.label or (0, 0) for row in rows], np.float32)  # [n,2]
+
+
+class Head(contract.Head):
+    def features(self, length):
+        return (Feature("label_ids", (2,), "float"),)
+
+    def logits(self, nn, features, is_training):
+        return nn.dense(nn.summary(), 2, nn.scope + "/logit")  # [B,2]
+
+    def loss(self, nn, logits, features, options):
+        import tensorflow.compat.v1 as tf
+
+        return tf.reduce_mean(tf.square(logits - features["label_ids"]), axis=1)
+
+
+def error(task, decisions, labels, values):
+    return np.abs(decisions - labels).mean()
+
+
+class Scorer(contract.Scorer):
+    default_metrics = ("error",)
+    lower_is_better = frozenset({"error"})
+    metrics = {"error": error}
+    column = "scores"
+
+    def baseline(self, gold_labels):
+        return contract.constant_baseline(self, gold_labels.mean(axis=0), gold_labels)
+
+    def texts(self, values, threshold):
+        return ["{:.2f} {:.2f}".format(*row) for row in values]
+
+
+tasks.register(contract.TaskType("two_scores", Reader, Head, Scorer))
+"""
+
+
+def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
+    """Trained, evaluated, predicted, loaded and explained by the methods of the contract alone."""
+    rng = random.Random(0)
+    for split, count in (("train", 24), ("dev", 8), ("new", 4)):
+        rows = [
+            f"{rng.choice(WORDS)} ka,{rng.random():.2f},{rng.random():.2f}\n" for _ in range(count)
+        ]
+        (tmp_path / (split + ".csv")).write_text("text_a,valence,arousal\n" + "".join(rows))
+    make_vocabulary(tmp_path / "sp.model", 37)
+    (tmp_path / "mine.py").write_text(TWO_SCORES)
+    values = dict(task_module=tmp_path / "mine.py", label_column="valence,arousal")
+    done = command.succeed(
+        "run_classifier.py", "--do_train", "--do_eval", **flags(tmp_path, **values)
+    )
+    assert re.search(r"eval custom dev  step 4  error \d", done.stdout), done.stdout
+    command.succeed(
+        "xlnet predict",
+        task_module=tmp_path / "mine.py",
+        model_dir=tmp_path / "model",
+        input=tmp_path / "new.csv",
+        output=tmp_path / "new.tsv",
+        device="cpu",
+    )
+    lines = (tmp_path / "new.tsv").read_text().splitlines()
+    assert lines[0].startswith("id\tscores") and len(lines) == 5
+    done = command.run(
+        "xlnet explain",
+        task_module=tmp_path / "mine.py",
+        model_dir=tmp_path / "model",
+        text="kamat ka telok",
+        device="cpu",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 numbers without names" in done.stdout + done.stderr
+    bad = (tmp_path / "train.csv").read_text().replace(",0.", ",x.", 1)
+    (tmp_path / "train.csv").write_text(bad)
+    done = command.run(
+        "run_classifier.py",
+        "--do_train",
+        **flags(tmp_path, **values, model_dir=tmp_path / "other", output_dir=tmp_path / "r"),
+    )
+    assert done.returncode == 1 and re.search(r"train.csv:\d+: .* are not numbers", done.stderr)
+
+
+def test_several_label_columns_are_for_types_that_take_them(registry, tmp_path):
+    make_files(tmp_path)
+    done = command.run(
+        "run_classifier.py", "--do_train", **flags(tmp_path, label_column="label,text_a")
+    )
+    assert done.returncode == 1 and "label_column names 2 columns" in done.stderr
 
 
 def test_a_type_that_finds_no_labels_says_so_in_one_line(registry, tmp_path):

@@ -155,6 +155,52 @@ def test_submission_file(tmp_path):
     assert path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
 
 
+def test_scores_for_the_server_are_from_0_to_5(tmp_path):
+    """GLUE's server refuses others; our own file has what the metrics are computed of."""
+    values = np.array([5.01, -0.02], np.float32)
+    path = write(tmp_path, GLUE["sts-b"], ROWS, values, is_official=True)
+    assert (tmp_path / "STS-B.tsv").read_text() == (
+        "index\tprediction\na7\t5.000000\n3\t0.000000\n"
+    )
+    assert [line.split("\t")[:2] for line in path.read_text().splitlines()[1:]] == [
+        ["a7", "5.010000"],
+        ["3", "-0.020000"],
+    ]
+
+
+# The names of GLUE's files and what its server accepts in them.
+GLUE_SUBMISSIONS = {
+    "CoLA.tsv": {"0", "1"},
+    "SST-2.tsv": {"0", "1"},
+    "MRPC.tsv": {"0", "1"},
+    "QQP.tsv": {"0", "1"},
+    "WNLI.tsv": {"0", "1"},
+    "MNLI-m.tsv": {"entailment", "neutral", "contradiction"},
+    "MNLI-mm.tsv": {"entailment", "neutral", "contradiction"},
+    "AX.tsv": {"entailment", "neutral", "contradiction"},
+    "QNLI.tsv": {"entailment", "not_entailment"},
+    "RTE.tsv": {"entailment", "not_entailment"},
+    "STS-B.tsv": None,
+}
+
+
+def test_submissions_have_what_glues_server_accepts(tmp_path):
+    found = {}
+    for name, task in GLUE.items():
+        for split, file in task.submissions.items():
+            rows = [Row(str(index), (("x", "y"),), None) for index in range(3)]
+            count = len(task.labels or ())
+            values = np.eye(count)[np.arange(3) % count] if count else np.array([-1, 2.5, 6.0])
+            write(tmp_path, task, rows, values, split, is_official=True)
+            lines = [line.split("\t") for line in (tmp_path / file).read_text().splitlines()]
+            assert lines[0] == ["index", "prediction"]
+            assert [line[0] for line in lines[1:]] == ["0", "1", "2"]
+            found[file] = {line[1] for line in lines[1:]} if task.labels else None
+            if name == "sts-b":
+                assert all(0 <= float(line[1]) <= 5 for line in lines[1:])
+    assert found == GLUE_SUBMISSIONS
+
+
 def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
     write(
         tmp_path,

@@ -1,7 +1,9 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
 import dataclasses
+import json
 import logging
+import time
 
 import pytest
 from helpers.tasks import settings, write
@@ -11,7 +13,7 @@ from xlnet.finetuning.data import TaskData
 from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row, expand_split
-from xlnet.tasks.types import custom, known, ranking
+from xlnet.tasks.types import classification, custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS
 
 
@@ -403,3 +405,50 @@ def test_thresholds_of_labels_are_for_several_labels():
     for task_name in ("sst-2", "sts-b", "ranking"):
         with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
             custom.known_or_own(settings("d", task_name=task_name, label_thresholds="1:0.3"))
+
+
+def test_unknown_labels_of_many_are_short_and_quick(tmp_path, caplog):
+    """Of 3,000 labels the nearest one and the number: 757 kB were printed, and more than a minute
+    would be searched."""
+    caplog.set_level("INFO")
+    names = tuple(f"topic {number}" for number in range(3000))
+    task = dataclasses.replace(GLUE["rte"], labels=names)
+    rows = "".join(f"{number}\ta\tb\ttopik {number}\n" for number in range(3000))
+    (tmp_path / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + rows)
+    began = time.monotonic()
+    with pytest.raises(UserError) as e:
+        parsing.read_rows(task, str(tmp_path), "dev", need_labels=True)
+    assert time.monotonic() - began < 30
+    assert "unknown label 'topik 0'; did you mean 'topic 0'? (3,000 labels)" in str(e.value)
+    assert len(str(e.value)) + len(caplog.text) < 4000
+    # Spellings of a number are one label, however many there are.
+    numbers = dataclasses.replace(GLUE["rte"], labels=tuple(map(str, range(3000))))
+    assert classification.known_label(numbers, "2999.0") == ("2999", None)
+
+
+@pytest.mark.parametrize("name", ("train.csv", "train.jsonl"))
+def test_columns_in_another_form_of_unicode(tmp_path, name):
+    """The names look the same: ü, or u with a combining mark."""
+    composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
+    for stored, asked in ((composed, decomposed), (decomposed, composed), (decomposed,) * 2):
+        if name.endswith("csv"):
+            content = f"{stored},label\na,x\nb,y\n"
+        else:
+            content = "".join(
+                json.dumps({stored: text, "label": label}) + "\n" for text, label in ("ax", "by")
+            )
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        task = custom.known_or_own(settings(tmp_path / name, text_a_column=asked, dev_share=0.0))
+        rows = parsing.read_rows(task, "", "train", need_labels=True)
+        assert [row.pairs[0][0] for row in rows] == ["a", "b"]
+
+
+def test_the_same_error_of_many_lines_is_one(tmp_path, caplog):
+    """Lines that are not UTF-8 differ in the column of their bytes only."""
+    caplog.set_level("INFO")
+    lines = ["text,label", *(f"{'x' * number} f\u00fcr,{number % 2}" for number in range(30))]
+    (tmp_path / "train.csv").write_bytes("\n".join(lines).encode("cp1252"))
+    with pytest.raises(UserError, match=r"train.csv:2: not UTF-8.*--encoding=cp1252"):
+        custom.known_or_own(settings(tmp_path / "train.csv", text_a_column="text", do_train=True))
+    assert len([line for line in caplog.text.splitlines() if "not UTF-8" in line]) == 1
+    assert "(30 rows, the last one" in caplog.text

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import tracemalloc
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import reading, recognition, text_forms
+from xlnet.text import advice, reading, recognition, text_forms
 
 WHOLE = 1 << 30  # a size of chunks beyond that of all files
 
@@ -172,6 +173,163 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(
     assert sum(chunk.end - chunk.begin for chunk in chunks) == sum(sizes)
 
 
+def test_names_with_commas(tmp_path):
+    """A list has commas, too: a name that exists goes before its parts."""
+    for name in ("a,b.txt", "c.txt", "d, e/f.txt", "d, e/g.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, "a\n")
+
+    def found(*names):
+        paths = reading.find_files(",".join(str(tmp_path / name) for name in names))
+        return [os.path.relpath(path, tmp_path) for path in paths]
+
+    assert found("a,b.txt") == ["a,b.txt"]
+    assert found("a,b.txt", "c.txt") == ["a,b.txt", "c.txt"]
+    assert found("c.txt", "d, e") == ["c.txt", "d, e/f.txt", "d, e/g.txt"]
+    assert found("a,*.txt", "c.txt") == ["a,b.txt", "c.txt"]
+    (tmp_path / "a").mkdir()
+    write(tmp_path / "a" / "x.txt", "a\n")
+    assert found("a,b.txt") == ["a,b.txt"]
+    with pytest.raises(UserError, match="no file matches '.*none'"):
+        found("c.txt", "none", "a,b.txt")
+
+
+def test_a_field_in_another_form_of_unicode(tmp_path):
+    """ü, or u with a combining mark, as macOS writes it."""
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    composed, decomposed = "Pr\u00fcfung", "Pru\u0308fung"
+    for stored, asked in ((composed, decomposed), (decomposed, composed)):
+        path = write(tmp_path / "a.jsonl", json.dumps({stored: "a"}) + "\n")
+        assert documents(read(path, json_field=asked)[0]) == [["a"]]
+        pyarrow.parquet.write_table(pyarrow.table({stored: ["a"]}), tmp_path / "a.parquet")
+        assert documents(read(tmp_path / "a.parquet", json_field=asked)[0]) == [["a"]]
+
+
+@pytest.mark.parametrize("start", (b"ARROW1\0\0", b"\xff\xff\xff\xff\x10\0\0\0"))
+def test_arrow_files_name_parquet(tmp_path, start):
+    (tmp_path / "data").mkdir()
+    path = write(tmp_path / "data" / "data-00000-of-00001.arrow", start)
+    with pytest.raises(UserError, match=f"{path}: an Arrow file.*to_parquet"):
+        reading.cut([str(path)])
+    with pytest.raises(UserError, match=f"no .txt.* in directory .*{path}.*to_parquet"):
+        reading.find_files(str(tmp_path))
+
+
+# Marks between documents: declared, or refused.
+
+
+@pytest.mark.parametrize("text_format", ("lines", "paragraphs", "wrapped"))
+def test_a_separator_of_documents(tmp_path, text_format):
+    """Anywhere in a line; blank lines are between paragraphs then."""
+    path = write(tmp_path / "a.txt", "a\n\nb\n<|x|>\nc<|x|>d\n<|x|><|x|>\n\ne<|x|>\n")
+    lines, _ = read(path, text_format=text_format, document_separator="<|x|>")
+    assert documents(lines) == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+def test_a_separator_within_records(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "So. B<eod>C\\nD"}\n{"text": "E"}\n')
+    lines, _ = read(path, document_separator="<eod>")
+    assert documents(lines) == [["So.", "B"], ["C", "D"], ["E"]]
+
+
+@pytest.mark.parametrize("name", ("a.txt", "a.jsonl"))
+@pytest.mark.parametrize("on_error", ("fail", "skip"))
+@pytest.mark.parametrize(
+    "line, mark",
+    (
+        ("<|endoftext|>", "<|endoftext|>"),
+        ("So it is.<|endoftext|>", "<|endoftext|>"),
+        ("<|endoftext|>So it is.", "<|endoftext|>"),
+        (" <s> ", "<s>"),
+        ("</s>", "</s>"),
+        ("[SEP]", "[SEP]"),
+    ),
+)
+def test_a_mark_that_is_not_declared_is_refused(tmp_path, name, on_error, line, mark):
+    text = json.dumps({"text": "a\n" + line}) if name == "a.jsonl" else line
+    path = write(tmp_path / name, f"{{}}\n{text}\n" if name == "a.jsonl" else f"a\n{text}\nb\n")
+    values = dict(on_error=on_error, json_field="text")
+    if name == "a.jsonl":
+        values["on_error"] = "skip"  # the first record has no text
+    said = re.escape(f"a{name[1:]}, line 2: '{mark}'") + ".*--document_separator='"
+    with pytest.raises(UserError, match=said + re.escape(mark)):
+        read(path, **values)
+    # As text, as it is declared to be.
+    lines, _ = read(path, document_separator="blank_line", **values)
+    assert line.strip() in [each.text for each in lines]
+
+
+@pytest.mark.parametrize("line", ("Write <s> here.", "a <|endoftext|> b", "x < y", "[1]", "<p>"))
+def test_other_lines_are_no_marks(tmp_path, line):
+    path = write(tmp_path / "a.txt", f"a\n{line}\n")
+    assert documents(read(path)[0]) == [["a", line]]
+
+
+BOOK = ["It is a truth that is known to all, that a single man in possession"] * 30 + ["of a wife."]
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    (
+        ("\n".join(BOOK) + "\n\n" + "\n".join(BOOK), "hard-wrapped.*--text_format=wrapped"),
+        ("It rains. It snows.\n\n" * 30, "blank line behind it.*--text_format=wrapped"),
+        ("It rains here.\n" * 30, "no blank line.*--document_separator"),
+        (("It rains here.\n" * 9 + "\n") * 9, None),
+        ("It rains here.\n\n" * 30, None),  # documents of a sentence
+    ),
+)
+def test_what_the_first_lines_say_is_noted(tmp_path, caplog, content, said):
+    path = str(write(tmp_path / "a.txt", content))
+    for text_format in ("lines", "paragraphs"):
+        caplog.clear()
+        advice.check(reading.cut([path], 100), settings(text_format=text_format))
+        assert bool(said) == bool(caplog.records), caplog.text
+        if said:
+            (record,) = caplog.records
+            assert re.search("note: .*a.txt: .*" + said, record.getMessage())
+    caplog.clear()
+    advice.check(reading.cut([path], 100), settings(text_format="wrapped"))
+    assert not caplog.records
+
+
+def test_a_mark_is_refused_before_work_begins(tmp_path):
+    write(tmp_path / "a.txt", "a\n\nb\n")
+    write(tmp_path / "b.txt.gz", "a\n<s>\nb\n")
+    chunks = reading.cut(reading.find_files(str(tmp_path)))
+    with pytest.raises(UserError, match=r"b.txt.gz, line 2: '<s>'.*--document_separator='<s>'"):
+        advice.check(chunks, settings())
+    advice.check(chunks, settings(document_separator="<s>"))
+    advice.check(chunks, settings(document_separator="blank_line"))
+
+
+def test_a_paragraph_that_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_forms, "LONGEST_LINE", 10)
+    path = write(tmp_path / "a.txt", "abc\n\nabcdef\nabcdef\nabc\n\nd\n")
+    with pytest.raises(UserError, match="a.txt, line 3: a paragraph of more than 10"):
+        read(path, text_format="wrapped")
+    for chunk_bytes in (3, 8, WHOLE):
+        lines, skipped = read(path, chunk_bytes, text_format="wrapped", on_error="skip")
+        assert [line.text for line in lines] == ["abc", "d"]
+        assert skipped == {"paragraph too long": 1}
+
+
+@pytest.mark.parametrize(
+    "values, said",
+    (
+        (dict(document_separator=" "), "expected text in one line"),
+        (dict(document_separator="a\nb"), "expected text in one line"),
+        (dict(document_separator="blank_line", text_format="wrapped"), "between paragraphs"),
+        (dict(document_separator="<s>", from_raw_text=False), "from_raw_text"),
+    ),
+)
+def test_separators_that_cannot_be(values, said):
+    with pytest.raises(UserError, match="document_separator is.*" + said):
+        settings(**values).check()
+
+
 # Forms: what comes out.
 
 
@@ -190,6 +348,13 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(
             "Mr. A. So. It is.\n好。是\n\nB. C\n",
             [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]],
         ),
+        # A paragraph on several lines; the lines of Chinese are joined without spaces.
+        (
+            "wrapped",
+            "It was\nso. He ran\n\naway.\n他来，\n了\nB\n",
+            [["It was so.", "He ran", "away.", "他来，了 B"]],
+        ),
+        ("wrapped", "\n \n", []),
     ],
 )
 def test_layouts_of_text(tmp_path, text_format, content, expected):
@@ -325,6 +490,8 @@ def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
 PIECES = {
     "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\xff", "\0", "x" * 12, "x" * 40],
     "paragraphs": ["\n", "\n", "a. B", " C! D\n", "\xff", "x" * 40],
+    "wrapped": ["\n", "\n", "a. B", "c\nd", " ", "<|", "\xff", "x" * 12],
+    "separated": ["\n", "|", "| ", "a. B", "c\nd", "|e|\n", "\xff", "x" * 40],
     "records": [
         "\n",
         "\n",
@@ -364,10 +531,12 @@ def generated(tmp_path, short_lines, monkeypatch):
                 mark = b"\xef\xbb\xbf" if rng.random() < 0.2 else b""
                 path = "{}.{}".format(number, "jsonl" if form == "records" else "txt")
                 stored[path] = mark + text.encode("latin-1")
-                yield (
-                    path,
-                    dict(on_error="skip", text_format="lines" if form == "records" else form),
-                )
+                values = dict(on_error="skip")
+                if form in ("lines", "paragraphs", "wrapped"):
+                    values["text_format"] = form
+                if form == "separated":
+                    values["document_separator"] = "|"
+                yield path, values
 
     return generate
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
-from xlnet.errors import UserError
+from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 
 MAX_NGRAM = 5
@@ -37,9 +37,20 @@ class Permutation:
     mask_alpha: int  # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
     mask_beta: int  # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     mask_mode: str = "whole_word"
+    factorization_order: str = "uniform"  # a name in `ORDERS`
 
     def check(self, seq_len: int) -> None:
-        """Raises UserError for more targets than a window of `seq_len` tokens can have."""
+        """Raises UserError for more targets than a window of `seq_len` tokens can have, and for an
+        order that nothing registered."""
+        if self.factorization_order not in ORDERS:
+            raise UserError(
+                "factorization_order is '{}', expected one of {}{}; --objective_module registers "
+                "others".format(
+                    self.factorization_order,
+                    ", ".join(ORDERS),
+                    did_you_mean(self.factorization_order, ORDERS),
+                )
+            )
         most = seq_len - WINDOW_SPECIAL_TOKENS
         if self.mask_mode == "legacy":  # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
@@ -116,14 +127,12 @@ def arrange(
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
     # The reused context and the rest have an order each; the first part is blind to the second, the
     # second sees all of the first. A constant added to every rank of the second part, its -1
-    # included, does that. It is above all ranks of the first part, whose last chunk has those of a
-    # full one even if cut.
-    size = min(permutation.perm_size, permutation.reuse_len)
-    apart = -(-permutation.reuse_len // size) * size + 1
+    # included, does that, if it is above all ranks of the first part.
+    apart = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
     for index, part in enumerate(_parts(is_target, permutation)):
-        rank[:, part] = index * apart + ranks(  # [B,T]
-            random, (is_target | is_special)[:, part], permutation.perm_size
-        )
+        if part.start < part.stop:
+            is_permuted = (is_target | is_special)[:, part]
+            rank[:, part] = index * apart + ranks(random, is_permuted, permutation)  # [B,T]
 
     # The targets' positions, of which the last one fills up: of four tokens, the second and the
     # last are targets, P = 3: positions 1 3 3, weights 1 1 0.
@@ -147,9 +156,28 @@ def _parts(windows, permutation):
 
 # ---- orders ----
 
+# A factorization order: a function of (random numbers, is_permuted bool [B,T], perm_size) that
+# returns ranks, int32 [B,T], as `ranks` explains them. T are the tokens of a part of a window, in
+# the order in which the model reads them.
+Order = Callable[[Random, np.ndarray, int], np.ndarray]
+ORDERS: dict[str, Order] = {}
 
-def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
-    """Ranks, int32 [B,T], in factorization orders that are uniform within chunks of `perm_size`.
+
+def register_order(order: Order) -> Order:
+    """Makes a factorization order available by the name of its function; returns it.
+
+    Raises:
+      ValueError: the name is that of the library's order.
+    """
+    name = order.__name__
+    if name == Permutation.factorization_order and name in ORDERS:
+        raise ValueError(f"factorization order '{name}' is the library's, expected another name")
+    ORDERS[name] = order
+    return order
+
+
+def ranks(random: Random, is_permuted: np.ndarray, permutation: Permutation) -> np.ndarray:
+    """Ranks, int32 [B,T], of the tokens of a part in the factorization order that is chosen.
 
     is_permuted: bool [B,T], the predicted and the special tokens. The others have rank -1: all see
       them, they see no permuted token. Position i may not see j exactly when
@@ -161,7 +189,37 @@ def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray
         token 1, rank -1    · ● · ·       is not permuted
         token 2, rank 0     · ● · ·       the first
         token 3, rank 2     ● ● ● ·       the last
+
+    Raises:
+      UserError: an order of one's own returns something else.
     """
+    name = permutation.factorization_order
+    rank = np.asarray(ORDERS[name](random, is_permuted, permutation.perm_size))
+    if rank.shape != is_permuted.shape or rank.dtype.kind not in "iu":
+        raise UserError(
+            f"factorization_order: {name} returns {rank.dtype} of shape {rank.shape}, expected "
+            f"integers of shape {is_permuted.shape}"
+        )
+    # Wrong ranks would show targets their own answers.
+    limit = _rank_limit(is_permuted.shape[1], permutation.perm_size)
+    if not np.array_equal(rank >= 0, is_permuted) or rank.min() < -1 or rank.max() >= limit:
+        raise UserError(
+            f"factorization_order: {name} returns ranks from {rank.min()} to {rank.max()}, "
+            f"expected 0 to {limit - 1} where is_permuted is true, and -1 elsewhere"
+        )
+    return rank
+
+
+def _rank_limit(length: int, perm_size: int) -> int:
+    """What the ranks of `length` tokens are below: the last chunk has those of a full one even if
+    it is cut."""
+    size = min(perm_size, length)
+    return -(-length // size) * size
+
+
+@register_order
+def uniform(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
+    """The paper's: uniform among all orders, within chunks of `perm_size` tokens."""
     # As in the original implementation, all chunks have one order, and each comes after those to
     # its left.
     size = min(perm_size, is_permuted.shape[1])
@@ -169,7 +227,7 @@ def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray
 
 
 def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
-    """`ranks` for given orders [B,size] of the positions in a chunk.
+    """Ranks for given orders [B,size] of the positions in a chunk.
 
     Chunks of 3, order 2 0 1, four tokens of which the second is not permuted: the chunks have
     2 0 1 and 5 3 4, so the ranks are 2 -1 1 5.

@@ -342,8 +342,10 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     matched = sorted(set(stored) & set(wanted))
     if not matched:
         raise UserError(
-            "checkpoint {} has none of the model's variables (it has {}, ...; the "
-            "model {}, ...)".format(prefix, min(stored, default="none"), min(wanted))
+            "checkpoint {}{} has none of the model's variables (it has {}, ...; the "
+            "model {}, ...)".format(
+                prefix, _in_words(stored), min(stored, default="none"), min(wanted)
+            )
         )
     for name in matched:
         if stored[name] != wanted[name]:
@@ -352,6 +354,18 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
                 f"{wanted[name]}"
             )
     return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
+
+
+def _in_words(names: Iterable[str]) -> str:
+    """What a checkpoint of other names is, where they show it, or an empty string."""
+    if any(".ATTRIBUTES/" in name for name in names):
+        return (
+            ", which is object-based, as tf.train.Checkpoint and Keras of TensorFlow 2 write it, "
+            "and not by names of variables,"
+        )
+    if any(name.startswith("module/") for name in names):
+        return ", a module of TensorFlow Hub, whose names begin with module/,"
+    return ""
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:

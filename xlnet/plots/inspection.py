@@ -160,12 +160,14 @@ def sentence_excerpt(
     word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
-    rank = permutations.ranks(random, is_target, permutation.perm_size)
+    # The sentence is the first part of a window that has no other.
+    one_part = dataclasses.replace(permutation, reuse_len=len(ids), num_predict=len(ids))
+    sampled = permutations.arrange(random, is_target, is_special, one_part)
     return Excerpt(
         " ".join(text.split()),
         list(map(errors.visible, pieces)),
         ids,
-        rank[0],
+        sampled.rank[0],
         is_target[0],
         is_special[0],
     )

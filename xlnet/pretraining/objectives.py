@@ -5,17 +5,21 @@ permutation: the tokens at `positions`, each from those before it in the factori
 masked: the same tokens, masked in the input (BERT, https://arxiv.org/abs/1810.04805, section 3.1).
 causal: each token from those on its left (Transformer-XL, https://arxiv.org/abs/1901.02860).
 
-Shape letters as in `modeling`.
+An objective is an `Objective`, two functions with a name; `register` adds one of your own
+(docs/how_to/extend.md). Shape letters as in `modeling`.
 """
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.errors import UserError, did_you_mean
 from xlnet.network import heads, modeling
 from xlnet.network.ops import gather_rows
 from xlnet.network.stateless_random import fold_in, seed_of, uniform
@@ -45,30 +49,166 @@ class RandomBits(NamedTuple):
 NO_RANDOM_BITS = RandomBits(None, None)
 
 
-def targets(
-    objective: str, features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
-) -> dict[str, tf.Tensor]:
-    """The targets: positions, ids int [B,P], weights float32 [B,P] (0: does not count).
+class Batch(NamedTuple):
+    """What an objective predicts from: a batch on one device, and the network."""
 
-    The causal objective gives `special_ids` the weight 0: where they are depends on how the text is
-    cut into sequences.
-    """
-    input_ids, positions = features["input_ids"], features["positions"]
-    # All tokens but the first, whatever the records' targets are.
-    if objective == "causal":
-        positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
-            1, input_ids.shape[1], dtype=input_ids.dtype
+    config: XLNetConfig
+    run: RunConfig
+    # Of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, weights, ...
+    features: Mapping[str, tf.Tensor]
+    mems: Optional[Sequence[tf.Tensor]]  # of the sequences before, as for `transformer_xl`
+    bits: RandomBits
+    mask_id: Optional[int]  # of <mask>
+    with_segments: bool  # whether <cls>, the last token, needs a vector for next-segment prediction
+
+    @property
+    def length(self) -> int:
+        """Q, the tokens of a sequence."""
+        return self.features["input_ids"].shape[1]
+
+    def run_network(self, **arguments: Any) -> modeling.Outputs:
+        """`transformer_xl` on `arguments` (input_ids, mask, query, ...), with the segments,
+        directions, memories and dropout of the batch."""
+        return modeling.transformer_xl(
+            self.config,
+            self.run,
+            seg_ids=self.features["seg_ids"],
+            direction=self.features["direction"],
+            mems=self.mems,
+            **self.bits._asdict(),
+            **arguments,
         )
-        ids = input_ids[:, 1:]
-        special = tf.constant(special_ids, ids.dtype)
-        is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
-        return dict(positions=positions, ids=ids, weights=1.0 - tf.cast(is_special, tf.float32))
-    ids = tf.gather(input_ids, positions, batch_dims=1)
+
+
+# What an objective's `predict` returns. outputs: of `Batch.run_network`; of its vectors the last
+# one is that of <cls>. at_targets: [B,P,D], the vectors that predict the targets.
+Predicted = collections.namedtuple("Predicted", "outputs at_targets")
+
+
+def sampled_targets(
+    features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
+) -> dict[str, tf.Tensor]:
+    """The targets that the input pipeline sampled; see `targets`."""
+    ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
     return dict(
-        positions=positions,
+        positions=features["positions"],
         ids=ids,
         weights=features.get("weights", tf.ones(ids.shape, tf.float32)),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """A pretraining objective.
+
+    Attributes:
+      name: the value of --objective.
+      predict: function of a `Batch` to `Predicted`: runs the network and picks the vectors that
+        predict the targets.
+      targets: function of (features, special_ids) to the targets, as `objectives.targets`.
+      samples_targets: whether the targets are those of the input pipeline, so that num_predict and
+        factorization_order hold.
+      needs_mask_id: whether the vocabulary must have <mask>.
+    """
+
+    name: str
+    predict: Callable[[Batch], Predicted]
+    targets: Callable[[Mapping[str, tf.Tensor], Sequence[int]], dict[str, tf.Tensor]] = (
+        sampled_targets
+    )
+    samples_targets: bool = True
+    needs_mask_id: bool = False
+
+
+_OURS = ("permutation", "causal", "masked")
+OBJECTIVES: dict[str, Objective] = {}
+
+
+def register(objective: Objective) -> Objective:
+    """Makes an objective available by its name; returns it.
+
+    Raises:
+      ValueError: the name is that of one of the library's.
+    """
+    if objective.name in _OURS and objective.name in OBJECTIVES:
+        raise ValueError(f"objective '{objective.name}' is the library's, expected another name")
+    OBJECTIVES[objective.name] = objective
+    return objective
+
+
+def find(name: str) -> Objective:
+    """The objective of a name; a UserError if nothing registered it."""
+    if name not in OBJECTIVES:
+        raise UserError(
+            "objective is '{}', expected one of {}{}; --objective_module registers others".format(
+                name, ", ".join(OBJECTIVES), did_you_mean(name, OBJECTIVES)
+            )
+        )
+    return OBJECTIVES[name]
+
+
+# ---- the three objectives. What each predicts of the tokens a b c d, where b and d are the
+# targets, d before b in the order:
+#
+#     permutation   reads a b c d    d from a c, b from a c d: by queries at their positions
+#     masked        reads a _ c _    b and d from a c and both masks, at the masks
+#     causal        reads a b c d    b from a, c from a b, d from a b c, each one place before
+
+
+def _permutation(batch: Batch) -> Predicted:
+    positions = batch.features["positions"]
+    queried = positions  # by queries, which do not see their own token
+    if batch.with_segments:  # and <cls>, the last token: the content stream ends a layer early
+        last = tf.fill([positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype))
+        queried = tf.concat([positions, last], axis=1)
+    outputs = batch.run_network(
+        input_ids=batch.features["input_ids"],
+        query=modeling.Query(positions=queried),
+        mask=modeling.permutation_mask(batch.features["rank"], is_target(positions, batch.length)),
+    )
+    return Predicted(outputs, outputs.sequence[:, : positions.shape[1]])
+
+
+def _masked(batch: Batch) -> Predicted:
+    shown = _mask(batch.config, batch.features, batch.bits, batch.mask_id)
+    outputs = batch.run_network(input_ids=shown)
+    return Predicted(outputs, gather_rows(outputs.sequence, batch.features["positions"]))
+
+
+def _causal(batch: Batch) -> Predicted:
+    # Position i predicts token i + 1.
+    outputs = batch.run_network(input_ids=batch.features["input_ids"], attn_type="uni")
+    return Predicted(outputs, outputs.sequence[:, :-1])
+
+
+def _all_tokens(
+    features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
+) -> dict[str, tf.Tensor]:
+    """All tokens but the first are targets. `special_ids` have the weight 0: where they are depends
+    on how the text is cut into sequences."""
+    input_ids = features["input_ids"]
+    positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
+        1, input_ids.shape[1], dtype=input_ids.dtype
+    )
+    ids = input_ids[:, 1:]
+    special = tf.constant(special_ids, ids.dtype)
+    is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
+    return dict(positions=positions, ids=ids, weights=1.0 - tf.cast(is_special, tf.float32))
+
+
+register(Objective("permutation", _permutation))
+register(Objective("causal", _causal, _all_tokens, samples_targets=False))
+register(Objective("masked", _masked, needs_mask_id=True))
+
+
+# ---- what a training step calls
+
+
+def targets(
+    objective: str, features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
+) -> dict[str, tf.Tensor]:
+    """The targets: positions, ids int [B,P], weights float32 [B,P] (0: does not count)."""
+    return find(objective).targets(features, special_ids)
 
 
 def forward(
@@ -92,42 +232,8 @@ def forward(
       mask_id: of <mask>, for the masked objective.
       with_segments: whether to predict from <cls> if segment B continues A.
     """
-    positions, input_ids = features["positions"], features["input_ids"]
-    length = input_ids.shape[1]
-    inputs = dict(
-        seg_ids=features["seg_ids"], direction=features["direction"], mems=mems, **bits._asdict()
-    )
-
-    # The network, and of its output the vectors of the targets, [B,P,D]. What each objective
-    # predicts of the tokens a b c d, where b and d are the targets, d before b in the order:
-    #
-    #     permutation   reads a b c d    d from a c, b from a c d: by queries at their positions
-    #     masked        reads a _ c _    b and d from a c and both masks, at the masks
-    #     causal        reads a b c d    b from a, c from a b, d from a b c, each one place before
-    if objective == "permutation":
-        queried = positions  # by queries, which do not see their own token
-        if with_segments:  # and <cls>, the last token: the content stream ends a layer early
-            last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
-            queried = tf.concat([positions, last], axis=1)
-        outputs = modeling.transformer_xl(
-            config,
-            run,
-            input_ids=input_ids,
-            query=modeling.Query(positions=queried),
-            mask=modeling.permutation_mask(features["rank"], is_target(positions, length)),
-            **inputs,
-        )
-        at_targets = outputs.sequence[:, : positions.shape[1]]
-    elif objective == "masked":
-        outputs = modeling.transformer_xl(
-            config, run, input_ids=_mask(config, features, bits, mask_id), **inputs
-        )
-        at_targets = gather_rows(outputs.sequence, positions)
-    else:  # causal: position i predicts token i + 1
-        outputs = modeling.transformer_xl(
-            config, run, input_ids=input_ids, attn_type="uni", **inputs
-        )
-        at_targets = outputs.sequence[:, :-1]
+    batch = Batch(config, run, features, mems, bits, mask_id, with_segments)
+    outputs, at_targets = find(objective).predict(batch)
 
     # The losses: of the targets, and of the segments, from <cls>, which is the last token; with
     # queries it has one of its own, the last.

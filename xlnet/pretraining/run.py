@@ -20,7 +20,7 @@ from xlnet.engine.trainer import Trainer
 from xlnet.engine.training_run import TrainingRun
 from xlnet.errors import UserError
 from xlnet.model_directory.run_settings import SavedRunSettings, check_weights
-from xlnet.pretraining import sources
+from xlnet.pretraining import objectives, sources
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
 from xlnet.settings.devices import DeviceSettings
@@ -92,8 +92,10 @@ class Pretrainer:
         # Does the batch fit the text streams and the devices, the vocabulary the objective?
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         self.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-        if settings.objective == "masked" and self._tokenizer.mask_id is None:
-            raise UserError(f"objective is masked, but {self._tokenizer.path} has no <mask>")
+        if self._objective.needs_mask_id and self._tokenizer.mask_id is None:
+            raise UserError(
+                f"objective is {settings.objective}, but {self._tokenizer.path} has no <mask>"
+            )
         if settings.eval_steps and not settings.eval_record_info_dir:
             _log.info(
                 "note: eval_steps is %d, but nothing is evaluated without --eval_record_info_dir",
@@ -108,6 +110,8 @@ class Pretrainer:
         contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
             contents["eval_record_info_dir"] = self._held_out.digest
+        if settings.objective_module and settings.objective_module.endswith(".py"):
+            contents["objective_module"] = files.sha256(settings.objective_module)
         self._saved = SavedRunSettings(  # the architecture in place of the path of its file
             settings.model_dir,
             PRETRAINING_NAME,
@@ -123,6 +127,7 @@ class Pretrainer:
         """Reads the vocabulary, the rule for targets and the held-out manifest; compares record
         files with the checksums of their manifests."""
         settings, manifest = self.settings, self._manifest
+        self._objective = objectives.find(settings.objective)
         vocabulary = files.local(os.path.join(settings.record_info_dir, manifest.sp_model))
         self._tokenizer = Tokenizer(
             vocabulary,
@@ -131,8 +136,8 @@ class Pretrainer:
             descriptions_beside(settings.init_checkpoint),
         )
         self._permutation = sources.choose_permutation(
-            settings, manifest, is_read=settings.objective != "causal"
-        )  # it predicts all tokens
+            settings, manifest, is_read=self._objective.samples_targets
+        )
         self._held_out = sources.held_out_manifest(settings, manifest)
 
         # A file that was swapped for another one of its size would be trained on without a word.
@@ -236,7 +241,7 @@ class Pretrainer:
                 manifest.seq_len,
                 manifest.reuse_len,
                 settings.mem_len,
-                "all" if settings.objective == "causal" else settings.num_predict,
+                settings.num_predict if self._objective.samples_targets else "all",
             ),
             "settings": " ".join(
                 "{}={}".format(*item) for item in self._saved.values.items() if item[0] != "about"

@@ -49,7 +49,7 @@ def choose_permutation(
     """The rule for sampling targets; is_read: whether they are used; if not, one is sampled.
 
     Raises:
-      UserError: more targets than a sequence can have.
+      UserError: more targets than a sequence can have, or no such factorization order.
     """
     permutation = Permutation(
         reuse_len=manifest.reuse_len,
@@ -58,6 +58,7 @@ def choose_permutation(
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode,
+        factorization_order=settings.factorization_order,
     )
     permutation.check(manifest.seq_len)
     return permutation

@@ -1,7 +1,7 @@
 """Shows pretraining records as xlnet pretrain will see them.
 
 Targets and factorization orders are those that training samples with the same settings: seed,
-epoch, num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
+epoch, num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Optional, cast
 
-from xlnet import cli, quiet
+from xlnet import cli, own_modules, quiet
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
@@ -60,6 +60,8 @@ class InspectionSettings(Settings):
     seed: int = same_as(PretrainingSettings, "seed")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
     perm_size: int = same_as(PretrainingSettings, "perm_size")
+    factorization_order: str = same_as(PretrainingSettings, "factorization_order")
+    objective_module: Optional[str] = same_as(PretrainingSettings, "objective_module")
     mask_mode: str = same_as(PretrainingSettings, "mask_mode")
     mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
     mask_beta: int = same_as(PretrainingSettings, "mask_beta")
@@ -79,6 +81,8 @@ def main(settings: InspectionSettings) -> None:
     from xlnet.pretraining import sources
     from xlnet.tokenization.tokenizer import Tokenizer
 
+    if settings.objective_module:
+        own_modules.load(settings.objective_module, "objective_module")
     permutation = sources.choose_permutation(
         cast(PretrainingSettings, settings), manifest
     )  # it has all that is read

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from xlnet import cli, files, presets, quiet
+from xlnet import cli, files, own_modules, presets, quiet
 from xlnet.errors import UserError
 from xlnet.settings.data import RECORD_SETTINGS
 from xlnet.settings.devices import DeviceSettings
@@ -52,6 +52,8 @@ def main(
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Pretrainer
 
+    if settings.objective_module:
+        own_modules.load(settings.objective_module, "objective_module")
     # Settings that are not flags: of the checkpoint that is evaluated, of records, of a model.
     if settings.do_eval:
         settings, network = as_trained(settings, network)
@@ -86,6 +88,7 @@ LOSS_SETTINGS = (
     "same_length",
     "mem_len",
     "perm_size",
+    "factorization_order",
     "num_predict",
     "mask_mode",
     "mask_alpha",

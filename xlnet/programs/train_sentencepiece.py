@@ -4,7 +4,8 @@ The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path
 model, says how text is cleaned for it; every later program obeys it.
 
 --language sets what depends on the language:
-  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too
+  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too;
+            the default, if the text loses few accents by it
   other     any language with an alphabet: accents are kept; coverage 0.99995
   chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
 """
@@ -27,6 +28,7 @@ from xlnet.settings.data import InputSettings
 from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
+    from xlnet.text.accents import StrippedLetters
     from xlnet.text.reading import Chunk
 
 Language = collections.namedtuple("Language", "character_coverage keep_accents")
@@ -40,6 +42,7 @@ LANGUAGES = {
 }
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+_DEFAULT_LANGUAGE = "english"
 _VOCAB_SIZE = 32000
 _LARGEST = re.compile(r"value <= (\d+)")  # in SentencePiece's message about a size too large
 _CHUNK_BYTES = 1 << 22
@@ -67,8 +70,11 @@ class VocabularySettings(InputSettings):
         "Chinese",
         choices=("unigram", "char"),
     )
-    language: str = setting(
-        "english", "language of the text; other: any with an alphabet", choices=tuple(LANGUAGES)
+    language: Optional[str] = setting(
+        None,
+        "language of the text; other: any with an alphabet; if not given, english, and text that "
+        "loses accents by it is an error",
+        choices=tuple(LANGUAGES),
     )
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
@@ -98,15 +104,19 @@ class VocabularySettings(InputSettings):
 
 
 def main(settings: VocabularySettings) -> None:
-    from xlnet.text import reading
+    from xlnet.text import advice, reading
+    from xlnet.text.accents import StrippedLetters
     from xlnet.tokenization.tokenizer import describe
 
     # The language decides what is not given.
+    stripped = None
+    if settings.language is None and settings.keep_accents is None:
+        stripped = StrippedLetters(tuple(LANGUAGES))
     settings = dataclasses.replace(
         settings,
         **{
             name: value
-            for name, value in LANGUAGES[settings.language]._asdict().items()
+            for name, value in LANGUAGES[settings.language or _DEFAULT_LANGUAGE]._asdict().items()
             if getattr(settings, name) is None
         },
     )
@@ -122,10 +132,15 @@ def main(settings: VocabularySettings) -> None:
     chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:
         print(reading.in_words(chunks, settings))
+        advice.check(chunks, settings, reads_documents=False)
     skipped: collections.Counter[str] = collections.Counter()
     sentences, number = draw(
-        read_sentences(chunks, settings, skipped), settings.input_sentence_size, settings.seed
+        read_sentences(chunks, settings, skipped, stripped),
+        settings.input_sentence_size,
+        settings.seed,
     )
+    if stripped:
+        stripped.check()
     if not sentences:
         raise reading.no_text(", ".join(paths), skipped)
     print(
@@ -161,9 +176,13 @@ def main(settings: VocabularySettings) -> None:
 
 
 def read_sentences(
-    chunks: "Sequence[Chunk]", settings: VocabularySettings, skipped: "collections.Counter[str]"
+    chunks: "Sequence[Chunk]",
+    settings: VocabularySettings,
+    skipped: "collections.Counter[str]",
+    stripped: "Optional[StrippedLetters]" = None,
 ) -> Iterator[str]:
-    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
+    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar; counts the
+    letters of the text in `stripped`."""
     from xlnet.text import reading
     from xlnet.tokenization.tokenizer import clean_lines
 
@@ -171,6 +190,8 @@ def read_sentences(
         for chunk in chunks:
             lines = (line.text for line in reading.read_chunk(chunk, settings, skipped))
             for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+                if stripped:
+                    stripped.add(batch)
                 yield from filter(
                     None, clean_lines(batch, settings.uncased, bool(settings.keep_accents))
                 )

@@ -5,6 +5,7 @@ Shape letters: W words, T tokens of a record, K steps, L labels.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
@@ -19,8 +20,11 @@ from xlnet.model_directory.task_settings import FineTunedTask
 from xlnet.serving import session
 from xlnet.tasks.files.tagged_words import find_words
 from xlnet.tasks.task import Row
+from xlnet.tasks.types.contract import Head
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_unspaced
+
+_log = logging.getLogger(__name__)
 
 VERBS = ("classify", "score", "rank")  # of models with one output for a text
 
@@ -62,6 +66,11 @@ def check(tuned: FineTunedTask, label: Optional[str], method: str) -> None:
                 did_you_mean(label, names),
                 ("one of " + ", ".join(names)) if names else "none: the model has one score",
             )
+        )
+    if method == "integrated_gradients" and type(task.head).join is not Head.join:
+        raise UserError(
+            f"explain: predictions of task type {task.type.name} are made of several outputs; give "
+            "method=leave_one_out"
         )
     if method == "integrated_gradients" and (
         tuned.settings.long_document == "memory" or task.head.num_choices(False) > 1
@@ -195,6 +204,18 @@ def _output(tuned, values, label):
     """(index, name) of the output that is explained: of the label, or the most probable one of the
     first of `values`."""
     names = tuned.task.scorer.probabilities
+    if values.ndim > 2:
+        raise UserError(
+            f"explain: a prediction of task type {tuned.task.type.name} has the shape "
+            f"{values.shape[1:]}, expected a number, or some numbers in a row"
+        )
+    if not names and values.ndim > 1:
+        _log.warning(
+            "note: explain: a prediction of task type %s has %d numbers without names "
+            "(Scorer.probabilities); the first one is explained",
+            tuned.task.type.name,
+            values.shape[1],
+        )
     if not names:
         return 0, "score"
     index = list(names).index(label) if label is not None else int(values[0].argmax())

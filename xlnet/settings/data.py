@@ -9,6 +9,7 @@ from xlnet.errors import UserError
 from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
 
+BLANK_LINE = "blank_line"  # a value of document_separator
 WINDOW_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 # Settings of records that train_gpu.py compares with its flags.
 RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
@@ -44,10 +45,16 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     )
     text_format: str = setting(
         "lines",
-        "form of plain text. lines: a sentence a line, a blank "
-        "line between documents; paragraphs: a paragraph a line, cut into "
-        "sentences",
-        choices=("lines", "paragraphs"),
+        "form of plain text. lines: a sentence a line, a blank line between documents; "
+        "paragraphs: a paragraph a line, cut into sentences, a blank line between documents; "
+        "wrapped: a paragraph on several lines, a blank line between paragraphs, a file is a "
+        "document",
+        choices=("lines", "paragraphs", "wrapped"),
+    )
+    document_separator: Optional[str] = setting(
+        None,
+        "text between documents, such as <|endoftext|>, anywhere in a line, instead of a blank "
+        f"line; {BLANK_LINE}: marks of this kind are text; if not given, they are an error",
     )
     json_field: str = setting(
         "text", "field of JSON lines, or column of Parquet, that holds the text"
@@ -75,6 +82,7 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         super().check()
         if not self.json_field:
             raise UserError("json_field is empty, expected the name of the text's field")
+        self._check_separator()
         if self.encoding is not None:
             encodings.check(self.encoding)
             # Files are cut into lines as bytes: a line feed must be the byte 10.
@@ -84,6 +92,20 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
                     "one byte; "
                     f"convert the files: iconv -f {self.encoding} -t utf-8 OLD > NEW"
                 )
+
+    def _check_separator(self) -> None:
+        separator = self.document_separator
+        if separator is None:
+            return
+        if not separator.strip() or len(separator.splitlines()) > 1:
+            raise UserError(
+                f"document_separator is {separator!r}, expected text in one line, or {BLANK_LINE}"
+            )
+        if separator == BLANK_LINE and self.text_format == "wrapped":
+            raise UserError(
+                f"document_separator is {BLANK_LINE}, but with text_format=wrapped blank lines are "
+                "between paragraphs; leave it out, or give text_format=lines or paragraphs"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +175,11 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
                 f"text_format is {self.text_format}, expected lines where from_raw_text "
                 "is False: a "
                 "line of ids is a sentence"
+            )
+        if not self.from_raw_text and self.document_separator not in (None, BLANK_LINE):
+            raise UserError(
+                f"document_separator is {self.document_separator}, expected a blank line where "
+                "from_raw_text is False"
             )
         if not self.for_config:  # it sets the lengths and the number of streams
             self._check_window()

@@ -65,9 +65,14 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     )
     objective: str = setting(
         "permutation",
-        "what is predicted: tokens in a random order (XLNet), "
-        "the next token (Transformer-XL), or masked tokens (BERT)",
-        choices=("permutation", "causal", "masked"),
+        "what is predicted: permutation, tokens in a random order (XLNet); causal, the next token "
+        "(Transformer-XL); masked, masked tokens (BERT); or an objective of objective_module",
+        help_group=HelpGroup.TASK,
+    )
+    objective_module: Optional[str] = setting(
+        None,
+        "your own Python file, or installed module, that registers pretraining objectives or "
+        "factorization orders",
         help_group=HelpGroup.TASK,
     )
     next_segment_loss: float = setting(
@@ -79,6 +84,11 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         384, "length of the memory of earlier sequences [tokens]; 0: none", minimum=0
     )
     perm_size: int = setting(256, "size of a permutation chunk [tokens]", minimum=1)
+    factorization_order: str = setting(
+        "uniform",
+        "order in which targets are predicted: uniform, random within chunks of perm_size; or an "
+        "order of objective_module",
+    )
     num_predict: int = setting(85, "targets per sequence [tokens]", minimum=1)
     mask_mode: str = setting(
         "whole_word",

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
 from xlnet.text.text_forms import document
 
 _ROWS = 32  # decoded at once: what is in memory, with a page of the file
@@ -18,9 +19,10 @@ _PAGE = 1 << 20  # [bytes]
 _END = 8  # [bytes] the size of the footer, and "PAR1"
 
 
-def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
+def events(chunk: Any, settings: InputSettings, bad: Any, seen: Any = None) -> Iterator[Any]:
     """Yields the events of the documents in a chunk's row groups; see `text_forms`. `seen` takes
     note of the bytes that they depend on, but for the `footer`."""
+    field = settings.json_field
     try:
         import pyarrow
         from pyarrow import parquet
@@ -37,6 +39,9 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
             parquet.ParquetFile(f, buffer_size=_PAGE, pre_buffer=False) as stored,
         ):
             names = stored.schema_arrow.names
+            if field not in names:
+                by_name = {encodings.composed(name): name for name in names}
+                field = by_name.get(encodings.composed(field), field)
             if field not in names:
                 raise UserError(
                     "{}: no column '{}' (json_field); it has {!s:.200}".format(
@@ -68,7 +73,7 @@ def events(chunk: Any, field: str, bad: Any, seen: Any = None) -> Iterator[Any]:
                                 f"at {e.start}",
                             )
                             continue
-                        yield from document({field: text}, field, begin, bad)
+                        yield from document({settings.json_field: text}, settings, begin, bad)
     except (pyarrow.ArrowException, OSError) as e:  # OSError without a number: a damaged page
         if isinstance(e, OSError) and e.errno:
             raise UserError(f"cannot read {chunk.path}: {e.strerror}") from None

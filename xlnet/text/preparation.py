@@ -29,7 +29,7 @@ from xlnet import files, lock
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
-from xlnet.text import corpus, reading, record_writer, token_store, windows
+from xlnet.text import advice, corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.recognition import TEXT
 from xlnet.text.token_store import Made, TokenStore
@@ -144,6 +144,7 @@ def plan_job(settings: CorpusSettings) -> RecordsJob:
             + (f" for task {settings.task} of {settings.num_task}" if chunks else "")
         )
     _log.info(reading.in_words(chunks, settings))
+    advice.check(chunks, settings)
     return RecordsJob(
         settings,
         task_directory(settings),

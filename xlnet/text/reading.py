@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import glob
 import gzip
 import hashlib
 import itertools
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple, Optional
 from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
-from xlnet.text import parquet, recognition
+from xlnet.text import parquet, recognition, text_forms
 from xlnet.text.recognition import PARQUET, RECORDS, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, CorpusSentence, End, events_of
 
@@ -59,27 +60,49 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
     but hidden ones; remote files (`gs://...`) have names and patterns only.
     """
-    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    parts = _parts_of(patterns)
     if not parts:
         raise UserError(f"{what}: no file given")
     found: dict[Any, str] = {}
     for part in parts:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
-            raise UserError(
-                "{}: {} '{}'".format(
-                    what,
-                    "no .txt, .jsonl, .ndjson, .gz or .parquet file in directory"
-                    if os.path.isdir(part)
-                    else "a file is expected, which can be read twice, not"
-                    if os.path.exists(part)
-                    else "no file matches",
-                    part,
-                )
-            )
+            raise UserError(f"{what}: {_why_none(part)}")
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
+
+
+def _parts_of(patterns: str) -> list[str]:
+    """The names in a list with commas. Names that exist may have commas themselves."""
+    if os.path.exists(patterns):
+        return [patterns]
+    pieces = patterns.split(",")
+    parts, begin = [], 0
+    while begin < len(pieces):
+        end = begin + 1
+        # A piece that names nothing is the beginning of a name with commas, if there is one.
+        if not files.matching(pieces[begin].strip()):
+            longer = (
+                end
+                for end in range(begin + 2, len(pieces) + 1)
+                if files.matching(",".join(pieces[begin:end]).strip())
+            )
+            end = next(longer, end)
+        parts.append(",".join(pieces[begin:end]).strip())
+        begin = end
+    return [part for part in parts if part]
+
+
+def _why_none(part: str) -> str:
+    """Why a name or pattern names no file."""
+    if os.path.isdir(part):
+        arrows = sorted(glob.glob(os.path.join(glob.escape(part), "**", "*.arrow"), recursive=True))
+        hint = f"; it has {encodings.arrow(arrows[0])}" if arrows else ""
+        return f"no .txt, .jsonl, .ndjson, .gz or .parquet file in directory '{part}'{hint}"
+    if os.path.exists(part):
+        return f"a file is expected, which can be read twice, not '{part}'"
+    return f"no file matches '{part}'"
 
 
 def _local_files(pattern):
@@ -146,11 +169,14 @@ def some_of(names: Sequence[str]) -> str:
 
 def no_text(where: str, left_out: Mapping[str, int]) -> UserError:
     """The error of an input without text; `left_out`: lines and documents by reason."""
-    return UserError(
-        "input_glob: no text in {}{}".format(
-            where, "".join("; left out, {}: {}".format(*item) for item in left_out.items())
+    reasons = "".join("; left out, {}: {}".format(*item) for item in left_out.items())
+    # A hash assigns each document to one part.
+    if left_out.get(OTHER_PART) == 1:
+        reasons += (
+            "; the text is one document; documents have a blank line between them, or what "
+            "--document_separator says, or are files"
         )
-    )
+    return UserError(f"input_glob: no text in {where}{reasons}")
 
 
 def chunk_size(total: int) -> int:
@@ -276,11 +302,20 @@ def read_chunk(
     longest = LONGEST_RECORD if form.kind == RECORDS else LONGEST_LINE
     with contextlib.ExitStack() as stack:
         if form.kind == PARQUET:
-            events = parquet.events(chunk, settings.json_field, bad, seen)
+            events = parquet.events(chunk, settings, bad, seen)
         else:
             f = stack.enter_context(_File(chunk.path, form, seen))
             events = events_of(
-                _texts(f, longest, bad, stand_alone=form.kind == RECORDS), settings, bad, form
+                _texts(
+                    f,
+                    longest,
+                    bad,
+                    stand_alone=form.kind == RECORDS,
+                    skips_blank=not text_forms.ends_at_blank_lines(settings),
+                ),
+                settings,
+                bad,
+                form,
             )
         events = (
             _owned(events, begin, end)
@@ -300,24 +335,32 @@ class _BadText:
         self._skipped = skipped
         self.row: Optional[int] = None  # of a table
 
-    def add(self, offset, reason, detail):
-        # It belongs to the chunk in which its line begins; others meet it, too.
-        if not self.begin <= offset < self.end:
-            return
+    def add(self, offset: int, reason: str, detail: str) -> None:
         if not self._skip:
+            self.refuse(offset, detail)
+        elif self._is_own(offset):
+            self._skipped[reason] += 1
+
+    def refuse(self, offset: int, detail: str) -> None:
+        if self._is_own(offset):
             row = "" if self.row is None else f"row {self.row}: "
             raise UserError(f"{place(self.chunk, offset)}: {row}{detail}") from None
-        self._skipped[reason] += 1
+
+    def _is_own(self, offset: int) -> bool:
+        """Whether the chunk is that in which the line begins; others meet it, too."""
+        return self.begin <= offset < self.end
 
 
-def _texts(f, longest, bad, stand_alone):
+def _texts(f, longest, bad, stand_alone, skips_blank):
     """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
     of the chunk's, and of those behind it to the file's end; of the chunk's alone where lines
-    `stand_alone`."""
+    `stand_alone`. skips_blank: the line before is the last one that is not blank."""
     begin = 0
     # The line before tells whether a document continues; one too long to be read is bad.
     if bad.begin:
         before = None if stand_alone else _line_before(f, bad.begin, longest)
+        while skips_blank and before and _is_blank(f, before):
+            before = _line_before(f, before, longest)
         begin = bad.begin - 1 if before is None else before
         if before is None:
             yield begin, None
@@ -406,6 +449,12 @@ def _hint(bad, offset):
         f.seek(offset)
         lines = f.read_exactly(_BLOCK).split(b"\n")
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
+
+
+def _is_blank(f: _File, begin: int) -> bool:
+    """Whether the line at `begin` is blank."""
+    f.seek(begin)
+    return f.readline(_PAGE).isspace()
 
 
 def _line_before(f, position, longest):

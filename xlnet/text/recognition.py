@@ -16,7 +16,7 @@ from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 
-_LOOKED_AT = 1 << 16  # [bytes] of the unpacked file
+LOOKED_AT = 1 << 16  # [bytes] of the unpacked file
 _LINES_TRIED = 20  # of them
 _GZIP = b"\x1f\x8b"
 _OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
@@ -55,7 +55,7 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
     name = path.lower()
     with files.open_binary(path) as f:
         # What is not text, packed or not.
-        head = f.read(_LOOKED_AT)
+        head = f.read(LOOKED_AT)
         if head.startswith(b"PAR1"):
             return Form(PARQUET)
         f.seek(0)
@@ -65,20 +65,29 @@ def look(path: str, field: str = InputSettings.json_field, encoding: Optional[st
                 f"{path}: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
             )
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
-        if head.startswith(_GZIP):
-            with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
-                f.seek(0)
-                head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
-                _refuse_foreign(path, io.BytesIO(head))
+    if head.startswith(_GZIP):
+        head = first_bytes(path)
+        _refuse_foreign(path, io.BytesIO(head))
     # The layout of a text.
     text = head.decode(encodings.other_than_utf8(encoding) or "utf-8-sig", "replace")
-    if len(head) == _LOOKED_AT and "\n" in text:
+    if len(head) == LOOKED_AT and "\n" in text:
         text = text.rpartition("\n")[0]  # without a line that is cut off
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
     kind, what = _kind(path, text, field, extension)
     if what:
         raise UserError("{}: {}; expected text or an object of JSON a line{}".format(path, *what))
     return Form(kind, is_packed)
+
+
+def first_bytes(path: str) -> bytes:
+    """The first `LOOKED_AT` bytes of a file; those of what a .gz holds, as far as it is intact."""
+    with files.open_binary(path) as f:
+        head = f.read(LOOKED_AT)
+        if head.startswith(_GZIP):
+            with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+                f.seek(0)
+                return gzip.GzipFile(fileobj=f).read(LOOKED_AT)
+    return head
 
 
 def _refuse_foreign(path, file):

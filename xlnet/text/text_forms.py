@@ -2,19 +2,26 @@
 
 A layout is a generator. It takes lines, (offset, text) with text None where a line is bad, and
 yields events: `CorpusSentence`s and, between documents, `End`s. `bad` has the byte range of the
-chunk, `begin` and `end`, and collects bad text, `add(offset, reason, detail)`.
+chunk, `begin` and `end`, and collects bad text, `add(offset, reason, detail)`; `refuse(offset,
+detail)` raises the error whatever `on_error` says.
+
+Where documents end is declared, by blank lines, files, records or `document_separator`. Marks that
+other programs write between documents are an error where they are not declared: they would be read
+as words, and the documents as one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
-from xlnet.settings.data import InputSettings
+from xlnet import encodings
+from xlnet.settings.data import BLANK_LINE, InputSettings
 from xlnet.text.recognition import RECORDS, Form
 from xlnet.text.sentences import sentences_and_joints
-from xlnet.tokenization.tokenizer import is_text
+from xlnet.tokenization.tokenizer import is_text, is_unspaced
 
 LONGEST_LINE = 1 << 20  # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
@@ -35,38 +42,159 @@ class End(NamedTuple):
     offset: int
 
 
+# Marks between documents: a line of its own; some also at the beginning or the end of a line, where
+# no text has them.
+_MARKS = frozenset("<|endoftext|> <|end_of_text|> <s> </s> <eod> <sep> <eos> [SEP] [EOS]".split())
+_MARK_EDGES = "<>[]"  # what marks begin or end with
+_MARKS_IN_LINES = ("<|endoftext|>", "<|end_of_text|>")
+
+
+def mark_of(line: str) -> Optional[str]:
+    """The mark between documents that a stripped line is, begins with or ends with; or None."""
+    if line in _MARKS:
+        return line
+    for mark in _MARKS_IN_LINES:
+        if line.startswith(mark) or line.endswith(mark):
+            return mark
+    return None
+
+
+def mark_refused(mark: str) -> str:
+    """The error of a mark that is not declared, without its place."""
+    return (
+        f"'{mark}', a mark between documents, would be read as text; give "
+        f"--document_separator='{mark}', or --document_separator={BLANK_LINE} if it is text"
+    )
+
+
 def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any, form: Form) -> Iterator[Any]:
     """The events of the lines of a file; plain text is laid out as `settings.text_format` says."""
     if form.kind == RECORDS:
-        return _from_records(texts, settings.json_field, bad)
-    return _from_lines(texts) if settings.text_format == "lines" else _from_paragraphs(texts)
+        return _from_records(texts, settings, bad)
+    if settings.text_format == "wrapped":
+        return _from_wrapped(texts, settings, bad)
+    lines = _from_lines(texts, settings, bad)
+    return lines if settings.text_format == "lines" else _from_paragraphs(lines)
 
 
-def _from_lines(texts):
-    """A sentence a line, a blank line between documents."""
+def ends_at_blank_lines(settings: InputSettings) -> bool:
+    """Whether a blank line of plain text ends a document."""
+    is_declared = settings.document_separator not in (None, BLANK_LINE)
+    return settings.text_format != "wrapped" and not is_declared
+
+
+def _from_lines(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
+    """A sentence a line, a blank line or a separator between documents."""
+    separator = settings.document_separator
     for offset, text in texts:
         if text is None:
             continue
-        text = text.strip()
-        yield CorpusSentence(offset, text) if text else End(offset)
+        # Nearly all lines take this path.
+        if separator is None or separator == BLANK_LINE:
+            text = text.strip()
+            if separator is None and text and (text[0] in _MARK_EDGES or text[-1] in _MARK_EDGES):
+                _refuse_mark(text, offset, bad)
+            yield CorpusSentence(offset, text) if text else End(offset)
+            continue
+        for number, part in enumerate(text.split(separator)):
+            if number or not offset:  # behind a separator, or with the file
+                yield End(offset)
+            part = part.strip()
+            if part:
+                yield CorpusSentence(offset, part)
 
 
-def _from_paragraphs(texts):
-    """A paragraph a line, a blank line between documents."""
-    for event in _from_lines(texts):
+def _refuse_mark(line: str, offset: int, bad: Any) -> None:
+    mark = mark_of(line)
+    if mark:
+        bad.refuse(offset, mark_refused(mark))
+
+
+def _from_paragraphs(lines: Iterable[Any]) -> Iterator[Any]:
+    """A paragraph a line: the events of `_from_lines`, with the sentences of each."""
+    for event in lines:
         if isinstance(event, End):
             yield event
         else:
             yield from _sentences(*event[:2])
 
 
-def _sentences(offset, text):
+def _from_wrapped(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
+    """A paragraph on several lines, a blank line between paragraphs; a file is a document, or what
+    is between separators."""
+    paragraph = _Paragraph(bad)
+    separator = settings.document_separator
+    for offset, text in texts:
+        if text is None:  # a chunk that begins behind it does not see what was before
+            yield from paragraph.end()
+            continue
+        if separator is None:
+            _refuse_mark(text.strip(), offset, bad)
+        if not offset:  # a document begins with the file
+            yield End(offset)
+        for number, part in enumerate([text] if separator is None else text.split(separator)):
+            if number:
+                yield from paragraph.end()
+                yield End(offset)
+            part = part.strip()
+            if part:
+                paragraph.add(offset, part)
+            elif not text.strip():
+                yield from paragraph.end()
+    yield from paragraph.end()
+
+
+class _Paragraph:
+    """The lines of a paragraph, of which no more than `LONGEST_LINE` characters are held."""
+
+    def __init__(self, bad: Any) -> None:
+        self._bad = bad
+        self._lines: list[str] = []
+        self._size, self._begin = 0, 0
+
+    def add(self, offset: int, line: str) -> None:
+        if not self._size:
+            self._begin = offset
+        self._size += len(line) + 1
+        if self._size <= LONGEST_LINE:
+            self._lines.append(line)
+
+    def end(self) -> Iterator[CorpusSentence]:
+        """Yields the sentences; nothing of a paragraph that is too long."""
+        if self._size > LONGEST_LINE:
+            self._bad.add(
+                self._begin,
+                "paragraph too long",
+                f"a paragraph of more than {LONGEST_LINE} characters begins here; expected blank "
+                "lines between paragraphs",
+            )
+        elif self._size:
+            yield from _sentences(self._begin, _joined(self._lines))
+        self._lines, self._size = [], 0
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """The lines of a paragraph as one, with a space between words of scripts that have some."""
+    parts = list(lines[:1])
+    for before, after in zip(lines, lines[1:]):
+        is_unspaced = _is_of_unspaced(before[-1]) and _is_of_unspaced(after[0])
+        parts.append(after if is_unspaced else " " + after)
+    return "".join(parts)
+
+
+def _is_of_unspaced(character: str) -> bool:
+    """Whether a character is of a script without spaces, or its punctuation."""
+    is_wide = unicodedata.east_asian_width(character) in "WF"
+    return is_unspaced(character) or is_wide and unicodedata.category(character)[0] == "P"
+
+
+def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
     """Yields the sentences of running text that begins at `offset`."""
     for sentence, is_joined in sentences_and_joints(text):
         yield CorpusSentence(offset, sentence, is_joined)
 
 
-def _from_records(texts, field, bad):
+def _from_records(texts: Iterable[Any], settings: InputSettings, bad: Any) -> Iterator[Any]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
         if not text or text.isspace() or not bad.begin <= offset < bad.end:
@@ -86,11 +214,16 @@ def _from_records(texts, field, bad):
             )
             yield End(offset)
         else:
-            yield from document(record, field, offset, bad)
+            yield from document(record, settings, offset, bad)
 
 
-def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
-    """The events of a document that is a record; one without text is bad."""
+def document(record: Any, settings: InputSettings, offset: int, bad: Any) -> Iterator[Any]:
+    """The events of a document that is a record, or of several if its text has separators; one
+    without text is bad."""
+    field, separator = settings.json_field, settings.document_separator
+    if isinstance(record, dict) and field not in record:
+        record = {encodings.composed(name): value for name, value in record.items()}
+        field = encodings.composed(field)
     yield End(offset)
     text = record.get(field) if isinstance(record, dict) else None
     if not isinstance(record, dict) or field not in record:
@@ -119,6 +252,11 @@ def document(record: Any, field: str, offset: int, bad: Any) -> Iterator[Any]:
             f"a line of more than {LONGEST_LINE} characters in field '{field}'",
         )
     else:
-        for line in text.split("\n"):
-            yield from _sentences(offset, line)
+        is_declared = separator not in (None, BLANK_LINE)
+        for part in text.split(separator) if is_declared else [text]:
+            for line in part.split("\n"):
+                if separator is None:
+                    _refuse_mark(line.strip(), offset, bad)
+                yield from _sentences(offset, line)
+            yield End(offset)
     yield End(offset)

@@ -19,6 +19,8 @@ from typing import Optional
 
 import numpy as np
 import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -28,6 +30,7 @@ WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that be
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
+_NEVER_TEXT = frozenset((*_REQUIRED, "<pad>", "<mask>"))  # <eop> is written into text
 SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
 RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000  # few enough for the processor's cache
@@ -146,10 +149,8 @@ class Tokenizer:
         descriptions: Sequence[str] = (),
     ) -> None:
         files.require_file(path, "SentencePiece model")
-        try:
-            self._model = sentencepiece.SentencePieceProcessor(model_file=path)
-        except (RuntimeError, OSError):
-            raise UserError(f"SentencePiece model {path}: not a SentencePiece model") from None
+        self._bytes = _read_model(path)
+        self._model = sentencepiece.SentencePieceProcessor(model_proto=self._bytes)
         self.path = path
         self.sha256 = files.sha256(path)
         cleaning = _find_cleaning(
@@ -250,11 +251,11 @@ class Tokenizer:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
 
     def model_bytes(self, has_prefix: bool = True) -> bytes:
-        """The SentencePiece model as bytes; without `has_prefix` it puts no space before a text."""
+        """The SentencePiece model as bytes, as `_read_model` makes it of the file; without
+        `has_prefix` it puts no space before a text."""
         # Protocol buffers merge concatenated messages, so a few bytes behind the model change one
         # field: normalizer_spec.add_dummy_prefix = false.
-        with open(self.path, "rb") as f:
-            return f.read() + (b"" if has_prefix else _WITHOUT_PREFIX)
+        return self._bytes + (b"" if has_prefix else _WITHOUT_PREFIX)
 
     def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -323,6 +324,41 @@ class Tokenizer:
         places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         ids[places] = list(itertools.chain.from_iterable(parts))
         return ids, lengths
+
+
+def _read_model(path: str) -> bytes:
+    """The bytes of a SentencePiece model, in which no text is encoded as a special piece.
+
+    A text may have the characters "<sep>". They are that piece if the model was trained with it as
+    a user-defined symbol; as a control symbol, as released models have it, they are text.
+
+    Raises:
+      UserError: not a SentencePiece model, or one that has the mark of a space behind words.
+    """
+    with open(path, "rb") as f:
+        content = f.read()
+    try:
+        model = ModelProto.FromString(content)
+        if not model.pieces:
+            raise RuntimeError("an empty file")
+        sentencepiece.SentencePieceProcessor(model_proto=content)
+    except (DecodeError, RuntimeError):
+        raise UserError(f"SentencePiece model {path}: not a SentencePiece model") from None
+    # The mark before a piece tells where words begin, for masks, tags and answers.
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        raise UserError(
+            f"SentencePiece model {path}: trained with treat_whitespace_as_suffix, which marks the "
+            "ends of words; expected a model that marks where they begin; train it without"
+        )
+    spelled = [
+        piece
+        for piece in model.pieces
+        if piece.piece in _NEVER_TEXT
+        and piece.type in (ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED)
+    ]
+    for piece in spelled:
+        piece.type = ModelProto.SentencePiece.CONTROL
+    return model.SerializeToString() if spelled else content
 
 
 def _ends_in_digit_comma(piece):

@@ -134,7 +134,8 @@ class Lines:
 
     def _find_errors(self, encoding, skips):
         """Refuses a file that is not of its encoding, or warns of it."""
-        found, bad, good = row_errors.RowErrors(), b"", 0
+        # One error, with the place of the first byte: the others say the same of other columns.
+        found, bad, good, error = row_errors.RowErrors(), b"", 0, ""
         self._how["errors"] = "surrogateescape"
         try:
             for number, line in enumerate(self, 1):
@@ -142,12 +143,10 @@ class Lines:
                 if not escaped:
                     good += not line.isascii()
                     continue
-                found.add(
-                    f"{self._path}:{number}",
-                    "not {}: byte 0x{:02x} at column {}".format(
-                        encoding or "UTF-8", ord(escaped[0]) - 0xDC00, escaped.start() + 1
-                    ),
+                error = error or "not {}: byte 0x{:02x} at column {}".format(
+                    encoding or "UTF-8", ord(escaped[0]) - 0xDC00, escaped.start() + 1
                 )
+                found.add(f"{self._path}:{number}", error)
                 if len(bad) < _CHUNK:
                     bad += line.encode(self._how["encoding"], "surrogateescape") + b"\n"
         except UnicodeError as e:  # as in UTF-16, whose half characters cannot be escaped

@@ -331,7 +331,7 @@ def by_line(path: str, rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, A
 
 
 def _names(cells):
-    return [cell.strip() for cell in cells]
+    return [encodings.composed(cell.strip()) for cell in cells]
 
 
 def _has_texts(task, names):
@@ -546,6 +546,7 @@ def plain_object(value: Any, depth: int = 1) -> Any:
         return "nested too deeply"
     flat: dict[str, Any] = {}
     for key, inner in value.items():
+        key = encodings.composed(key)
         if not isinstance(inner, dict):
             flat[key] = inner
             continue

@@ -14,12 +14,14 @@ import math
 import os
 import runpy
 import traceback
-from typing import Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.tasks.metrics import sklearn_metrics
+from xlnet.tasks.metrics.sklearn_metrics import SklearnMetric
 from xlnet.tasks.task import Task
 
 # A metric: a function of (task, decisions, labels, values) to a number. Decisions and labels are
@@ -224,8 +226,8 @@ def digest_of(name: str) -> str:
 
 @functools.cache
 def own(name: str) -> Metric:
-    """The metric of a user's function of (labels, decisions), as in scikit-learn, or of (labels,
-    decisions, values) if it has three parameters without default."""
+    """The metric of a user's function of (labels, decisions), or of (labels, decisions, values) if
+    it has three parameters without default; a function of scikit-learn gets what it takes."""
     place, function_name = _parts(name)
     if place.endswith(".py") and not os.path.exists(place):
         raise UserError(
@@ -237,7 +239,7 @@ def own(name: str) -> Metric:
         if place.endswith(".py"):
             function = runpy.run_path(place)[function_name]
         else:
-            function = getattr(importlib.import_module(place), function_name)
+            function = _of_module(place, function_name)
         needed = [
             parameter
             for parameter in inspect.signature(function).parameters.values()
@@ -251,8 +253,19 @@ def own(name: str) -> Metric:
             "module:function"
         ) from None
 
-    def metric(task, decisions, labels, values):
+    # What a function of scikit-learn takes is what scikit-learn says.
+    known: Optional[SklearnMetric] = None
+    if isinstance(function, SklearnMetric):
+        known = function
+    elif sklearn_metrics.is_of_sklearn(function):
+        known = sklearn_metrics.of_function(function, name)
+    if known:
+        sklearn_metrics.check_direction(known, name)
+
+    def metric(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
         try:
+            if known:
+                return float(known(task, decisions, labels, values))
             return float(function(labels, decisions, *([values] if len(needed) > 2 else [])))
         except Exception as e:
             frame = traceback.extract_tb(e.__traceback__)[-1]
@@ -262,3 +275,11 @@ def own(name: str) -> Metric:
             ) from e
 
     return metric
+
+
+def _of_module(module: str, name: str) -> Any:
+    """A function of an installed module, or a scorer of scikit-learn."""
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None and module == sklearn_metrics.MODULE:
+        found = sklearn_metrics.of_scorer(name)
+    return getattr(importlib.import_module(module), name) if found is None else found

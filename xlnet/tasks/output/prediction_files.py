@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
+import numpy as np
+
 from xlnet import files
 from xlnet.tasks.task import Row, Task
 
@@ -78,7 +80,10 @@ def write(
                 skipped,
             )
             return
-        texts = task.scorer.texts(values, threshold)
+        # A network's scores may be beyond what the server accepts; metrics and our own file have
+        # them as they are.
+        accepted = task.scorer.submitted_range
+        texts = task.scorer.texts(np.clip(values, *accepted) if accepted else values, threshold)
         files.write_lines(
             path,
             json_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import logging
 import re
 import sys
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 SEPARATORS = (",", ";", "|")  # of labels in a cell
 _RARE_SEPARATORS = "#/&+"
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_LONGEST_SHOWN = 80  # of a label in an error [characters]
 _FEW_ROWS = 20  # of which each may have its own label
 
 
@@ -173,7 +176,7 @@ class ClassificationScorer(contract.Scorer):
     ) -> Optional[str]:
         """One label for all rows."""
         decisions = self.decide(values, threshold)
-        if not differ(gold_labels) or differ(decisions):
+        if not contract.differ(gold_labels) or contract.differ(decisions):
             return None
         return f"every row is '{self.task.class_names[int(decisions[0])]}'"
 
@@ -261,12 +264,29 @@ def known_label(task: Task, text: str) -> tuple:
     that does not know its labels yet: ()."""
     if not task.labels or text in task.labels or text in task.skipped_labels:
         return text, None
-    same = [label for label in task.labels if plain(label) == plain(text)]
-    return (
-        (same[0], None)
-        if same
-        else (None, "unknown label '{}' (labels: {})".format(text, ", ".join(task.labels)))
-    )
+    spelled = _labels_by_plain(task.labels).get(plain(text))
+    if spelled is not None:
+        return spelled, None
+    return None, f"unknown label '{text:.{_LONGEST_SHOWN}}'{_known_in_words(task, text)}"
+
+
+@functools.lru_cache(maxsize=8)
+def _labels_by_plain(labels: tuple[str, ...]) -> dict[str, str]:
+    """The first label of each common spelling."""
+    return {plain(label): label for label in reversed(labels)}
+
+
+def _known_in_words(task: Task, text: str) -> str:
+    """All labels if they are few; of many the nearest one and their number."""
+    names = task.class_names
+    if len(names) <= contract.LABELS_SHOWN:
+        return " (labels: {})".format(", ".join(names))
+    # Only the first errors of a file are shown, and a search takes milliseconds.
+    nearest = ""
+    if task.reader.suggestions < contract.LABELS_SHOWN:
+        task.reader.suggestions += 1
+        nearest = did_you_mean(text[:_LONGEST_SHOWN], names)
+    return f"{nearest} ({len(names):,} labels)"
 
 
 def plain(name: str) -> str:
@@ -342,12 +362,7 @@ def note_joined(names: set, where: str, how: str = "") -> None:
 
 
 def sorted_names(names: set) -> tuple:
-    """Numbers by size, others in alphabetical order."""
-    return tuple(
-        sorted(sorted(names), key=int) if all(map(str.isdecimal, names)) else sorted(names)
-    )
-
-
-def differ(values: Any) -> bool:
-    """Whether any two of `values` [n, ...] differ."""
-    return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())
+    """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
+    if all(map(_NUMBER.fullmatch, names)):
+        return tuple(sorted(sorted(names), key=float))
+    return tuple(sorted(names))

@@ -32,6 +32,7 @@ from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5  # of a label's probability, where labels are independent or there are two
 _LEAST_ERROR = 1e-9
+_ROUNDING = 1e-4  # relative difference of predictions that are the same
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label;
@@ -83,6 +84,7 @@ class Reader(_Part):
     directory_forms: ClassVar[Mapping[str, Callable]] = {}  # `readers.DIRECTORY_FORMS`
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
     pads: ClassVar[str] = "left"  # the side of the padding in a record
+    suggestions: int = 0  # errors about labels that named the nearest one
 
     @property
     def unit(self) -> str:
@@ -252,6 +254,8 @@ class Scorer(_Part):
     lower_is_better: ClassVar[frozenset[str]] = frozenset()  # names of metrics
     baseline_words: ClassVar[str] = "majority class"  # the prediction of `baseline`
     column: ClassVar[str] = "label"  # of the predictions in their file
+    # Whether a prediction is one number; if not, and `probabilities` names none, it has any shape.
+    is_number: ClassVar[bool] = False
     # Why a metric is NaN; "": as `split_metrics.why_undefined` says.
     undefined_words: ClassVar[str] = ""
 
@@ -264,6 +268,11 @@ class Scorer(_Part):
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         return ()
+
+    @property
+    def submitted_range(self) -> Optional[tuple[float, float]]:
+        """The lowest and highest value that a benchmark's server accepts; None: any."""
+        return None
 
     @property
     def has_threshold(self) -> bool:
@@ -323,8 +332,11 @@ class Scorer(_Part):
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> Optional[str]:
         """Describes predictions that do not depend on the text although the gold labels differ;
-        None for others. threshold: as for `decide`."""
-        return None
+        None for others. The default compares what `decide` returns. threshold: as for `decide`."""
+        decisions = np.asarray(self.decide(values, threshold))
+        if decisions.dtype.kind not in "biuf" or not differ(gold_labels) or differ(decisions):
+            return None
+        return f"every row is '{self.texts(np.asarray(values)[:1], threshold)[0]}'"
 
     def table(
         self, values: Any, gold_labels: Any, threshold: float, plot_path: Optional[str] = None
@@ -467,15 +479,29 @@ class TaskType:
 
 
 def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
-    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, else [count];
-    raises ValueError if they have another shape."""
+    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, [count] where
+    they are numbers, else [count,...]; raises ValueError if they have another shape."""
     values, names = np.asarray(values), scorer.probabilities
-    expected = (count, len(names)) if names else (count,)
+    expected: tuple[int, ...] = (count, *values.shape[1:])
+    if names:
+        expected = (count, len(names))
+    elif scorer.is_number:
+        expected = (count,)
     if values.shape != expected:
         raise ValueError(
             f"task {scorer.task.name}: values have shape {values.shape}, expected {expected}"
         )
     return values
+
+
+def differ(values: Any) -> bool:
+    """Whether any two of `values` [n, ...] differ, by more than rounding if they are fractions."""
+    values = np.asarray(values)
+    if len(values) < 2:
+        return False
+    if values.dtype.kind == "f":
+        return not np.allclose(values, values[:1], rtol=_ROUNDING, atol=0.0)
+    return bool((values != values[:1]).any())
 
 
 def refuse_nan(task: Task, values: np.ndarray) -> None:

@@ -27,6 +27,7 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
     determines, such as the labels of own files; also the fraction that is held out.
     """
     stored = stored or {}
+    settings = _with_composed_columns(settings)
     if known.plain(settings.task_name) == CUSTOM:
         task = _own_task(settings, stored)
     else:
@@ -65,6 +66,21 @@ def known_or_own(settings: Any, stored: Optional[dict] = None) -> Task:
         for name in task.own_metrics.values():
             split_metrics.own(name)  # raises its errors before anything is read
     return task
+
+
+def _with_composed_columns(settings: Any) -> Any:
+    """The settings with the names of columns as `readers` gives them, in Unicode's composed form;
+    the columns of taggers have other readers."""
+    return dataclasses.replace(
+        settings,
+        **{
+            field.name: encodings.composed(getattr(settings, field.name))
+            for field in dataclasses.fields(settings)
+            if field.name.endswith(("_column", "_columns"))
+            and field.name not in ("word_column", "tag_column")
+            and getattr(settings, field.name)
+        },
+    )
 
 
 def complete(task: Task, data_dir: str) -> Task:
@@ -115,7 +131,10 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
 
 def _own_task(settings, stored):
     its_type = find_type(settings, stored if "kind" in stored else None)
-    columns = (its_type.own_columns or _table_columns)(settings)
+    if its_type.own_columns:
+        columns = its_type.own_columns(settings)
+    else:
+        columns = _table_columns(settings, takes_several_labels=not known.is_ours(its_type))
     found, dev_share = _own_files(settings, its_type.reader)
     return _configured(
         Task(
@@ -141,7 +160,7 @@ def _configured(task, settings):
     return task.type.configured(task, settings) if task.type.configured else task
 
 
-def _table_columns(settings):
+def _table_columns(settings, takes_several_labels):
     # Names that are missing, and flags that ask for two task types at once.
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
@@ -166,7 +185,7 @@ def _table_columns(settings):
     columns = {
         name: _listed(getattr(settings, name + "_column")) for name in ("text_a", "text_b", "label")
     }
-    if len(columns["label"]) > 1 and not settings.multi_label:
+    if len(columns["label"]) > 1 and not (settings.multi_label or takes_several_labels):
         raise UserError(
             "label_column names {} columns; several are for --multi_label=True".format(
                 len(columns["label"])

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import importlib.metadata
-import os
-import sys
 from typing import Any, Optional
 
-from xlnet import files
+from xlnet import own_modules
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.task import Task
 from xlnet.tasks.types.classification import CLASSIFICATION
@@ -95,7 +92,7 @@ _GLUE_TASKS = (
         ("pearson", "spearman"),
         type="regression",
         submissions={"test": "STS-B.tsv"},
-    ),
+    ).with_options(submitted_range=(0.0, 5.0)),
     _task(
         "qqp",
         "question1",
@@ -481,6 +478,11 @@ _GROUP = "xlnet.tasks"  # of entry points
 _OURS = frozenset(TASK_TYPES)
 
 
+def is_ours(its_type: TaskType) -> bool:
+    """Whether a task type is one of the library's."""
+    return its_type.name in _OURS
+
+
 def register(part: Any) -> Any:
     """As `tasks.register`."""
     if not isinstance(part, (TaskType, Task)):
@@ -498,20 +500,8 @@ def load(module: Optional[str]) -> tuple[TaskType, ...]:
     returns those that it has. None: imports nothing."""
     if not module:
         return ()
-    name, before = module, (dict(TASK_TYPES), dict(TASKS))
-    if module.endswith(".py"):
-        files.require_file(module, "task_module")
-        directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
-        if directory not in sys.path:  # where worker processes find it, too
-            sys.path.insert(0, directory)
-    try:
-        found = importlib.import_module(name)
-    except Exception as e:
-        raise UserError(f"task_module: {module} cannot be imported: {type(e).__name__}: {e}") from e
-    if module.endswith(".py") and not os.path.samefile(module, found.__file__ or os.devnull):
-        raise UserError(
-            f"task_module: there is another module {name}, {found.__file__}; rename {module}"
-        )
+    before = dict(TASK_TYPES), dict(TASKS)
+    found = own_modules.load(module, "task_module")
     # Those that have a name in it, and those that it registers without one.
     own = tuple(
         each

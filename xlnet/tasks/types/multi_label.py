@@ -24,7 +24,6 @@ from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
     SEPARATORS,
     ClassificationHead,
-    differ,
     known_label,
     note_joined,
     numbers_of,
@@ -244,7 +243,7 @@ class MultiLabelScorer(contract.Scorer):
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> Optional[str]:
         """One set of labels for all rows."""
-        if not differ(gold_labels) or differ(self.decide(values, threshold)):
+        if not contract.differ(gold_labels) or contract.differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
             ", ".join(self._names(values, threshold)[0]) or "(none)"

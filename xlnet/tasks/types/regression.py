@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
@@ -13,10 +14,20 @@ from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.classification import differ
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, differ
 
 _NARROW = 0.01  # scores with a spread below this fraction of the labels' are degenerate
+
+
+@dataclasses.dataclass(frozen=True)
+class RegressionOptions:
+    """What a published set says of its scores.
+
+    Attributes:
+      submitted_range: lowest and highest score that its server accepts; None: any.
+    """
+
+    submitted_range: Optional[tuple[float, float]] = None
 
 
 class RegressionReader(contract.Reader):
@@ -77,6 +88,11 @@ class RegressionScorer(contract.Scorer):
     lower_is_better = frozenset({"mse", "mae"})
     baseline_words = "mean score"
     column = "score"
+    is_number = True
+
+    @property
+    def submitted_range(self) -> Optional[tuple[float, float]]:
+        return getattr(self.options, "submitted_range", None)  # a subclass may have other options
 
     def baseline(self, gold_labels: Any) -> dict:
         """The mean score."""
@@ -116,6 +132,7 @@ REGRESSION = contract.TaskType(
     RegressionReader,
     RegressionHead,
     RegressionScorer,
+    options=RegressionOptions(),
     verb="score",
     asked_by="is_regression",
     export=RegressionExport,

@@ -359,6 +359,16 @@ class SpanScorer(contract.Scorer):
             if name in self.task.metrics or not name.startswith("best_")
         }
 
+    def constant_prediction(
+        self, values: Any, gold_labels: GoldAnswers, threshold: float = THRESHOLD
+    ) -> Optional[str]:
+        """No answer to any question, although some have one."""
+        has_answers = any(row.label for row in gold_labels.rows)
+        says_none = span_answers.null_probabilities(values) > threshold
+        if len(gold_labels.rows) < 2 or not has_answers or not says_none.all():
+            return None
+        return "every question is predicted to have no answer"
+
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         answered = sum(bool(row.label) for row in rows)
         return "{} with an answer, {} without".format(

@@ -1,0 +1,120 @@
+"""What the first lines of plain text say about its flags: errors and notes before work begins.
+
+How text is read is declared by flags; nothing here changes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Sequence
+from typing import Optional
+
+from xlnet import encodings
+from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
+from xlnet.text import reading
+from xlnet.text.reading import Chunk
+from xlnet.text.recognition import LOOKED_AT, TEXT, first_bytes
+from xlnet.text.sentences import sentences_and_joints
+from xlnet.text.text_forms import mark_of, mark_refused
+
+_log = logging.getLogger(__name__)
+
+_FEW = 20  # lines, or paragraphs, that say nothing yet
+_NARROWEST, _WIDEST = 25, 100  # [characters] of hard-wrapped lines
+_FULL = 0.75  # a full line has this fraction of the longest one's length, at least
+_MOST = 0.8  # fraction of the lines that are full, or alone, where the text has this form
+_CUT = 0.6  # fraction of wrapped lines that end inside of a sentence; many sentences end at a line
+_SENTENCE_END = re.compile(r"[.!?…。！？:][\"'”’»)\]]*\Z")
+
+
+def check(chunks: Sequence[Chunk], settings: InputSettings, reads_documents: bool = True) -> None:
+    """Looks at the beginning of each file of plain text.
+
+    Args:
+      reads_documents: whether it matters where documents end.
+
+    Raises:
+      UserError: a mark between documents that is not declared.
+    """
+    if not getattr(settings, "from_raw_text", True):
+        return
+    texts = {chunk.path: chunk for chunk in chunks if chunk.form.kind == TEXT}
+    notes: dict[str, list[str]] = {}  # note -> paths
+    for chunk in texts.values():
+        lines = _first_lines(chunk, settings)
+        if settings.document_separator is None:
+            _refuse_marks(chunk.path, lines)
+        found = _note(lines, settings, reads_documents, is_only_file=len(texts) == 1)
+        if found:
+            notes.setdefault(found, []).append(chunk.path)
+    for note, paths in notes.items():
+        _log.warning("note: %s: %s", reading.some_of(paths), note)
+
+
+def _first_lines(chunk: Chunk, settings: InputSettings) -> list[str]:
+    """The first lines of a file, stripped; not the last one if it may be cut off."""
+    with reading.naming(chunk.path):
+        head = first_bytes(chunk.path)
+    codec = encodings.other_than_utf8(settings.encoding) or "utf-8-sig"
+    lines = head.decode(codec, "replace").split("\n")
+    if len(head) == LOOKED_AT or not lines[-1]:
+        lines.pop()
+    return [line.strip() for line in lines]
+
+
+def _refuse_marks(path: str, lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines, 1):
+        mark = mark_of(line)
+        if mark:
+            raise UserError(f"{path}, line {number}: {mark_refused(mark)}")
+
+
+def _note(
+    lines: Sequence[str], settings: InputSettings, reads_documents: bool, is_only_file: bool
+) -> Optional[str]:
+    """What the lines seem to be, and the flag for it; None: what the settings say."""
+    if settings.text_format == "wrapped":
+        return None
+    blocks = [list(block) for is_text, block in itertools.groupby(lines, bool) if is_text]
+    unit = "sentence" if settings.text_format == "lines" else "paragraph"
+    if _is_wrapped(blocks):
+        return (
+            f"the lines look hard-wrapped, and each is read as a {unit}; give "
+            "--text_format=wrapped if a paragraph has several lines"
+        )
+    if settings.document_separator is not None or not reads_documents:
+        return None
+    alone = sum(len(block) == 1 for block in blocks)
+    if len(blocks) > _FEW and alone >= _MOST * len(blocks) and _are_paragraphs(blocks):
+        return (
+            "nearly every line has a blank line behind it, and so is a document of its own; give "
+            "--text_format=wrapped if these are paragraphs of one document"
+        )
+    if is_only_file and len(blocks) == 1 and len(blocks[0]) > _FEW:
+        return (
+            f"no blank line in its first {len(lines)} lines, and so they are one document; "
+            "documents have a blank line between them, or what --document_separator says, or are "
+            "files"
+        )
+    return None
+
+
+def _is_wrapped(blocks: Sequence[Sequence[str]]) -> bool:
+    """Whether the lines of paragraphs are filled up to a width, and do not end with sentences."""
+    inner = [line for block in blocks for line in block[:-1]]
+    if len(inner) < _FEW:
+        return False
+    width = sorted(map(len, inner))[int(0.98 * len(inner))]  # a few lines may be longer
+    full = sum(len(line) >= _FULL * width for line in inner)
+    cut = sum(not _SENTENCE_END.search(line) for line in inner)
+    are_cut = full >= _MOST * len(inner) and cut >= _CUT * len(inner)
+    return are_cut and _NARROWEST <= width <= _WIDEST
+
+
+def _are_paragraphs(blocks: Sequence[Sequence[str]]) -> bool:
+    """Whether most lines have several sentences, as paragraphs have."""
+    several = sum(len(sentences_and_joints(block[0])) > 1 for block in blocks)
+    return 2 * several > len(blocks)
