@@ -21,13 +21,23 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning.model import TaskModel
 from xlnet.model_directory.model_files import LoadedModel
 from xlnet.model_directory.task_settings import FineTunedTask, Padding
-from xlnet.serving import attention, explanation, filling, generation, session, vectors
+from xlnet.serving import (
+    attention,
+    explanation,
+    factorization,
+    filling,
+    generation,
+    session,
+    vectors,
+)
 from xlnet.serving.attention import Attention
+from xlnet.serving.factorization import Factorization
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import (
     AttentionSettings,
     ErrorSettings,
     ExplanationSettings,
+    FactorizationSettings,
     FillingSettings,
     GenerationSettings,
     PredictSettings,
@@ -728,6 +738,23 @@ class Model:
             )
         return attention.attention(
             self._language_model(), self.tokenizer, as_text(text), layers, chosen
+        )
+
+    def factorize(self, text: Text, **settings: Any) -> Factorization:
+        """What a pretrained model predicts for each token of a text, by its query stream, in one
+        factorization order, and what both streams see there.
+
+        Args:
+          text: of at most `most_tokens` tokens.
+          settings: those of `settings.FactorizationSettings`: order, seed, known, top, most_tokens.
+
+        Examples:
+          >>> model.factorize("It rains.", order="right_to_left").candidates[0]
+          ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
+        """
+        chosen = from_keywords(FactorizationSettings, settings)
+        return factorization.factorize(
+            self._language_model(), self.tokenizer, as_text(text), chosen
         )
 
     def _language_model(self):

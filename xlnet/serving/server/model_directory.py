@@ -25,6 +25,7 @@ from xlnet.serving.model import Model
 from xlnet.serving.settings import (
     AttentionSettings,
     ExplanationSettings,
+    FactorizationSettings,
     FillingSettings,
     GenerationSettings,
     from_keywords,
@@ -51,8 +52,9 @@ _SETTINGS_OF: dict[str, Any] = {  # of the signatures with parameters
     "fill": FillingSettings,
     "generate": GenerationSettings,
     "attention": AttentionSettings,
+    "factorize": FactorizationSettings,
 }
-_OF_LANGUAGE_MODELS = ("fill", "generate", "attention")
+_OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
@@ -105,7 +107,9 @@ class ServedModel:
         if tuned:
             self._inputs["text"] = tuned.task.reader.texts
         else:
-            self._inputs.update(fill=("text",), generate=("prompt",), attention=("text",))
+            self._inputs.update(
+                fill=("text",), generate=("prompt",), attention=("text",), factorize=("text",)
+            )
         self.verb = model.verb
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
@@ -304,7 +308,7 @@ class ServedModel:
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
         text = row.get("text", row.get("prompt"))
-        if isinstance(settings, AttentionSettings):
+        if isinstance(settings, (AttentionSettings, FactorizationSettings)):
             return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
@@ -342,6 +346,10 @@ class ServedModel:
             return [
                 model.attention(text, call.layers, **_keywords(settings)) for text in texts["text"]
             ], _attention
+        if call.signature == "factorize":
+            return [
+                model.factorize(text, **_keywords(settings)) for text in texts["text"]
+            ], _factorized
         if call.signature == "generate":
             return [
                 model.stream(prompt, **_keywords(settings)) for prompt in texts["prompt"]
@@ -387,7 +395,7 @@ _ABOUT = {  # by the method of `xlnet.load`
     "tag": "Finds entities in a text",
     None: "A pretrained language model",
 }
-_SHOWN_FIRST = ("text", "explain", "fill", "generate", "attention", "vectors")
+_SHOWN_FIRST = ("text", "explain", "fill", "factorize", "generate", "attention", "vectors")
 
 
 def _keywords(settings):
@@ -452,6 +460,30 @@ def _attention(found):
             for name, values in found.streams.items()
         },
         "sees": {name: (~hidden).tolist() for name, hidden in found.hidden.items()},
+    }
+
+
+def _factorized(found):
+    # Of a known token, which is not predicted, the numbers are null and the lists empty.
+    is_known = found.likelier < 0
+    return {
+        "pieces": found.pieces,
+        "order": found.order,
+        "known": found.known,
+        "candidates": found.candidates,
+        "probabilities": [np.exp(each).tolist() for each in found.candidate_log_probabilities],
+        "log_probabilities": [
+            None if known else float(value)
+            for known, value in zip(is_known, found.log_probabilities)
+        ],
+        "likelier": [
+            None if known else int(count) for known, count in zip(is_known, found.likelier)
+        ],
+        "sees": {
+            "content": (~found.content_hides).tolist(),
+            "query": (~found.query_hides).tolist(),
+        },
+        "query_attention": np.round(found.query_attention, 4).tolist(),
     }
 
 
