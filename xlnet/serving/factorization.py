@@ -93,12 +93,13 @@ def factorize(
     # One pass of the network predicts all targets: its rows are the T tokens of the content stream,
     # then the P queries. Their numbers do not depend on each other, as no row sees a query.
     rows = np.concatenate([content_hides, query_hides[targets]])  # [T+P,T]
-    positions = np.arange(count)
+    positions = range(count)
+    asked = targets.tolist()
     tokens = np.array([ids])
     with model.turn, model.reading(count) as reading:
-        predicted = reading.read(tokens, positions, targets, hidden=rows)[0]  # [P,V]
+        predicted = reading.read(tokens, positions, asked, hidden=rows)[0]  # [P,V]
     with model.turn, model.reading(count) as reading:
-        layers = reading.attention(range(model.n_layer), tokens, positions, targets, rows)
+        layers = reading.attention(range(model.n_layer), tokens, positions, asked, rows)
 
     # From targets in their order to positions in the text.
     log_probabilities = np.full(count, np.nan)

@@ -21,7 +21,6 @@ import asyncio
 import ipaddress
 import json
 import logging
-import pathlib
 import socket
 import time
 import urllib.parse
@@ -29,7 +28,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.serving.server.model_directory import Call, ServedModel
+from xlnet.serving.server.model_directory import PAGE, Call, ServedModel
 from xlnet.serving.server.request_batching import RequestBatching, by_row
 from xlnet.serving.settings import LimitSettings
 
@@ -64,8 +63,12 @@ _HEADERS = [
 ]
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/forms.json": ("forms.json", "application/json"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/answers.js": ("answers.js", "text/javascript; charset=utf-8"),
+    "/elements.js": ("elements.js", "text/javascript; charset=utf-8"),
+    "/streams.js": ("streams.js", "text/javascript; charset=utf-8"),
 }
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 _KEYS = ("signature_name", "instances", "parameters", "stream")  # of a request
@@ -154,7 +157,7 @@ class Server:
             "/v1/models": lambda: (_json({"models": [{"name": name}]}), _JSON),
             self._root: self._status,
         }
-        folder = pathlib.Path(__file__).parent / "page"
+        folder = PAGE
         for path, (file, form) in _PAGE.items():
             page = (folder / file).read_bytes(), form
             self._gets[path] = lambda page=page: page
@@ -287,7 +290,10 @@ class Server:
                 "default_signature": model.default,
                 "signatures": {name: sorted(model.inputs(name)) for name in model.names},
                 "verb": model.verb,
-                "examples": model.examples,
+                "examples": {
+                    name: [example._asdict() for example in examples]
+                    for name, examples in model.examples.items()
+                },
                 "layers": model.n_layer,
                 "heads": model.n_head,
             }

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import pathlib
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -35,6 +36,7 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.output import results
+from xlnet.tasks.output.examples import GOLD
 from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
 _MOST_WORDS = 512  # that are explained: each is left out in a prediction of its own
 _LABELS_SHOWN = 20
+_EXAMPLES = 4  # of a signature, on the page
 _LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4  # of a token, about
@@ -58,6 +61,8 @@ _OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
+PAGE = pathlib.Path(__file__).parent / "page"
+
 Row = dict[str, Any]  # an example: str by name, or a list of str
 
 
@@ -67,6 +72,21 @@ class Call(NamedTuple):
     signature: str
     settings: Any = None
     layers: Sequence[int] = (1,)
+
+
+class Example(NamedTuple):
+    """An example for the page.
+
+    Attributes:
+      row: its texts.
+      gold: its label in the data, as of `Reader.gold`; None: it has none.
+      is_right: whether the model answers with this label; None where an answer is not just right or
+        wrong, such as a score.
+    """
+
+    row: Row
+    gold: Any
+    is_right: Optional[bool]
 
 
 class TooLarge(UserError):
@@ -84,7 +104,7 @@ class ServedModel:
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
       default: the signature of requests that name none.
-      examples: of a signature, examples to begin with.
+      examples: of each signature, the `Example`s to begin with.
     """
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
@@ -157,32 +177,72 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, e)
                 del self._inputs[name]
 
-    def _read_examples(self):
-        """Those of the model directory, if there are any."""
+    def _read_examples(self) -> dict[str, list[Example]]:
+        """Those of the model directory, or of the page; of each signature one that the model gets
+        right is the first."""
         # They are next to the settings, which `best/` has not.
         home = os.path.abspath(self.path)
         home = os.path.dirname(home) if os.path.basename(home) == BEST else home
         path = os.path.join(home, EXAMPLES_NAME)
-        stored = {}
         if os.path.exists(path):
             files.require_inside(path, home, "the model's")
-            stored = files.read_json(path, "examples")
-        found: dict[str, list[Row]] = {}
+        elif self.verb is None:  # English sentences; there are no labels that they could have
+            path = str(PAGE / EXAMPLES_NAME)
+        else:
+            path = ""
+        stored = files.read_json(path, "examples") if path else {}
+
+        found: dict[str, list[Example]] = {}
         for name in self.names:
             rows = stored.get(name, [])
             if name == "explain":
-                rows = found["text"]
+                found[name] = found["text"]
+                continue
             if name == "vectors" and not rows:  # the first texts of what it was trained for
                 rows = [
-                    {"text_a": row["text_a"]} for row in found.get("text", []) if "text_a" in row
+                    {"text_a": example.row["text_a"]}
+                    for example in found.get("text", [])
+                    if "text_a" in example.row
                 ]
             if not isinstance(rows, list):
                 raise UserError(f"{path}: {name}: expected a list")
+            golds = []
+            texts = []
+            for row in rows:
+                golds.append(row.get(GOLD) if isinstance(row, dict) else None)
+                texts.append(self._as_asked(name, row) if isinstance(row, dict) else row)
             try:
-                found[name] = self.rows(name, rows)
+                texts = self.rows(name, texts)
             except UserError as e:
                 raise UserError(f"{path}: {name}: {e}") from None
+            examples = [self._example(name, *each) for each in zip(texts, golds)]
+            # One that is answered right comes first; the others stay where they are, right or not.
+            right = next((each for each in examples if each.is_right), None)
+            if right:
+                examples.remove(right)
+                examples.insert(0, right)
+            found[name] = examples[:_EXAMPLES]
         return found
+
+    def _as_asked(self, signature: str, stored: Mapping[str, Any]) -> Row:
+        """A stored example as a row of a request: without its label, and with an empty text for
+        each choice that it has less than the model takes."""
+        row = {name: value for name, value in stored.items() if name != GOLD}
+        for name, count in self.inputs(signature).items():
+            if count and isinstance(row.get(name), list):
+                row[name] = row[name] + [""] * (count - len(row[name]))
+        return row
+
+    def _example(self, signature: str, row: Row, gold: Any) -> Example:
+        """An example, answered by the model if it has a label that can be right."""
+        if gold is None:
+            return Example(row, None, None)
+        call = self.call(signature, {"top": 1} if signature == "fill" else {})
+        (answer,) = self.run(call, [row])
+        if isinstance(answer, UserError):
+            return Example(row, gold, None)
+        verb = "fill" if signature == "fill" else self.verb
+        return Example(row, gold, _is_right(verb, row, answer, gold, self.labels))
 
     # ---- what a request may have
 
@@ -396,6 +456,26 @@ _ABOUT = {  # by the method of `xlnet.load`
     None: "A pretrained language model",
 }
 _SHOWN_FIRST = ("text", "explain", "fill", "factorize", "generate", "attention", "vectors")
+
+
+def _is_right(
+    verb: Optional[str], row: Row, answer: Any, gold: Any, labels: Optional[Sequence[str]]
+) -> Optional[bool]:
+    """Whether an answer of `ServedModel.run` is the label of the data; None: there is no such."""
+    if verb == "fill":
+        return bool(answer["words"]) and answer["words"][0] == [gold]
+    if verb == "classify" and "is_label" in answer:
+        chosen = [name for name, is_label in zip(labels or (), answer["is_label"]) if is_label]
+        return sorted(chosen) == sorted(gold)
+    if verb == "classify":
+        return answer["label"] == gold
+    if verb == "choose":
+        return row["choices"][int(np.argmax(answer["probabilities"]))] == gold
+    if verb == "answer":
+        return answer["answer"] in gold if gold else not answer["answer"]
+    if verb == "tag":
+        return answer["tags"] == list(gold)
+    return None
 
 
 def _keywords(settings):
