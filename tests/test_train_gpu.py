@@ -259,6 +259,22 @@ def test_a_run_goes_on_without_the_weights_that_it_began_with(place, trained):
     assert done.returncode == 0 and re.search(r"^steps +1 to 2", done.stdout, re.M), done
 
 
+def test_initial_weights_that_are_not_finite_are_refused_before_training(place, trained):
+    name = "model/transformer/layer_0/ff/layer_1/kernel"
+    damaged = checkpoint.read_weights(checkpoint.resolve(str(place / "whole")))
+    damaged[name][1, 2] = np.nan
+    shutil.copytree(place / "whole" / "best", place / "diverged")
+    for path in (place / "diverged").glob("*ckpt*"):
+        path.unlink()
+    (place / "diverged" / "checkpoint").unlink()
+    checkpoint.write_arrays(str(place / "diverged" / "xlnet_model.ckpt"), damaged)
+    for flags in ({}, dict(do_eval=True)):
+        done = train(place, "never", init_checkpoint=place / "diverged", **flags)
+        (line,) = done.errors
+        assert done.returncode == 1 and f"diverged/xlnet_model.ckpt: {name} is nan" in line
+    assert not (place / "never").exists()
+
+
 def test_a_directory_that_is_a_pattern_is_refused(place, trained):
     done = train(place, "m[3]")
     assert done.returncode and "m[3] has one of * ? [, which TensorFlow takes" in done.stderr

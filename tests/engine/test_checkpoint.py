@@ -144,6 +144,27 @@ def test_weights_of_another_type_are_refused(graph, tmp_path):
         checkpoint.warm_start(half, config_of())
 
 
+@pytest.mark.parametrize("value", (np.nan, np.inf))
+def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path, value):
+    """By all that read them: a start, an evaluation or a server, a conversion."""
+    name = "model/transformer/layer_1/ff/layer_1/kernel"
+    damaged = checkpoint.read_weights(PREFIX)
+    damaged[name][2, 3] = value
+    prefix = str(tmp_path / "x.ckpt")
+    checkpoint.write_arrays(prefix, damaged)
+    build(config_of())
+    expected = rf"x\.ckpt: {name} is {value} at \[2, 3\]"
+    with pytest.raises(UserError, match=expected):
+        checkpoint.check_finite(prefix)
+    with pytest.raises(UserError, match=expected):
+        checkpoint.read_weights(prefix)
+    restore = checkpoint.Restoring(tf.trainable_variables())
+    with tf.Session() as session:
+        restore(session, PREFIX)
+        with pytest.raises(UserError, match=expected):
+            restore(session, prefix)
+
+
 def test_the_text_in_checkpoints_of_tensorflow_2_is_no_weight(tmp_path):
     prefix = str(tmp_path / "my.ckpt")
     checkpoint.write_arrays(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import types
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 from helpers import official
 from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
+from helpers.paths import RELEASED
 
-from xlnet.engine import best_checkpoint, predictor
+from xlnet.engine import best_checkpoint, checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model
 from xlnet.model_directory.task_settings import FineTunedTask
@@ -386,6 +388,20 @@ def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path,
 
 
 @pytest.mark.slow
+def test_initial_weights_that_are_not_finite_are_refused_before_training(place, tmp_path):
+    name = "model/transformer/layer_1/rel_attn/q/kernel"
+    damaged = checkpoint.read_weights(str(RELEASED / "xlnet_model.ckpt"))
+    damaged[name][0, 0, 1] = -np.inf
+    checkpoint.write_arrays(str(tmp_path / "xlnet_model.ckpt"), damaged)
+    done = place.run(
+        "--do_train=True",
+        **arguments(place, model_dir=place.path("never"), init_checkpoint=tmp_path),
+    )
+    (line,) = done.errors
+    assert done.returncode == 1 and f"xlnet_model.ckpt: {name} is -inf at [0, 0, 1]" in line
+    assert not os.path.exists(place.path("never"))
+
+
 def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run(
         "--do_train=True",

@@ -125,7 +125,9 @@ def test_the_server_and_python_give_the_same_numbers(permuted, causal):
     model = ServedModel(str(permuted.folder), 32 * 512**2, DeviceSettings(device="cpu"))
     assert "factorize" in model.names and model.default == "fill"
     call = model.call("factorize", {"order": "left_to_right", "known": 1, "top": 2})
-    (answer,) = json.loads(json.dumps(model.run(call, [{"text": TEXT}]), allow_nan=False))
+    (found,) = model.run(call, [{"text": TEXT}])
+    assert found.tokens_read == found.tokens == len(permuted.tokenizer.ids(TEXT))
+    answer = json.loads(json.dumps(found.result, allow_nan=False))
     with xlnet.load(permuted.folder, device="cpu") as other:
         expected = other.factorize(TEXT, order="left_to_right", known=1, top=2)
     assert answer["pieces"] == list(expected.pieces) and answer["order"] == expected.order

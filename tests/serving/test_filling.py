@@ -142,7 +142,7 @@ def test_of_a_long_text_the_tokens_around_the_blank_are_read(permuted, before, a
         return "the " * left + "___" + " the" * right
 
     blanks = filling.Blanks(permuted.tokenizer, text(before, after), settings)
-    assert blanks.is_cut == (kept != (before, after))
+    assert (blanks.tokens_read, blanks.tokens) == (sum(kept), before + after)
     long = filling.fill(permuted.model, blanks, settings)
     short = fill(permuted, text(*kept), pieces="1", top=3)
     assert [one.words for one in long] == [one.words for one in short]

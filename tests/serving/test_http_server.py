@@ -85,7 +85,12 @@ def everything(connection):
 def test_answers_are_rows(server):
     assert ask(server, body={"instances": [{"text_a": "één"}, {"text_a": ""}]}) == (
         200,
-        {"predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}]},
+        {
+            "predictions": [{"text": "één", "size": 3}, {"text": "", "size": 0}],
+            "tokens_read": [3, 0],
+            "tokens": [9, 9],
+            "characters_read": [None, None],
+        },
     )
     assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
 

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.language_model import Pretrained
-from helpers.models import CONFIG
+from helpers.models import CONFIG, make_model
 from helpers.serving import ask, running, wait_until
 from helpers.vocabulary import train_odd_model
 
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import modeling
+from xlnet.serving import generation
 from xlnet.serving.server.model_directory import ServedModel
 from xlnet.serving.settings import LimitSettings
 from xlnet.settings.devices import DeviceSettings
@@ -46,7 +47,8 @@ def opened(path, **given):
 
 def answers(model, rows, signature=None, **parameters):
     signature = signature or model.default
-    return model.run(model.call(signature, parameters), model.rows(signature, rows))
+    found = model.run(model.call(signature, parameters), model.rows(signature, rows))
+    return [each if isinstance(each, UserError) else each.result for each in found]
 
 
 @pytest.mark.parametrize("kind", ROWS)
@@ -114,7 +116,9 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         model.cost(call, [row, dict(row, text_a="ka " * 512)], BUDGET)
     with running(model, "m", LimitSettings(max_waiting=1)) as server:
         asked = {"signature_name": "explain", "instances": [row], "parameters": given}
-        assert ask(server, body=asked) == (200, {"predictions": [json.loads(json.dumps(found))]})
+        status, content = ask(server, body=asked)
+        assert (status, content["predictions"]) == (200, [json.loads(json.dumps(found))])
+        assert content["tokens_read"] == content["tokens"] and content["tokens"][0] > 0
         long = dict(row, text_a="ka " * 512)
         assert ask(server, body=dict(asked, instances=[long]))[0] == 413
     for parameters, said in (
@@ -124,6 +128,28 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     ):
         with pytest.raises(UserError, match=said):
             model.cost(model.call("explain", parameters), [row], BUDGET)
+    model.close()
+
+
+@pytest.mark.parametrize("long_document", ["truncate", "head_tail"])
+def test_it_says_what_was_read_of_a_text_that_is_cut(tmp_path, long_document):
+    """100,000 characters to a model of 96 tokens were an answer like any other."""
+    path = make_model(tmp_path / "m", "multi_label", max_seq_length=8, long_document=long_document)
+    model = opened(path)
+    text = "kamat telok sol mitel dakar laskit nokla rokmi"
+    tokens = len(model._model.tokenizer.ids(text))
+    with running(model, "m") as server:
+        _, content = ask(server, body={"instances": [text, "sol"]})
+    whole = len(model._model.tokenizer.ids("sol"))
+    assert (content["tokens_read"], content["tokens"]) == ([6, whole], [tokens, whole])
+    spans = content["characters_read"][0]["text_a"]
+    assert content["characters_read"][1] is None
+    read = model._model.tokenizer.ids("".join(text[start:end] for start, end in spans[:1]))
+    assert spans[0][0] == 0 and model._model.tokenizer.ids(text)[: len(read)] == read
+    if long_document == "truncate":
+        assert len(spans) == 1 and len(read) == 6
+    else:
+        assert len(spans) == 2 and spans[1][1] == len(text)
     model.close()
 
 
@@ -256,7 +282,7 @@ def test_texts_that_end_generation(language_model, as_given):
     stops = [text[9], text[6]]
     call = language_model.call("generate", dict(asked, stop=as_given(stops)))
     row = {"prompt": "the cat"}
-    (found,) = language_model.run(call, [row])
+    found = language_model.run(call, [row])[0].result
     assert found["ended"] == ["stop"] and found["texts"] == [text[: min(map(text.find, stops))]]
     parts = list(language_model.stream(call, row))
     assert "".join(part["text"] for part in parts) == found["texts"][0]
@@ -375,15 +401,15 @@ def test_over_http(language_model):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_long_generation_keeps_no_other_request_waiting(language_model, monkeypatch, stream):
     """It counts as one that waits, as a stream does."""
-    begun, go, generate = threading.Event(), threading.Event(), language_model._model.stream
+    begun, go, parts_of = threading.Event(), threading.Event(), generation._parts
 
-    def slow(prompt, **settings):
-        for part in generate(prompt, **settings):
+    def slow(model, tokenizer, prompts, settings):
+        for part in parts_of(model, tokenizer, prompts, settings):
             begun.set()
-            assert settings["max_tokens"] < 3 or go.wait(60)
+            assert settings.max_tokens < 3 or go.wait(60)
             yield part
 
-    monkeypatch.setattr(language_model._model, "stream", slow)
+    monkeypatch.setattr(generation, "_parts", slow)
     asked = {
         "signature_name": "generate",
         "instances": ["the cat"],

@@ -264,12 +264,36 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 
 
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
-    """The `weights` of a checkpoint by name, as float32 arrays."""
+    """The `weights` of a checkpoint by name, as float32 arrays; a UserError if one of them has NaN
+    or infinity."""
     stored = weights(prefix)
-    return {
-        name: array.astype(np.float32)
-        for name, array in zip(stored, arrays(prefix, stored.values()))
-    }
+    found = {}
+    for name, array in zip(stored, arrays(prefix, stored.values())):
+        _require_finite(prefix, stored[name], array)
+        found[name] = array.astype(np.float32)
+    return found
+
+
+def check_finite(prefix: str) -> None:
+    """Reads the `weights` of a checkpoint; a UserError names the first with NaN or infinity."""
+    stored = sorted(weights(prefix).values())
+    for name, array in zip(stored, arrays(prefix, stored)):
+        _require_finite(prefix, name, array)
+
+
+def _require_finite(prefix: str, name: str, array: np.ndarray) -> None:
+    """Raises UserError if the weight `name` of a checkpoint has a value that is no number."""
+    # A model with one such weight answers NaN to everything, or worse, to some inputs only.
+    if array.dtype.kind != "f":
+        return
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        first = tuple(wrong[0].tolist())
+        raise UserError(
+            f"checkpoint {prefix}: {name} is {array[first]} at {list(first)}, in all NaN or "
+            f"infinite in {len(wrong):,} of {array.size:,} values, expected finite weights; the "
+            "run that wrote it had diverged: take an earlier checkpoint"
+        )
 
 
 def check_type(prefix: str) -> None:
@@ -373,7 +397,8 @@ def warm_start(
 
 class Restoring:
     """Restores variables (None: all) of the default graph, on all devices of the current strategy:
-    the `weights` of a checkpoint. Built once, for any number of checkpoints."""
+    the `weights` of a checkpoint, which must be finite. Built once, for any number of
+    checkpoints."""
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
         self._variables = tf.global_variables() if variables is None else variables
@@ -391,6 +416,11 @@ class Restoring:
                     for variable in self._variables
                 ],
             )
+            self._are_finite = [
+                tf.reduce_all(tf.math.is_finite(value))
+                for value in values
+                if value.dtype.is_floating
+            ]
         self._restore = tf.group(
             *[
                 part.assign(
@@ -402,14 +432,16 @@ class Restoring:
         )
 
     def __call__(self, session: tf.Session, prefix: str) -> None:
-        """Reads a checkpoint; a UserError if it is not complete, or not float32."""
+        """Reads a checkpoint; a UserError if it is not complete, not float32 or not finite."""
         with reading(prefix):
             check_type(prefix)
             stored = weights(prefix)
-            session.run(
-                self._restore,
+            _, are_finite = session.run(
+                [self._restore, self._are_finite],
                 {
                     self._prefix: prefix,
                     self._stored: [stored.get(name, name) for name in self._names],
                 },
             )
+        if not all(are_finite):
+            check_finite(prefix)  # names the weight

@@ -219,8 +219,10 @@ def _check_model(model, tokenizer, prefixes):
     if prefixes:
         checkpoint.check_config(prefixes[-1][1], model.config)
     elif settings.init_checkpoint:
-        checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), model.config)
+        prefix = checkpoint.resolve(settings.init_checkpoint)
+        checkpoint.check_config(prefix, model.config)
         if settings.do_train:
+            checkpoint.check_finite(prefix)
             task_settings.check_start(settings.init_checkpoint, described)
     return described
 

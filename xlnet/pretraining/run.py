@@ -66,12 +66,9 @@ class Pretrainer(Job):
 
         # Do the initial weights fit, or the settings of the run that is resumed?
         if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-            check_weights(
-                checkpoint.resolve(settings.init_checkpoint),
-                self.config,
-                self._tokenizer,
-                "init_checkpoint",
-            )
+            prefix = checkpoint.resolve(settings.init_checkpoint)
+            check_weights(prefix, self.config, self._tokenizer, "init_checkpoint")
+            checkpoint.check_finite(prefix)
         contents = {"record_info_dir": self._manifest.digest, SPIECE_NAME: self._tokenizer.sha256}
         if self._held_out:
             contents["eval_record_info_dir"] = self._held_out.digest
@@ -233,6 +230,7 @@ class Pretrainer(Job):
         )
         self._read()
         check_weights(prefix, self.config, self._tokenizer, flag)
+        checkpoint.check_finite(prefix)
         self.model = self._network_and_objective()
         evaluator = self._evaluator(keeps=False)
         assert evaluator, "there are held-out records"

@@ -8,14 +8,17 @@ Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving import sampling
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.inference import Inference
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.settings import FactorizationSettings
+from xlnet.serving.texts import as_text
 from xlnet.tokenization.tokenizer import Tokenizer
 
 
@@ -52,6 +55,24 @@ class Factorization(NamedTuple):
     content_hides: np.ndarray
     query_hides: np.ndarray
     query_attention: np.ndarray
+
+
+def factorize_with(
+    inference: Inference, text: Any, settings: FactorizationSettings
+) -> Factorization:
+    """The predictions of a loaded model, which is pretrained."""
+    return factorize(inference.language_model(), inference.tokenizer, as_text(text), settings)
+
+
+def factorizing(inference: Inference, settings: FactorizationSettings) -> BatchedCall:
+    """The call of `factorize_with`, one text after the other."""
+
+    def compute(texts: list[Any]) -> list[Computed]:
+        (text,) = texts
+        found = factorize_with(inference, text, settings)
+        return [Computed(found, len(found.ids), len(found.ids))]  # a longer text is refused
+
+    return BatchedCall(lambda text: text, compute, 1)
 
 
 def factorize(

@@ -23,17 +23,22 @@ import codecs
 import collections
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 import numpy as np
 
 from xlnet.serving import sampling
-from xlnet.serving.settings import GenerationSettings, stop_texts
+from xlnet.serving.batched_calls import BatchedCall, Computed
+from xlnet.serving.settings import GenerationSettings, from_keywords, stop_texts
+from xlnet.serving.texts import as_text
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
+    from xlnet.serving.inference import Inference
     from xlnet.serving.language_model import LanguageModel, Reading
+
+Stop = Union[None, str, Sequence[str]]
 
 
 class Written(NamedTuple):
@@ -60,6 +65,34 @@ class Part(NamedTuple):
     text: str
     whole: Optional[Written] = None
     probability: Optional[float] = None
+
+
+def generating(inference: Inference, stop: Stop = None, **settings: Any) -> BatchedCall:
+    """The call that continues prompts: the `Written` of each, a list of them with several samples.
+
+    Args:
+      stop: a text, or several, before which a text ends.
+      settings: the others of `GenerationSettings`.
+    """
+    chosen = settings_of(stop, settings)
+    model, tokenizer = inference.language_model(), inference.tokenizer
+
+    def compute(prompts: list[str]) -> list[Computed]:
+        computed = []
+        for prompt, texts in zip(prompts, write_all(model, tokenizer, prompts, chosen)):
+            tokens = len(tokenizer.ids(prompt))  # a long prompt is read in windows, all of it
+            computed.append(Computed(texts if chosen.samples > 1 else texts[0], tokens, tokens))
+        return computed
+
+    # A batch of the network has a row for each beam or sample of each prompt.
+    copies = chosen.beams if chosen.method == "beam" else chosen.samples
+    return BatchedCall(as_text, compute, max(inference.batch_size // copies, 1))
+
+
+def settings_of(stop: Stop, settings: Mapping[str, Any]) -> GenerationSettings:
+    """Checked settings; a `stop` that is a str is a text, not JSON."""
+    texts = stop_texts([stop] if isinstance(stop, str) else stop)
+    return from_keywords(GenerationSettings, dict(settings, stop=texts or None), "generate")
 
 
 # ---- pieces to text ----
@@ -165,10 +198,9 @@ def write_all(
     short = [number for number in range(len(ids)) if not is_long[number]]
     found: list[dict[int, Written]] = [{} for _ in prompts]
     for batch in [*batches, short] if short else batches:
-        with model.turn:
-            for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings):
-                if part.whole:
-                    found[batch[number]][part.number] = part.whole
+        for number, part in _parts(model, tokenizer, [ids[each] for each in batch], settings):
+            if part.whole:
+                found[batch[number]][part.number] = part.whole
     return [[whole[number] for number in sorted(whole)] for whole in found]
 
 

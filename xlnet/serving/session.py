@@ -10,7 +10,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -162,7 +162,11 @@ def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) 
 
 
 def batches_by_length(
-    records: Arrays, row_length: int, padding: Padding, batch_size: int
+    records: Arrays,
+    row_length: int,
+    padding: Padding,
+    batch_size: int,
+    most_tokens: Optional[int] = None,
 ) -> Iterator[tuple[np.ndarray, Arrays]]:
     """Yields batches of about equal length, the shortest first: the numbers of the records, int
     [B], and the records without the columns that are padding in all of them.
@@ -170,11 +174,13 @@ def batches_by_length(
     Args:
       records: `IDS` and the features by token [m,C*T], others [m,...].
       row_length: T.
+      batch_size: B, at most.
+      most_tokens: B*C*T of a batch, at most, unless it is a single record; None: any number.
     """
 
     # Sorted by length, texts next to each other have little padding: the work of a batch is its
     # longest text's.
-    def split(values):  # [m,C,T]
+    def split(values: np.ndarray) -> np.ndarray:  # [m,C,T]
         return values.reshape(len(values), -1, row_length)
 
     by_token = (*IDS, *padding.token_features)
@@ -184,19 +190,26 @@ def batches_by_length(
     is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
     lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)  # [m]
     order = np.argsort(lengths, kind="stable")
-    for begin in range(0, len(order), batch_size):
+    choices = is_text.shape[1]
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        # The longest one comes last: with it a batch has as many tokens as rows of its length.
+        while end < min(begin + batch_size, len(order)):
+            tokens = (end + 1 - begin) * choices * int(lengths[order[end]])
+            if most_tokens is not None and tokens > most_tokens:
+                break
+            end += 1
+        numbers = order[begin:end]
+        begin = end
         # The columns that are padding in all texts of the batch go, up to a multiple: so batches
         # have few different shapes.
-        numbers = order[begin : begin + batch_size]
         longest = -(-int(lengths[numbers[-1]]) // padding.multiple) * padding.multiple
         length = min(longest, row_length)
         kept = slice(None, length) if padding.side == "right" else slice(-length, None)
-        yield (
-            numbers,
-            {
-                name: split(values[numbers])[:, :, kept].reshape(len(numbers), -1)
-                if name in by_token
-                else values[numbers]
-                for name, values in records.items()
-            },
-        )
+        batch = {}
+        for name, values in records.items():
+            batch[name] = values[numbers]
+            if name in by_token:
+                batch[name] = split(batch[name])[:, :, kept].reshape(len(numbers), -1)
+        yield numbers, batch

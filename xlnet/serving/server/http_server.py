@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet.errors import UserError, did_you_mean
+from xlnet.serving.batched_calls import Computed
 from xlnet.serving.server.model_directory import PAGE, Call, ServedModel
 from xlnet.serving.server.request_batching import RequestBatching, by_row
 from xlnet.serving.settings import LimitSettings
@@ -339,12 +340,21 @@ class Server:
         if asked.stream:
             await response.end()
         else:
-            content = {"predictions": answers}
-            if self.model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
-                content["labels"] = self.model.labels
-            await response.send(200, _json(content))
+            await response.send(200, _json(self._content(answers)))
         self._rows.inc(len(asked.rows))
         self._seconds.observe(time.monotonic() - began)
+
+    def _content(self, computed: Sequence[Computed]) -> dict[str, Any]:
+        """The body of a response: the predictions, and of each how many tokens were read."""
+        answers = [each.result for each in computed]
+        content: dict[str, Any] = {"predictions": answers}
+        if self.model.labels and isinstance(answers[0], dict) and "probabilities" in answers[0]:
+            content["labels"] = self.model.labels
+        # Next to the predictions: an answer of one output is its value, and has no place for them.
+        content["tokens_read"] = [each.tokens_read for each in computed]
+        content["tokens"] = [each.tokens for each in computed]
+        content["characters_read"] = [each.characters_read for each in computed]
+        return content
 
     async def _predictions(self, asked):
         """The answers to the examples: in batches, or next to them and counted by their cost."""

@@ -13,16 +13,18 @@ import logging
 import math
 import os
 import pathlib
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
-from xlnet.serving import explanation
+from xlnet.serving import attention, explanation, factorization, filling, generation, vectors
+from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
 from xlnet.serving.model import Model
+from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
     AttentionSettings,
     ExplanationSettings,
@@ -35,8 +37,10 @@ from xlnet.serving.settings import (
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
+from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
 from xlnet.tasks.output.examples import GOLD
+from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_text
 
 _log = logging.getLogger(__name__)
@@ -133,6 +137,7 @@ class ServedModel:
         self.verb = model.verb
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
+        self._aligner = Aligner(model.tokenizer)
         self._warm_up()
         # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
@@ -238,11 +243,11 @@ class ServedModel:
         if gold is None:
             return Example(row, None, None)
         call = self.call(signature, {"top": 1} if signature == "fill" else {})
-        (answer,) = self.run(call, [row])
-        if isinstance(answer, UserError):
+        (found,) = self.run(call, [row])
+        if isinstance(found, UserError):
             return Example(row, gold, None)
         verb = "fill" if signature == "fill" else self.verb
-        return Example(row, gold, _is_right(verb, row, answer, gold, self.labels))
+        return Example(row, gold, _is_right(verb, row, found.result, gold, self.labels))
 
     # ---- what a request may have
 
@@ -385,44 +390,79 @@ class ServedModel:
 
     # ---- answers
 
-    def run(self, call: Call, rows: Sequence[Row]) -> list[Any]:
-        """The answers to rows, for `json`; that of a bad row is its UserError."""
-        # An answer of one output is its value, as of TensorFlow Serving.
-        found, form = self._found(call, {name: [row[name] for row in rows] for name in rows[0]})
-        answers = [one if isinstance(one, UserError) else _short(form(one)) for one in found]
-        return [
-            next(iter(answer.values())) if isinstance(answer, dict) and len(answer) == 1 else answer
-            for answer in answers
-        ]
+    def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Computed, UserError]]:
+        """The answers to rows, for `json`, with the counts of their tokens; that of a bad row is
+        its UserError."""
+        batched, items, form = self._batched(call, rows)
+        found: list[Union[Computed, UserError]] = []
+        for row, one in zip(rows, compute_all(batched, items, "return")):
+            if isinstance(one, Computed):
+                answer = _short(form(one.result))
+                # An answer of one output is its value, as of TensorFlow Serving.
+                if isinstance(answer, dict) and len(answer) == 1:
+                    (answer,) = answer.values()
+                characters_read = self._characters_read(call, row, one)
+                one = one._replace(result=answer, characters_read=characters_read)
+            found.append(one)
+        return found
 
-    def _found(self, call, texts):
-        """(results, function from a result to an answer)"""
-        model, settings = self._model, call.settings
+    def _characters_read(
+        self, call: Call, row: Row, computed: Computed
+    ) -> Optional[dict[str, list[tuple[int, int]]]]:
+        """As of `Computed`, of a text or pair whose end or middle was cut."""
+        is_pair = set(row) <= {"text_a", "text_b"}
+        if not is_pair or (computed.tokens_read or 0) >= (computed.tokens or 0):
+            return None
+        inference = self._model.inference
+        tuned = inference.loaded.tuned
+        layout = encoding.Layout(inference.loaded.max_seq_length)
+        if tuned and call.signature != "vectors":
+            layout = tuned.layout
+        aligned = self._aligner.encode([row[name] for name in sorted(row)])
+        # The numbers of the tokens are cut as their ids are.
+        numbers = [list(range(len(each.ids))) for each in aligned]
+        windows = encoding.fitted(numbers[0], numbers[1] if len(numbers) > 1 else None, layout)
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for name, text, kept in zip(sorted(row), aligned, windows[0]):
+            spans[name] = []
+            last = -1
+            for number in kept or []:
+                start, end = int(text.starts[number]), int(text.ends[number])
+                # Tokens that follow each other are one part, with the space between them.
+                if spans[name] and number - 1 == last:
+                    spans[name][-1] = (spans[name][-1][0], end)
+                else:
+                    spans[name].append((start, end))
+                last = number
+        return spans
+
+    def _batched(
+        self, call: Call, rows: Sequence[Row]
+    ) -> tuple[BatchedCall, list[Any], Callable[[Any], Any]]:
+        """(the call of the model, its items, function from a result to an answer)."""
+        inference, settings = self._model.inference, _keywords(call.settings)
+        texts = {name: [row[name] for row in rows] for name in rows[0]}
         if call.signature == "vectors":
-            return model.vectors(texts["text_a"], errors="return"), _vector
+            return vectors.vectorizing(inference), texts["text_a"], _vector
         if call.signature == "fill":
-            return model.fill(texts["text"], errors="return", **_keywords(settings)), _filled
-        if call.signature == "attention":
-            return [
-                model.attention(text, call.layers, **_keywords(settings)) for text in texts["text"]
-            ], _attention
-        if call.signature == "factorize":
-            return [
-                model.factorize(text, **_keywords(settings)) for text in texts["text"]
-            ], _factorized
+            return filling.filling_call(inference, **settings), texts["text"], _filled
         if call.signature == "generate":
-            return [
-                model.stream(prompt, **_keywords(settings)) for prompt in texts["prompt"]
-            ], _written
-        items = [texts[name] for name in _ORDER if name in texts]
-        if model.verb == "rank" and call.signature == "text":  # each document by itself
-            items[1] = [[document] for document in items[1]]
-        items = items[0] if len(items) == 1 else list(zip(*items))
+            return generation.generating(inference, **settings), texts["prompt"], _written
+        if call.signature == "attention":
+            batched = attention.attending(inference, call.layers, call.settings)
+            return batched, texts["text"], _attention
+        if call.signature == "factorize":
+            batched = factorization.factorizing(inference, call.settings)
+            return batched, texts["text"], _factorized
+        columns = [texts[name] for name in _ORDER if name in texts]
+        if self.verb == "rank" and call.signature == "text":  # each document by itself
+            columns[1] = [[document] for document in columns[1]]
+        items: list[Any] = columns[0] if len(columns) == 1 else list(zip(*columns))
         if call.signature == "explain":
-            return model.explain(items, errors="return", **_keywords(settings)), _explained
-        return model.predict(items, errors="return"), self._predicted
+            return explanation.explaining(inference, **settings), items, _explained
+        return predicting(inference), items, self._predicted
 
-    def _predicted(self, result):
+    def _predicted(self, result: Any) -> dict[str, Any]:
         return results.served(
             result[0].score if self._model.verb == "rank" else result, self.labels
         )
@@ -430,6 +470,8 @@ class ServedModel:
     def stream(self, call: Call, row: Row) -> Generator[dict[str, Any], None, None]:
         """Yields the parts of a generated text as they come."""
         parts: Any = self._model.stream(row["prompt"], **_keywords(call.settings))
+        tokens = len(self._model.tokenizer.ids(row["prompt"]))
+        counts = {"tokens_read": tokens, "tokens": tokens}
         try:
             for part in parts:
                 yield {
@@ -440,7 +482,7 @@ class ServedModel:
                         if part.probability is None
                         else {"probability": _short(part.probability)}
                     ),
-                    **({"ended": part.whole.ended} if part.whole else {}),
+                    **({"ended": part.whole.ended, **counts} if part.whole else {}),
                 }
         finally:
             parts.close()
@@ -478,8 +520,10 @@ def _is_right(
     return None
 
 
-def _keywords(settings):
-    """The arguments of a method of `Model` for its settings."""
+def _keywords(settings: Any) -> dict[str, Any]:
+    """The keyword arguments of a call for its settings; None: it has none."""
+    if settings is None:
+        return {}
     return {
         name: list(stop_texts(value)) if name in ("stop", "targets") and value else value
         for name, value in dataclasses.asdict(settings).items()
@@ -575,10 +619,9 @@ def _filled(fillings):
     }
 
 
-def _written(parts):
-    """The outputs for the parts of texts; between parts other requests have their turn."""
-    whole = {part.number: part.whole for part in parts if part.whole}
-    found = [whole[number] for number in sorted(whole)]
+def _written(texts):
+    """The outputs for a generated text, or several."""
+    found = texts if isinstance(texts, list) else [texts]
     return {
         "texts": [one.text for one in found],
         "ended": [one.ended for one in found],

@@ -1,6 +1,6 @@
 // Answers of a model as elements: a function for each kind.
 
-import { bars, copy, headline, hint, make, percent, round, roving, signed } from "./elements.js";
+import { bars, copy, count, headline, hint, make, percent, round, roving, signed } from "./elements.js";
 
 const COLOURS = 8;          // of entity labels; more labels share them
 const AROUND = 30;          // characters shown on each side of a blank
@@ -14,6 +14,21 @@ export function goldLabel({ gold, is_right }, name) {
   return [make("p", { className: "gold", dir: "auto" }, name === "fill"
     ? "The word that was left out: " : "Label in the data: ",
     make("strong", { textContent: text }), verdict)];
+}
+
+// How much of the texts was read, and what of them was not, in grey. `read`: [start, end] of the
+// characters that were, by the name of the text; null: all, or it is not known.
+export function whatWasRead({ tokens_read, tokens, characters_read: read }, row) {
+  if (tokens === null || tokens === undefined) return [];
+  if (tokens_read >= tokens) return [hint(`All ${count(tokens)} tokens were read.`)];
+  const texts = Object.entries(read || {}).map(([name, spans]) => {
+    const ends = [0, ...spans.flat(), Array.from(row[name]).length];
+    const gaps = Array.from({ length: ends.length / 2 }, (_, at) => ends.slice(2 * at, 2 * at + 2));
+    return marked(row[name], gaps.filter(([start, end]) => start < end)
+      .map(([start, end]) => [start, end, "", "unread"]));
+  });
+  return [make("p", { className: "cut", textContent: `${count(tokens_read)} of ${count(tokens)} tokens `
+    + `were read${texts.length ? "; the grey part was not" : ""}.` }), ...texts];
 }
 
 export function labelled(answer, labels) {
@@ -36,7 +51,8 @@ export function chosenAnswer(answer, choices) {
 
 // The words of one or two texts, shaded by how much they count, and their numbers: of the word
 // under the pointer, or that was tapped or reached by the keyboard, and of all as a table.
-export function explained({ words, weights, first_words: first, output, value }, texts, isScore) {
+export function explained({ words, weights, first_words: first, output, value }, row, isScore, read) {
+  const texts = [row.text_a, row.text_b];
   const most = Math.max(...weights.map(Math.abs)) || 1;
   const readout = make("p", { className: "readout", role: "status",
     textContent: "Point at a word, tap it, or go to it with Tab and the arrow keys." });
@@ -46,10 +62,15 @@ export function explained({ words, weights, first_words: first, output, value },
     let end = 0;
     for (let at = second ? first : 0; at < (second ? words.length : first); at++) {
       const begin = text.indexOf(words[at], end);       // they come in the order of the text
-      const mark = make("mark", { className: weights[at] < 0 ? "lowers" : "raises", role: "button",
-        textContent: words[at], ariaLabel: words[at] + " " + signed(weights[at]) });
+      const spans = read && read[second ? "text_b" : "text_a"];
+      const character = Array.from(text.slice(0, begin)).length;
+      const isRead = !spans || spans.some(([from, to]) => from <= character && character < to);
+      const said = isRead ? signed(weights[at]) : "not read";
+      const mark = make("mark", { role: "button", textContent: words[at],
+        className: isRead ? weights[at] < 0 ? "lowers" : "raises" : "unread",
+        ariaLabel: words[at] + ": " + said });
       mark.style.setProperty("--part", Math.round(100 * Math.abs(weights[at]) / most) + "%");
-      const show = () => { readout.textContent = `${words[at]}: ${signed(weights[at])}`; };
+      const show = () => { readout.textContent = words[at] + ": " + said; };
       for (const event of ["pointerenter", "focus", "click"]) mark.addEventListener(event, show);
       parts.push(text.slice(end, begin), mark);
       marks.push(mark);

@@ -25,6 +25,8 @@ export function svg(tag, attributes = {}, ...children) {
 
 export const round = number => String(Number(number.toPrecision(4)));
 
+export const count = number => number.toLocaleString("en");
+
 export function percent(share) {
   if (share > 0 && share < 0.001) return "<\u00a00.1\u00a0%";
   const digits = share < 0.1 || share > 0.99 && share < 1 ? 1 : 0;

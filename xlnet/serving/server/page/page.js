@@ -1,7 +1,7 @@
 // The page of a served model: fields by signature, requests, and where the answers go.
 
-import { chosenAnswer, entities, explained, filled, goldLabel, labelled, similarity, span }
-  from "./answers.js";
+import { chosenAnswer, entities, explained, filled, goldLabel, labelled, similarity, span,
+  whatWasRead } from "./answers.js";
 import { copy, get, headline, hint, make, percent, round } from "./elements.js";
 import { attention, play } from "./streams.js";
 
@@ -198,8 +198,8 @@ async function send(asked, place) {
       body: JSON.stringify(streams ? { ...asked, stream: true } : asked) };
     if (streams) await generate(asked.instances[0], options);
     else {
-      const { predictions, labels } = await fetchJson(model.path + ":predict", options);
-      if (running === mine) place.replaceChildren(...shown(predictions, asked, labels || []));
+      const answer = await fetchJson(model.path + ":predict", options);
+      if (running === mine) place.replaceChildren(...shown(answer, asked));
     }
   } catch (error) {
     if (running === mine && error.name !== "AbortError") fail(error, place);
@@ -261,16 +261,18 @@ async function generate(row, options) {
 }
 
 // An answer as elements, by its signature and what the model does.
-function shown(answers, asked, labels) {
-  const [answer] = answers, [row] = asked.instances, name = asked.signature_name;
-  if (name === "explain") return explained(answer, [row.text_a, row.text_b], !model.labels);
+function shown({ predictions, labels = [], ...counts }, asked) {
+  const [answer] = predictions, [row] = asked.instances, name = asked.signature_name;
+  // What was read of the first example.
+  const first = Object.fromEntries(Object.entries(counts).map(([key, [value]]) => [key, value]));
+  if (name === "explain") return explained(answer, row, !model.labels, first.characters_read);
   const example = (model.examples[name] || []).find(each =>
     JSON.stringify(each.row) === JSON.stringify(row));
-  return [...example ? goldLabel(example, name) : [], ...elements(), ...why(asked)].sort((a, b) =>
+  return [...example ? goldLabel(example, name) : [], ...elements(), ...whatWasRead(first, row), ...why(asked)].sort((a, b) =>
     (b.className === "headline") - (a.className === "headline"));
 
   function elements() {
-    if (name === "vectors") return similarity(answers, answers.length > 1);
+    if (name === "vectors") return similarity(predictions, predictions.length > 1);
     if (name === "fill") return filled(answer, row.text, put);
     if (name === "attention") {
       if (answer.places) noteOrder(answer.places.map((place, at) => [place, at])

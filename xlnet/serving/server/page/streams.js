@@ -1,6 +1,6 @@
 // The two streams of a text: its factorization order, played step by step, and attention by head.
 
-import { bars, get, hint, make, nameOf, percent, roving, svg } from "./elements.js";
+import { bars, count as thousands, hint, make, nameOf, percent, roving, svg } from "./elements.js";
 
 const PACE = 1300;          // of a step while the order is played [ms]
 const LEVELS = 10;          // of colour in a matrix
@@ -97,11 +97,9 @@ export function play(answer, reorder) {
           : isSeen ? "seen" : "unseen");
       });
     const before = order.slice(0, step).sort((a, b) => a - b).map(position => names[position]);
-    const seen = before.length ? before.join(" \u00b7 ") : "no token at all";
-    says.query.textContent = `predicts position ${target + 1}. It sees ${seen} \u2014 and where it is,`
-      + " not which token is there.";
-    says.content.textContent = `has read \u201c${name}\u201d: it sees the same, and itself. Later steps`
-      + " see this vector.";
+    const seen = step ? step > 1 ? `these ${step} tokens` : "this token" : "no token at all";
+    says.query.textContent = `sees ${seen} and its own position, ${target + 1}, but not its token`;
+    says.content.textContent = `sees the same, and its own token, \u201c${name}\u201d: it is read now`;
     predict(target, name, before);
     const found = order.slice(known, step + 1)
       .map(position => answer.log_probabilities[position] / Math.LN2);
@@ -132,7 +130,7 @@ export function play(answer, reorder) {
         " | ", condition, ")"),
       bars(rows, most),
       hint(`The text has \u201c${name}\u201d: ${percent(probability)}, ${likelier
-        ? `${likelier.toLocaleString("en")} ${likelier > 1 ? "tokens are" : "token is"} likelier`
+        ? `${thousands(likelier)} ${likelier > 1 ? "tokens are" : "token is"} likelier`
         : "the likeliest of all tokens"}.`));
   }
 
@@ -255,12 +253,12 @@ export function attention(answer) {
   state.token = Math.min(state.token, count - 1);
 
   const tokens = names.map((name, at) => make("button", { type: "button",
-    onclick: () => { state.token = at; show(); } }, name,
+    onclick: () => choose(at, state.head) }, name,
   ...places ? [make("small", { textContent: places[at] })] : []));
   const row = make("div", { className: "pieces", role: "group", ariaLabel: "tokens" }, ...tokens);
   roving(row, tokens);
   const small = Array.from({ length: heads + 1 }, (_, head) => make("button", { type: "button",
-    className: "head", onclick: () => { state.head = head; show(); } },
+    className: "head", onclick: () => choose(state.token, head) },
   ...streams.map(stream => svg("svg", { viewBox: `0 0 ${count} ${count}`, "aria-hidden": "true" },
     matrix(stream, weights[stream][head], sees[stream], most))),
   make("span", { textContent: head ? "head " + head : "mean" })));
@@ -269,8 +267,8 @@ export function attention(answer) {
   const seen = make("div"), maps = make("div", { className: "maps" });
   const readout = make("p", { className: "readout", role: "status" });
 
-  function show() {
-    const { head, token } = state;
+  function choose(token, head) {
+    Object.assign(state, { token, head });
     tokens.forEach((button, at) => button.setAttribute("aria-pressed", at === token));
     small.forEach((button, at) => button.setAttribute("aria-pressed", at === head));
     readout.textContent = "Point at a square to see its two tokens.";
@@ -303,10 +301,13 @@ export function attention(answer) {
       columns.forEach((each, at) => each.classList.toggle("lit", at === j));
       light.setAttribute("visibility", i === undefined ? "hidden" : "visible");
     };
-    drawing.addEventListener("pointermove", event => {
+    const squareAt = event => {
       const point = new DOMPoint(event.clientX, event.clientY)
         .matrixTransform(drawing.getScreenCTM().inverse());
-      const i = Math.floor(point.y), j = Math.floor(point.x);
+      return [Math.floor(point.y), Math.floor(point.x)];
+    };
+    drawing.onpointermove = event => {
+      const [i, j] = squareAt(event);
       if (!(i in names && j in names)) return lit();
       lit(i, j);
       light.setAttribute("x", j);
@@ -314,18 +315,17 @@ export function attention(answer) {
       readout.textContent = `${stream} stream: \u201c${names[i]}\u201d ${sees[stream][i][j]
         ? `attends to \u201c${names[j]}\u201d with ${percent(values[i][j])}`
         : `does not see \u201c${names[j]}\u201d`}`;
-    });
-    drawing.addEventListener("pointerleave", () => lit());
-    drawing.addEventListener("click", event => {
-      const point = new DOMPoint(event.clientX, event.clientY)
-        .matrixTransform(drawing.getScreenCTM().inverse());
-      if (Math.floor(point.y) in names) { state.token = Math.floor(point.y); show(); }
-    });
+    };
+    drawing.onpointerleave = () => lit();
+    drawing.onclick = event => {
+      const [i] = squareAt(event);
+      if (i in names) choose(i, state.head);
+    };
     return make("figure", { className: "wide" }, make("figcaption", {},
       make("b", { textContent: STREAMS[stream] }), " rows attend to columns"), drawing);
   }
 
-  show();
+  choose(state.token, state.head);
   return [
     hint(places ? "The number under a token is its place in the factorization order. Choose a token:"
       : "Each token sees all. Choose a token:"), row,
