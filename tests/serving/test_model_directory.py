@@ -19,6 +19,7 @@ import xlnet
 from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.serving import generation
+from xlnet.serving.server import model_directory
 from xlnet.serving.server.model_directory import ServedModel
 from xlnet.serving.settings import LimitSettings
 from xlnet.settings.devices import DeviceSettings
@@ -193,10 +194,23 @@ def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
 
 def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
     path = shutil.copytree(model_of("classification"), tmp_path / "model")
-    rows = [{"text_a": "kamat", "text_b": "telok"}]
-    (path / "examples.json").write_text(json.dumps({"text": rows}))
+    rows = [{"text_a": "kamat", "text_b": word} for word in ("telok", "mitel", "dakar")]
     model = opened(path)
-    assert model.examples == {"text": rows, "explain": rows, "vectors": [{"text_a": "kamat"}]}
+    assert model.examples == {"text": [], "explain": [], "vectors": []}
+    found = [one.result["label"] for one in model.run(model.call("text", {}), rows)]
+    model.close()
+    # Two examples with another label than the model's answer, then one that it answers right.
+    golds = [next(label for label in model.labels if label != found[0]), "no label", found[2]]
+    stored = [{**row, "gold": gold} for row, gold in zip(rows, golds)]
+    (path / "examples.json").write_text(json.dumps({"text": stored}))
+    model = opened(path)
+    assert model.examples["text"] == model.examples["explain"]
+    assert model.examples["text"] == [
+        (rows[2], golds[2], True),
+        (rows[0], golds[0], False),
+        (rows[1], golds[1], False),
+    ]
+    assert model.examples["vectors"] == [({"text_a": "kamat"}, None, None)] * 3
     model.close()
     (path / "examples.json").write_text('{"text": ["kamat"]}')
     with pytest.raises(UserError, match="examples.json: text: row 0 is str, expected an object"):
@@ -206,6 +220,23 @@ def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
     (path / "examples.json").symlink_to(tmp_path / "outside.json")
     with pytest.raises(UserError, match="outside of the model's directory"):
         opened(path)
+
+
+def test_a_label_is_right_as_its_task_means_it():
+    def is_right(verb, answer, gold, row=None):
+        return model_directory._is_right(verb, row or {}, answer, gold, ["a", "b", "c"])
+
+    several = {"is_label": [True, False, True], "probabilities": [1, 0, 1]}
+    assert is_right("classify", several, ["c", "a"]) and not is_right("classify", several, ["a"])
+    row = {"choices": ["x", "y", ""]}
+    chosen = {"label": "a", "probabilities": [0.2, 0.8, 0.0]}
+    assert is_right("choose", chosen, "y", row) and not is_right("choose", chosen, "x", row)
+    assert is_right("answer", {"answer": "Bo"}, ["Bob", "Bo"])
+    assert not is_right("answer", {"answer": "Bo"}, []) and is_right("answer", {"answer": ""}, [])
+    assert is_right("tag", {"tags": ["O", "B-PER"]}, ["O", "B-PER"])
+    assert not is_right("tag", {"tags": ["O", "O"]}, ["O", "B-PER"])
+    assert is_right("fill", {"words": [["sat"], ["lay"]]}, "sat")
+    assert is_right("score", 1.5, 1.0) is None
 
 
 def test_a_long_text_is_no_part_of_a_batch(quick_start, model_of):

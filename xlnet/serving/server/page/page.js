@@ -53,7 +53,9 @@ async function start() {
     if (first) drafts[name] = { row: { ...first.row } };
     if (name === "vectors" && second) drafts.vectors.row.other = second.row.text_a;
   }
-  if (!openLink()) choose(tabs.includes("factorize") ? "factorize" : model.default_signature);
+  // What a pretrained model shows first is the paper's idea.
+  const first = model.verb === null && signatures.factorize ? "factorize" : model.default_signature;
+  if (!openLink()) choose(first);
 }
 
 // A link with the input, if the address is one.
