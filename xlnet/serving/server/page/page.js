@@ -270,7 +270,8 @@ function shown({ predictions, labels = [], ...counts }, asked) {
   if (name === "explain") return explained(answer, row, !model.labels, first.characters_read);
   const example = (model.examples[name] || []).find(each =>
     JSON.stringify(each.row) === JSON.stringify(row));
-  return [...example ? goldLabel(example, name) : [], ...elements(), ...whatWasRead(first, row), ...why(asked)].sort((a, b) =>
+  return [...example ? goldLabel(example, name) : [], ...elements(),
+    ...form(name).again ? [] : whatWasRead(first, row), ...why(asked)].sort((a, b) =>
     (b.className === "headline") - (a.className === "headline"));
 
   function elements() {

@@ -4,6 +4,7 @@ import { bars, count as thousands, hint, make, nameOf, percent, roving, svg } fr
 
 const PACE = 1300;          // of a step while the order is played [ms]
 const LEVELS = 10;          // of colour in a matrix
+const LEAST = 1e-9;         // attention that the server rounds to 0
 const STREAMS = { content: "Content stream h", query: "Query stream g" };
 const remembered = { head: 0, token: 0 };         // what is chosen in `attention`
 
@@ -183,13 +184,13 @@ export function play(answer, reorder) {
     strip,
     hint("Each token is predicted from those before it in this order, wherever they are in the text, "
       + "and got the probability below it. Drag tokens, or press Alt and an arrow key, to change the "
-      + "order."),
+      + "order."), total,
     ...["query", "content"].flatMap(stream => [
       make("div", { className: "title " + stream }, make("h2", { textContent: STREAMS[stream] }),
         says[stream]),
       lanes[stream]]),
     make("div", { className: "below" }, make("div", {},
-      make("h2", { textContent: "What the query stream predicts" }), predicted, total),
+      make("h2", { textContent: "What the query stream predicts" }), predicted),
     make("div", {}, make("h2", { textContent: "Who sees whom" }), masks,
       make("label", { className: "check", htmlFor: "by-order" }, byOrder,
         " rows and columns in the factorization order"),
@@ -277,7 +278,7 @@ export function attention(answer) {
       make("h3", { textContent: `\u201c${names[token]}\u201d in the ${stream} stream attends to` }),
       make("div", { className: "pieces " + stream }, ...names.map((name, at) => {
         if (!sees[stream][token][at]) return make("span", { className: "hidden", textContent: name });
-        const value = weights[stream][head][token][at], bar = make("i");
+        const value = weights[stream][head][token][at] || LEAST, bar = make("i");
         bar.style.width = 100 * value / most + "%";
         return make("span", {}, name, make("small", { textContent: percent(value) }), bar);
       })),
@@ -313,7 +314,7 @@ export function attention(answer) {
       light.setAttribute("x", j);
       light.setAttribute("y", i);
       readout.textContent = `${stream} stream: \u201c${names[i]}\u201d ${sees[stream][i][j]
-        ? `attends to \u201c${names[j]}\u201d with ${percent(values[i][j])}`
+        ? `attends to \u201c${names[j]}\u201d with ${percent(values[i][j] || LEAST)}`
         : `does not see \u201c${names[j]}\u201d`}`;
     };
     drawing.onpointerleave = () => lit();
@@ -330,7 +331,8 @@ export function attention(answer) {
     hint(places ? "The number under a token is its place in the factorization order. Choose a token:"
       : "Each token sees all. Choose a token:"), row,
     make("div", { className: "key" }, "0\u00a0%",
-      ...streams.map(stream => make("span", { className: "ramp " + stream })), percent(most),
-      `(the middle: ${percent(most / 4)})`, make("span", { className: "ramp unseen" }), "not visible"),
+      ...streams.map(stream => make("span", { className: "ramp " + stream })),
+      `${percent(most)} (in the middle ${percent(most / 4)})`,
+      make("span", { className: "ramp unseen" }), "not visible"),
     maps, readout, make("h2", { textContent: "All heads of the layer" }), many, seen];
 }
