@@ -8,12 +8,16 @@ import shutil
 import time
 import urllib.parse
 
+import numpy as np
 import pytest
 from helpers.serving import Call, Echo, running
 
 from xlnet.errors import UserError
+from xlnet.serving import factorization
 from xlnet.serving.batched_calls import Computed
-from xlnet.serving.server.model_directory import Example
+from xlnet.serving.server.model_directory import Example, ServedModel
+from xlnet.serving.settings import FactorizationSettings
+from xlnet.settings.devices import DeviceSettings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(
@@ -623,6 +627,44 @@ def test_a_server_that_is_gone_is_said_in_words(page):
     page.route("**/*:predict", lambda route: route.fulfill(**refusal))
     assert predict(page, "text", text_a="a") == "The server refuses (502)."
     page.said.clear()
+
+
+def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
+    """A model with weights, opened by a link: each step has the probability that the network gives
+    to its token."""
+    text, order = "the cat sat on the mat and the dog", [2, 7, 0, 5, 1, 8, 3, 6, 4]
+    made = ServedModel(str(permuted.folder), 32 * 512**2, DeviceSettings(device="cpu"))
+    assert len(made.examples["factorize"]) == 4 and made.examples["fill"][0].gold
+    count = len(permuted.tokenizer.ids(text))
+    order += range(len(order), count)
+    settings = FactorizationSettings(order=",".join(str(at + 1) for at in order))
+    expected = factorization.factorize(permuted.model, permuted.tokenizer, text, settings)
+    link = {
+        "signature": "factorize",
+        "row": {"text": text},
+        "parameters": {"order": "own", "own": settings.order},
+    }
+    with running(made, "m") as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/#{urllib.parse.quote(json.dumps(link))}")
+        page.wait_for_selector(".play")
+        shown = [chip[2] for chip in chips(page)]
+        for step, position in enumerate(order):
+            page.locator(".chip").nth(step).click()
+            probability = math.exp(expected.log_probabilities[position])
+            if probability < 0.001:
+                assert shown[step] == "<\u00a00.1\u00a0%"
+            else:
+                number = float(shown[step].split("\u00a0")[0])
+                assert number == pytest.approx(100 * probability, abs=0.51)
+            rows = page.locator(".predicted .bars > span").all_inner_texts()[1::2]
+            best = [float(row.split("\u00a0")[0]) for row in rows[:5]]
+            probabilities = np.exp(expected.candidate_log_probabilities[position])
+            assert best == pytest.approx((100 * probabilities).tolist(), abs=0.51)
+            seen = [name == "seen" for name in cards(page, "query")]
+            assert seen == (~expected.query_hides[position]).tolist()
+        page.close()
+    made.close()
 
 
 AXE = next(

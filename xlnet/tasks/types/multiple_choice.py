@@ -253,7 +253,9 @@ class ChoiceReader(ClassificationReader):
     def gold(self, row: Row) -> Optional[str]:
         """The text of the right answer, as `example` has it."""
         example = self.example(row)
-        return example and example["choices"][self.task.class_names.index(row.label)]
+        if example is None:
+            return None
+        return example["choices"][self.task.class_names.index(row.label)]
 
 
 class ChoiceHead(ClassificationHead):
