@@ -175,7 +175,7 @@ def test_a_site_whose_name_leads_here_may_not_ask(bound, hosts, host, status):
     [
         ("{", 400, "not JSON: Expecting property name"),
         ("[" * 4000, 400, "not JSON"),
-        ("[1]", 400, "expected a JSON object, found list"),
+        ("[1]", 400, "expected a JSON object, found an array"),
         ({"instances": []}, 400, "one example or more"),
         ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
         ({"instances": ["a"], "parameter": {}}, 400, "no 'parameter' in a request"),
@@ -409,7 +409,6 @@ def test_the_open_inference_protocol(server):
         {"inputs": []},
         {"inputs": [dict(texts, shape=[3])]},
         {"inputs": [dict(texts, datatype="FP32")]},
-        {"inputs": [dict(texts, name="other")]},
     ):
         status, content = ask(server, path=path, body=bad)
         assert status == 400 and content["error"]
@@ -764,6 +763,33 @@ def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
         answer, is_idle, _ = ended(slow, 0.5)
     assert answer == 200 and is_idle
     assert "ending: 1 requests are still answered, for at most 8 s (--grace)" in caplog.text
+
+
+def test_it_is_not_ready_before_its_port_closes():
+    """Who balances the load must notice before connections are refused."""
+    server = http_server.Server(
+        Echo(), "m", http_server.bind("127.0.0.1", 0), LimitSettings(drain=1.5)
+    )
+    found = []
+
+    def client():
+        wait_until(lambda: server._uvicorn.started)
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait_until(lambda: server._is_ending)
+        for path in ("/ready", "/health", "/v1/models/m"):
+            found.append(ask(server, "GET", path)[0])
+        found.append(ask(server, body={"instances": ["a"]})[0])
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    thread = threading.Thread(target=client)
+    thread.start()
+    began = time.monotonic()
+    assert server.run() and time.monotonic() - began < 6
+    signal.signal(signal.SIGTERM, before)
+    thread.join()
+    assert found == [503, 200, 200, 200]
+    with pytest.raises(OSError):
+        connect(server)
 
 
 def test_the_end_waits_no_longer_than_its_grace(slow):
