@@ -4,9 +4,9 @@ clients that generate get together.
     python benchmarks/serving_load.py --spiece_model_file=spiece.model
 
 A classifier and a pretrained model of the given architecture, weights at random, are served by
-`xlnet serve`, each in a process of its own; all requests go to 127.0.0.1. Each light client is timed
-alone, and then beside the heavy one: compare the two numbers of a line only, as other work
-on the machine changes both. `--checkout` serves with another version of this repository.
+`xlnet serve`, each in a process of its own; all requests go to 127.0.0.1. Each light client is
+timed alone, and then beside the heavy one: compare the two numbers of a line only, as other work on
+the machine changes both. `--checkout` serves with another version of this repository.
 """
 
 import dataclasses

@@ -330,6 +330,15 @@ def test_a_text_that_joins_later_gets_what_it_gets_alone(either):
         assert "".join(part.text for part in ours) == "".join(part.text for part in theirs)
 
 
+def test_texts_of_a_list_end_at_different_steps():
+    circle = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0])
+    settings = GenerationSettings(method="greedy", max_tokens=9, stop="c")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = pool.submit(generation.write_all, circle, circle, ["a", "b", "c"], settings)
+        texts = [one.text for (one,) in found.result(timeout=60)]
+    assert texts == [" b ", " ", " a b "]
+
+
 def test_a_step_that_fails_ends_the_texts_that_are_in_it_and_no_other(either, monkeypatch):
     def fails(self, ids, **how):
         raise RuntimeError("no memory")

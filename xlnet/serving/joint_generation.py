@@ -92,7 +92,7 @@ class JointGeneration:
         takes no more."""
         try:
             self._waiting.extend(generations)
-            while not all(each.is_done and not each.parts for each in generations):
+            while True:
                 for number, each in enumerate(generations):
                     while each.parts:
                         yield number, each.parts.popleft()
@@ -102,8 +102,14 @@ class JointGeneration:
                     pass  # raises if nobody waits for the texts
                 with self._step_lock:
                     # Another thread may have made the step while this one waited for the lock.
-                    if not any(each.parts or each.is_done for each in generations):
-                        self._step()
+                    if any(each.parts for each in generations):
+                        continue
+                    if all(each.is_done for each in generations):
+                        break
+                    self._step()
+            for each in generations:
+                if each.error:
+                    raise each.error
         finally:
             for each in generations:
                 each.is_left = True
@@ -111,7 +117,7 @@ class JointGeneration:
     def _step(self) -> None:
         """Generates a token of each text, and lets prompts join."""
         try:
-            with session.as_shared():
+            with session.as_shared(self):
                 self._continue()
                 self._join()
                 if not self._running:

@@ -100,7 +100,7 @@ class LanguageModel:
             yield Reading(part, self.is_causal, size)
         finally:
             # The memory is freed even if nobody waits any more, but not that of a closed model.
-            with session.as_shared(), suppress(UserError):
+            with session.as_shared(part), suppress(UserError):
                 part("clear", {"size": 1})
             self._free.append(part)
 

@@ -42,8 +42,8 @@ class Caller:
         dropped."""
         return contextlib.nullcontext()
 
-    def shared(self) -> Caller:
-        """The caller of work that is not only this one's: nobody drops it."""
+    def shared(self, account: object) -> Caller:
+        """The caller of work that is not only this one's, but an account's: nobody drops it."""
         return self
 
 
@@ -57,9 +57,9 @@ def caller() -> Caller:
 
 
 @contextlib.contextmanager
-def as_shared() -> Iterator[None]:
-    """What this thread computes in the block is not its caller's alone."""
-    token = CALLER.set(caller().shared())
+def as_shared(account: object) -> Iterator[None]:
+    """What this thread computes in the block is not its caller's alone, but an account's."""
+    token = CALLER.set(caller().shared(account))
     try:
         yield
     finally:

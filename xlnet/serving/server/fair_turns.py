@@ -16,6 +16,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
+from typing import Optional
 
 from xlnet.errors import UserError
 from xlnet.serving import session
@@ -122,8 +123,11 @@ class Request(session.Caller):
       is_left_too: says so, of a batch.
     """
 
-    def __init__(self, turns: FairTurns, signature: str) -> None:
+    def __init__(
+        self, turns: FairTurns, signature: str, account: Optional[Hashable] = None
+    ) -> None:
         self._turns, self._signature = turns, signature
+        self._account = self if account is None else account
         self.is_left = threading.Event()
         self.is_left_too: Callable[[], bool] = lambda: False
 
@@ -132,7 +136,7 @@ class Request(session.Caller):
             raise UserError("dropped: nobody waits for it any more")
         if not tokens:
             return contextlib.nullcontext()
-        return self._turns.turn(self._signature, self, tokens)
+        return self._turns.turn(self._signature, self._account, tokens)
 
-    def shared(self) -> session.Caller:
-        return Request(self._turns, self._signature)
+    def shared(self, account: Hashable) -> session.Caller:
+        return Request(self._turns, self._signature, account)

@@ -463,7 +463,12 @@ class Server:
             try:
                 while True:
                     part = await self._batching.compute(
-                        next, parts, None, signature="", request=request, is_long=True
+                        next,
+                        parts,
+                        None,
+                        signature=asked.call.signature,
+                        request=request,
+                        is_long=True,
                     )
                     if part is None:
                         return

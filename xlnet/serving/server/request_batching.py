@@ -7,7 +7,7 @@ All of it is coordinated in one event loop; the model computes in threads.
 #   ask      short examples. While a batch is computed, others wait; the next batch takes the oldest
 #            and as many of the same call as fit. So batches grow with the load, without a delay.
 #   alone    long work (generation, explanations, long texts), next to the batches, in threads of
-#            its own. Of what keeps much in memory as much begins as fits into a budget.
+#            each signature. Of what keeps much in memory as much begins as fits into a budget.
 # Each call of the network is a turn of `FairTurns`, whichever way led to it.
 # Work whose client has left is dropped: an example before its batch begins, a computation before
 # its next call of the network.
@@ -28,7 +28,7 @@ from xlnet.serving import session
 from xlnet.serving.server.fair_turns import FairTurns, Request
 
 _THREADS = 8  # for batches and parsing
-_LONG_THREADS = 64  # for long work; others wait for a thread
+_LONG_THREADS = 64  # for long work of each signature; others wait for a thread
 _SMALL = 8  # work that takes less than the budget divided by this does not wait for larger work
 
 
@@ -124,7 +124,7 @@ class RequestBatching:
         self._small, self._large = _Memory(budget), _Memory(budget)
         self._turns = FairTurns()
         self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS, "compute")
-        self._long_threads = concurrent.futures.ThreadPoolExecutor(_LONG_THREADS, "long")
+        self._long_threads: dict[str, concurrent.futures.ThreadPoolExecutor] = {}  # by signature
         self._began: dict[object, float] = {}  # of each computation, by `time.monotonic` [s]
 
     @property
@@ -265,7 +265,7 @@ class RequestBatching:
             finally:
                 del self._began[began]
 
-        threads = self._long_threads if is_long else self._threads
+        threads = self._threads_of(signature) if is_long else self._threads
         work = asyncio.wrap_future(threads.submit(timed))
         try:
             return await asyncio.shield(work)
@@ -276,6 +276,12 @@ class RequestBatching:
             if not work.cancelled():
                 work.exception()  # nobody else reads it
             raise
+
+    def _threads_of(self, signature: str) -> concurrent.futures.ThreadPoolExecutor:
+        if signature not in self._long_threads:
+            made = concurrent.futures.ThreadPoolExecutor(_LONG_THREADS, signature)
+            self._long_threads[signature] = made
+        return self._long_threads[signature]
 
     def request(self, signature: str) -> Request:
         """A request whose parts are computed one by one."""
