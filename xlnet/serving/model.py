@@ -14,13 +14,27 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.model_directory.model_files import LoadedModel
-from xlnet.serving import attention, batched_calls, explanation, filling, generation, vectors
+from xlnet.serving import (
+    attention,
+    batched_calls,
+    explanation,
+    factorization,
+    filling,
+    generation,
+    vectors,
+)
 from xlnet.serving.attention import Attention
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all, progress_bar
+from xlnet.serving.factorization import Factorization
 from xlnet.serving.generation import Stop
 from xlnet.serving.inference import Inference
 from xlnet.serving.prediction import predicting
-from xlnet.serving.settings import AttentionSettings, ErrorSettings, from_keywords
+from xlnet.serving.settings import (
+    AttentionSettings,
+    ErrorSettings,
+    FactorizationSettings,
+    from_keywords,
+)
 from xlnet.serving.texts import METHODS, as_text, in_order, listed, several, together
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.output import results
@@ -596,6 +610,21 @@ class Model:
             AttentionSettings, {"order": order, "seed": seed, "most_tokens": most_tokens}
         )
         return attention.attention_of(self.inference, text, layers, chosen)
+
+    def factorize(self, text: Text, **settings: Any) -> Factorization:
+        """What a pretrained model predicts for each token of a text, by its query stream, in one
+        factorization order, and what both streams see there.
+
+        Args:
+          text: of at most `most_tokens` tokens.
+          settings: those of `settings.FactorizationSettings`: order, seed, known, top, most_tokens.
+
+        Examples:
+          >>> model.factorize("It rains.", order="right_to_left").candidates[0]
+          ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
+        """
+        chosen = from_keywords(FactorizationSettings, settings)
+        return factorization.factorize_with(self.inference, text, chosen)
 
 
 # The calls of `Model.pipe` by the method's name, as functions of the model and the settings.

@@ -25,6 +25,7 @@ _MOST_TEXTS, _LONGEST_TEXT = 64, 1000  # of stop, and of targets; characters
 _MOST_SEED = (1 << 64) - 1
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 ATTENTION_ORDERS = ("random", "left_to_right", "none")
+FACTORIZATION_ORDERS = ("random", "left_to_right", "right_to_left")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +271,38 @@ class AttentionSettings(Settings):
     def tokens_in_order(self) -> list[int]:
         """The numbers of the tokens, from 0 on, of an order that names them."""
         return _numbers_in_order(self.order, ATTENTION_ORDERS, "tokens")
+
+
+@dataclasses.dataclass(frozen=True)
+class FactorizationSettings(Settings):
+    """In which order the tokens of a text are predicted."""
+
+    order: str = setting(
+        "random",
+        "factorization order: random, left_to_right, right_to_left, or the numbers of the tokens, "
+        "as 2,1,3",
+    )
+    seed: int = setting(0, "seed of a random order", minimum=0, maximum=_MOST_SEED)
+    known: int = setting(
+        0,
+        "so many tokens at the beginning of the order are read, but not predicted; all see each "
+        "other [tokens]",
+        minimum=0,
+        maximum=_MOST_CONTEXT,
+    )
+    top: int = setting(
+        5, "the likeliest pieces that are returned for each token", minimum=1, maximum=1000
+    )
+    most_tokens: int = setting(64, "tokens of the text, at most", minimum=1, maximum=4096)
+
+    def check(self) -> None:
+        super().check()
+        if self.order not in FACTORIZATION_ORDERS:
+            self.tokens_in_order()
+
+    def tokens_in_order(self) -> list[int]:
+        """The numbers of the tokens, from 0 on, of an order that names them."""
+        return _numbers_in_order(self.order, FACTORIZATION_ORDERS, "tokens")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import pathlib
 import secrets
 import signal
 import socket
@@ -32,7 +31,7 @@ from typing import Any, Optional
 import xlnet
 from xlnet.errors import UserError, visible
 from xlnet.serving.batched_calls import Computed
-from xlnet.serving.server.model_directory import ServedModel
+from xlnet.serving.server.model_directory import PAGE, ServedModel
 from xlnet.serving.server.request_batching import RequestBatching, by_row
 from xlnet.serving.settings import LimitSettings
 
@@ -88,8 +87,12 @@ _PREFLIGHT = [  # what the page of another site may send
 
 _PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
+    "/forms.json": ("forms.json", "application/json"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/answers.js": ("answers.js", "text/javascript; charset=utf-8"),
+    "/elements.js": ("elements.js", "text/javascript; charset=utf-8"),
+    "/streams.js": ("streams.js", "text/javascript; charset=utf-8"),
 }
 _METRICS_FORM = "text/plain; version=0.0.4; charset=utf-8"
 _ALWAYS = (
@@ -160,7 +163,7 @@ class Server:
             self._gets[f"{self._root}/versions/1{end}"] = self._gets[self._root + end]
         self._posts[self._root + "/versions/1:predict"] = self._predict
         self._add_inference_protocol()
-        folder = pathlib.Path(__file__).parent / "page"
+        folder = PAGE
         for path, (file, form) in _PAGE.items():
             page = (folder / file).read_bytes(), form
             self._gets[path] = lambda page=page: page
@@ -383,7 +386,10 @@ class Server:
                 "default_signature": model.default,
                 "signatures": {name: sorted(model.inputs(name)) for name in model.names},
                 "verb": model.verb,
-                "examples": model.examples,
+                "examples": {
+                    name: [example._asdict() for example in examples]
+                    for name, examples in model.examples.items()
+                },
                 "layers": model.n_layer,
                 "heads": model.n_head,
             }

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
@@ -20,13 +21,14 @@ import numpy as np
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.model_directory import model_files
-from xlnet.serving import attention, explanation, filling, generation, vectors
+from xlnet.serving import attention, explanation, factorization, filling, generation, vectors
 from xlnet.serving.batched_calls import BatchedCall, Computed, compute_all
 from xlnet.serving.model import Model
 from xlnet.serving.prediction import predicting
 from xlnet.serving.settings import (
     AttentionSettings,
     ExplanationSettings,
+    FactorizationSettings,
     FillingSettings,
     GenerationSettings,
     from_keywords,
@@ -37,6 +39,7 @@ from xlnet.settings.finetuning import EXAMPLES_NAME
 from xlnet.settings.training import BEST
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
+from xlnet.tasks.output.examples import GOLD
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import is_text
 
@@ -50,6 +53,7 @@ _MOST_WORDS = 512  # of an example that is explained: each is left out in a pred
 _MOST_WORDS_TOGETHER = 2048  # of all examples of a request
 _KEPT = 256  # what a token of a text costs more for each beam or sample, whose keys are kept
 _LABELS_SHOWN = 20
+_EXAMPLES = 4  # of a signature, on the page
 _LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4  # of a token, about
@@ -58,11 +62,11 @@ PARAMETERS_OF: dict[str, Any] = {  # the settings of the signatures with paramet
     "fill": FillingSettings,
     "generate": GenerationSettings,
     "attention": AttentionSettings,
+    "factorize": FactorizationSettings,
 }
-_MOST_TOKENS_SHOWN = (
-    40  # of `attention`, unless `most_tokens` says so: what is sent grows with its square
-)
-_OF_LANGUAGE_MODELS = ("fill", "generate", "attention")
+# Of `attention`, unless `most_tokens` says so: what is sent grows with its square.
+_MOST_TOKENS_SHOWN = 40
+_OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
 
@@ -76,6 +80,8 @@ JSON_TYPES = {  # as errors name them
     type(None): "null",
 }
 
+PAGE = pathlib.Path(__file__).parent / "page"
+
 Row = dict[str, Any]  # an example: str by name, or a list of str
 
 
@@ -85,6 +91,21 @@ class Call(NamedTuple):
     signature: str
     settings: Any = None
     layers: Sequence[int] = (1,)
+
+
+class Example(NamedTuple):
+    """An example for the page.
+
+    Attributes:
+      row: its texts.
+      gold: its label in the data, as of `Reader.gold`; None: it has none.
+      is_right: whether the model answers with this label; None where an answer is not just right or
+        wrong, such as a score.
+    """
+
+    row: Row
+    gold: Any
+    is_right: Optional[bool]
 
 
 class TooLarge(UserError):
@@ -108,7 +129,7 @@ class ServedModel:
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
       default: the signature of requests that name none.
-      examples: of a signature, examples to begin with.
+      examples: of each signature, the `Example`s to begin with.
     """
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
@@ -134,7 +155,9 @@ class ServedModel:
         if tuned:
             self._inputs["text"] = tuned.task.reader.texts
         else:
-            self._inputs.update(fill=("text",), generate=("prompt",), attention=("text",))
+            self._inputs.update(
+                fill=("text",), generate=("prompt",), attention=("text",), factorize=("text",)
+            )
         self.verb = model.verb
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
@@ -185,32 +208,72 @@ class ServedModel:
                 _log.info("note: no signature %s: %s", name, e)
                 del self._inputs[name]
 
-    def _read_examples(self):
-        """Those of the model directory, if there are any."""
+    def _read_examples(self) -> dict[str, list[Example]]:
+        """Those of the model directory, or of the page; of each signature one that the model gets
+        right is the first."""
         # They are next to the settings, which `best/` has not.
         home = os.path.abspath(self.path)
         home = os.path.dirname(home) if os.path.basename(home) == BEST else home
         path = os.path.join(home, EXAMPLES_NAME)
-        stored = {}
         if os.path.exists(path):
             files.require_inside(path, home, "the model's")
-            stored = files.read_json(path, "examples")
-        found: dict[str, list[Row]] = {}
+        elif self.verb is None:  # English sentences; there are no labels that they could have
+            path = str(PAGE / EXAMPLES_NAME)
+        else:
+            path = ""
+        stored = files.read_json(path, "examples") if path else {}
+
+        found: dict[str, list[Example]] = {}
         for name in self.names:
             rows = stored.get(name, [])
             if name == "explain":
-                rows = found["text"]
+                found[name] = found["text"]
+                continue
             if name == "vectors" and not rows:  # the first texts of what it was trained for
                 rows = [
-                    {"text_a": row["text_a"]} for row in found.get("text", []) if "text_a" in row
+                    {"text_a": example.row["text_a"]}
+                    for example in found.get("text", [])
+                    if "text_a" in example.row
                 ]
             if not isinstance(rows, list):
                 raise UserError(f"{path}: {name}: expected a list")
+            golds = []
+            texts = []
+            for row in rows:
+                golds.append(row.get(GOLD) if isinstance(row, dict) else None)
+                texts.append(self._as_asked(name, row) if isinstance(row, dict) else row)
             try:
-                found[name] = self.rows(name, rows)
+                texts = self.rows(name, texts)
             except UserError as e:
                 raise UserError(f"{path}: {name}: {e}") from None
+            examples = [self._example(name, *each) for each in zip(texts, golds)]
+            # One that is answered right comes first; the others stay where they are, right or not.
+            right = next((each for each in examples if each.is_right), None)
+            if right:
+                examples.remove(right)
+                examples.insert(0, right)
+            found[name] = examples[:_EXAMPLES]
         return found
+
+    def _as_asked(self, signature: str, stored: Mapping[str, Any]) -> Row:
+        """A stored example as a row of a request: without its label, and with an empty text for
+        each choice that it has less than the model takes."""
+        row = {name: value for name, value in stored.items() if name != GOLD}
+        for name, count in self.inputs(signature).items():
+            if count and isinstance(row.get(name), list):
+                row[name] = row[name] + [""] * (count - len(row[name]))
+        return row
+
+    def _example(self, signature: str, row: Row, gold: Any) -> Example:
+        """An example, answered by the model if it has a label that can be right."""
+        if gold is None:
+            return Example(row, None, None)
+        call = self.call(signature, {"top": 1} if signature == "fill" else {})
+        (found,) = self.run(call, [row])
+        if isinstance(found, UserError):
+            return Example(row, gold, None)
+        verb = "fill" if signature == "fill" else self.verb
+        return Example(row, gold, _is_right(verb, row, found.result, gold, self.labels))
 
     # ---- what a request may have
 
@@ -352,7 +415,7 @@ class ServedModel:
         """The tokens that the network keeps for a text, at most."""
         known = self._model.tokenizer.ids
         text = row.get("text", row.get("prompt"))
-        if isinstance(settings, AttentionSettings):
+        if isinstance(settings, (AttentionSettings, FactorizationSettings)):
             return settings.most_tokens
         if isinstance(settings, GenerationSettings):
             return min(settings.context, len(known(text)) + settings.max_tokens)
@@ -430,6 +493,9 @@ class ServedModel:
         if call.signature == "attention":
             batched = attention.attending(inference, call.layers, call.settings)
             return batched, texts["text"], _attention
+        if call.signature == "factorize":
+            batched = factorization.factorizing(inference, call.settings)
+            return batched, texts["text"], _factorized
         columns = [texts[name] for name in _ORDER if name in texts]
         if self.verb == "rank" and call.signature == "text":  # each document by itself
             columns[1] = [[document] for document in columns[1]]
@@ -473,7 +539,27 @@ _ABOUT = {  # by the method of `xlnet.load`
     "tag": "Finds entities in a text",
     None: "A pretrained language model",
 }
-_SHOWN_FIRST = ("text", "explain", "fill", "generate", "attention", "vectors")
+_SHOWN_FIRST = ("text", "explain", "fill", "factorize", "generate", "attention", "vectors")
+
+
+def _is_right(
+    verb: Optional[str], row: Row, answer: Any, gold: Any, labels: Optional[Sequence[str]]
+) -> Optional[bool]:
+    """Whether an answer of `ServedModel.run` is the label of the data; None: there is no such."""
+    if verb == "fill":
+        return bool(answer["words"]) and answer["words"][0] == [gold]
+    if verb == "classify" and "is_label" in answer:
+        chosen = [name for name, is_label in zip(labels or (), answer["is_label"]) if is_label]
+        return sorted(chosen) == sorted(gold)
+    if verb == "classify":
+        return answer["label"] == gold
+    if verb == "choose":
+        return row["choices"][int(np.argmax(answer["probabilities"]))] == gold
+    if verb == "answer":
+        return answer["answer"] in gold if gold else not answer["answer"]
+    if verb == "tag":
+        return answer["tags"] == list(gold)
+    return None
 
 
 def _keywords(settings: Any) -> dict[str, Any]:
@@ -540,6 +626,30 @@ def _attention(found):
             for name, values in found.streams.items()
         },
         "sees": {name: (~hidden).tolist() for name, hidden in found.hidden.items()},
+    }
+
+
+def _factorized(found):
+    # Of a known token, which is not predicted, the numbers are null and the lists empty.
+    is_known = found.likelier < 0
+    return {
+        "pieces": found.pieces,
+        "order": found.order,
+        "known": found.known,
+        "candidates": found.candidates,
+        "probabilities": [np.exp(each).tolist() for each in found.candidate_log_probabilities],
+        "log_probabilities": [
+            None if known else float(value)
+            for known, value in zip(is_known, found.log_probabilities)
+        ],
+        "likelier": [
+            None if known else int(count) for known, count in zip(is_known, found.likelier)
+        ],
+        "sees": {
+            "content": (~found.content_hides).tolist(),
+            "query": (~found.query_hides).tolist(),
+        },
+        "query_attention": np.round(found.query_attention, 4).tolist(),
     }
 
 
