@@ -339,9 +339,9 @@ def test_each_request_has_an_id_and_a_line(server, caplog):
         _, found, _ = headers_of(server, "GET", "/health")
         _, given, _ = headers_of(server, "GET", "/health", headers={"X-Request-Id": "my-id-7"})
         _, bad, _ = headers_of(server, "GET", "/nowhere", headers={"X-Request-Id": "a b\tc"})
+        wait_until(lambda: len(caplog.messages) == 3)
     assert len(found["x-request-id"]) == 16 and given["x-request-id"] == "my-id-7"
     assert len(bad["x-request-id"]) == 16
-    wait_until(lambda: len(caplog.messages) == 3)
     assert caplog.messages[1].startswith("my-id-7 GET /health 200 3 bytes ")
     assert " GET /nowhere 404 " in caplog.messages[2]
 
@@ -760,7 +760,7 @@ def ended(model, go_after, limits=None):
 
 def test_what_is_being_answered_is_answered_before_the_end(slow, caplog):
     with caplog.at_level(logging.WARNING):
-        answer, is_idle, _ = ended(slow, 0.5)
+        answer, is_idle, _ = ended(slow, 1.5)  # after its port closed
     assert answer == 200 and is_idle
     assert "ending: 1 requests are still answered, for at most 8 s (--grace)" in caplog.text
 
@@ -843,7 +843,8 @@ commands.main()
 
 @pytest.mark.parametrize("package", ["uvicorn", "prometheus_client"])
 def test_a_package_that_is_missing_is_named(monkeypatch, package):
-    monkeypatch.delitem(sys.modules, "xlnet.serving.server.http_server")
+    for name in ("http_server", "metrics"):
+        monkeypatch.delitem(sys.modules, "xlnet.serving.server." + name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"package {package}: pip install 'xlnet\[serve\]'"):
         importlib.import_module("xlnet.serving.server.http_server")

@@ -137,7 +137,7 @@ class Server:
         self._hosts = _accepted_hosts(bound, self._given_hosts)
 
         self._batching = RequestBatching(
-            model.run,
+            lambda call, rows: model.run(call, rows),
             max_batch=limits.max_batch,
             budget=limits.budget,
             max_waiting=limits.max_waiting,
