@@ -13,6 +13,7 @@ import dataclasses
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.network import XLNetConfig
 
 _TIMEOUT = 300  # of a request [s]
+_PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +164,8 @@ def show(
     """Prints a line of the first table."""
     ask(port, body)
     alone = median(port, body, settings.seconds)
-    with repeated(lambda: ask(port, heavy_body)):
-        time.sleep(1)
+    with repeated(port, heavy_body):
+        time.sleep(_PAUSE)
         beside = median(port, body, settings.seconds)
     print(
         f"| {light} | {heavy} | {1000 * alone:.0f} | {1000 * beside:.0f} | {beside / alone:.1f} |",
@@ -183,22 +185,32 @@ def median(port: int, body: bytes, seconds: float) -> float:
 
 
 @contextmanager
-def repeated(work: Callable[[], object]) -> Iterator[None]:
-    """A thread that does some work again and again; the last time is not waited for."""
+def repeated(port: int, body: bytes) -> Iterator[None]:
+    """A client that sends a request again and again, and leaves at the end of the block."""
     is_over = threading.Event()
+    connections: list[http.client.HTTPConnection] = []
 
     def loop() -> None:
         while not is_over.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
+            connections.append(connection)
             try:
-                work()
-            except OSError:  # the server is gone
+                connection.request("POST", "/v1/models/m:predict", body)
+                connection.getresponse().read()
+            except (OSError, http.client.HTTPException):  # it has left, or the server is gone
                 return
+            connection.close()
 
-    threading.Thread(target=loop, daemon=True).start()
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         is_over.set()
+        if connections[-1].sock is not None:
+            connections[-1].sock.shutdown(socket.SHUT_RDWR)
+        thread.join(_TIMEOUT)
+        time.sleep(_PAUSE)
 
 
 def generation(port: int, settings: LoadBenchmark, texts: list[str]) -> Iterator[tuple[str, float]]:

@@ -22,7 +22,7 @@ from xlnet.errors import UserError
 from xlnet.serving import session
 
 _CREDIT = 0.5  # what an account that pauses keeps, at most [s]
-_LONG = 1024  # a call of so many tokens has other turns than a shorter one
+_LONG = 256  # a call of so many tokens has other turns than a shorter one
 
 
 class _Clocks:

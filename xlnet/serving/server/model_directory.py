@@ -46,7 +46,9 @@ from xlnet.tokenization.tokenizer import is_text
 _log = logging.getLogger(__name__)
 
 _MOST = 32  # texts in a batch
-_MOST_TOKENS = 4096  # in a call of the network: how long others wait for their turn
+# Tokens in a call of the network: how long others wait for their turn, or for a processor. More of
+# them use a processor no better.
+_MOST_TOKENS_CPU, _MOST_TOKENS_GPU = 512, 8192
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}  # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
 _MOST_WORDS = 512  # of an example that is explained: each is left out in a prediction of its own
@@ -145,7 +147,7 @@ class ServedModel:
             found,
             device,
             min(max(budget // found.max_seq_length**2, 1), _MOST),
-            most_tokens=_MOST_TOKENS,
+            most_tokens=_MOST_TOKENS_GPU if _has_gpu(device) else _MOST_TOKENS_CPU,
         )
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
@@ -528,6 +530,12 @@ class ServedModel:
                 }
         finally:
             parts.close()
+
+
+def _has_gpu(device: DeviceSettings) -> bool:
+    import tensorflow.compat.v1 as tf
+
+    return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
 
 
 _ABOUT = {  # by the method of `xlnet.load`
