@@ -34,6 +34,10 @@ class Echo:
             signature, {"text_a": None}
         )
 
+    def signature(self, name):
+        self.inputs(name)
+        return name
+
     def call(self, signature, parameters):
         self.inputs(signature)
         return Call(signature, json.dumps(parameters))

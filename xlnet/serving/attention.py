@@ -101,7 +101,7 @@ def attention(
     # All tokens are read at once, and each is asked for at its own position: the rows of the
     # content stream, then those of the query stream.
     positions = range(len(ids))
-    with model.turn, model.reading(len(ids)) as reading:
+    with model.reading(len(ids)) as reading:
         found = np.array(
             reading.attention(
                 [layer - 1 for layer in layers],

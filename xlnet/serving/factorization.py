@@ -117,9 +117,9 @@ def factorize(
     positions = range(count)
     asked = targets.tolist()
     tokens = np.array([ids])
-    with model.turn, model.reading(count) as reading:
+    with model.reading(count) as reading:
         predicted = reading.read(tokens, positions, asked, hidden=rows)[0]  # [P,V]
-    with model.turn, model.reading(count) as reading:
+    with model.reading(count) as reading:
         layers = reading.attention(range(model.n_layer), tokens, positions, asked, rows)
 
     # From targets in their order to positions in the text.

@@ -24,7 +24,6 @@ import functools
 import itertools
 import logging
 import math
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -53,7 +52,6 @@ _ALL_ORDERED = 5  # pieces, at most, of which all orders are averaged
 _MOST_ORDERS = math.factorial(_ALL_ORDERED)
 _MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
 _SHOWN = 80  # characters of a text in an error
-_PAUSE = 1e-3  # after each form, in which a thread that waits takes its turn [s]
 
 
 class Filling(NamedTuple):
@@ -121,7 +119,6 @@ def fill(model: LanguageModel, blanks: Blanks, settings: FillingSettings) -> lis
     found: list[Filling] = []
     for widths, fillings in blanks.forms.items():
         found += _of_widths(model, blanks, widths, fillings, settings)
-        time.sleep(_PAUSE)
     if not found:
         raise UserError(
             "fill: no piece of the vocabulary fits a blank of "
@@ -298,7 +295,7 @@ def _of_widths(model, blanks, widths, fillings, settings) -> Iterator[Filling]:
     orders, allowed = _orders(widths, settings), blanks.allowed(widths)
     if fillings is None and not allowed.any(axis=1).all():
         return
-    with model.turn, model.reading(len(ids) + len(places)) as reading:
+    with model.reading(len(ids) + len(places)) as reading:
         search = _Search(reading, ids, positions, places, allowed)
         is_given = fillings is not None
         if not is_given:

@@ -87,6 +87,7 @@ class Model:
         device: DeviceSettings,
         batch_size: int,
         shows_progress: bool = False,
+        most_tokens: Optional[int] = None,
     ) -> None:
         tuned = loaded.tuned
         self._shows_progress = shows_progress
@@ -97,7 +98,7 @@ class Model:
         self.n_layer: int = loaded.config.n_layer
         self.n_head: int = loaded.config.n_head
         self.max_seq_length: int = loaded.max_seq_length
-        self.inference = Inference(loaded, device, batch_size)
+        self.inference = Inference(loaded, device, batch_size, most_tokens)
         # The part that is used first is built now: its first result does not wait.
         try:
             if tuned:

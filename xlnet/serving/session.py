@@ -30,11 +30,40 @@ Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
+_TOKENS = ("input_ids", "ids")  # features with an element for each token of a call
 
-# Whether nobody waits for what this thread computes any more; asked before each call of a network.
-IS_LEFT: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
-    "is_left", default=lambda: False
-)
+
+class Caller:
+    """Whose work a thread computes. In a process by itself it calls the network whenever it likes;
+    a server gives turns, and drops work that nobody waits for."""
+
+    def turn(self, tokens: int) -> contextlib.AbstractContextManager[object]:
+        """The context of a call of the network with so many tokens; UserError if the work is
+        dropped."""
+        return contextlib.nullcontext()
+
+    def shared(self, account: object) -> Caller:
+        """The caller of work that is not only this one's, but an account's: nobody drops it."""
+        return self
+
+
+# Long work is many calls of the network, such as one for each token: each is a turn of its own.
+CALLER: contextvars.ContextVar[Optional[Caller]] = contextvars.ContextVar("caller", default=None)
+
+
+def caller() -> Caller:
+    """Whose work this thread computes."""
+    return CALLER.get() or Caller()
+
+
+@contextlib.contextmanager
+def as_shared(account: object) -> Iterator[None]:
+    """What this thread computes in the block is not its caller's alone, but an account's."""
+    token = CALLER.set(caller().shared(account))
+    try:
+        yield
+    finally:
+        CALLER.reset(token)
 
 
 def placeholders(tuned: FineTunedTask) -> Tensors:
@@ -65,20 +94,13 @@ class Part:
     def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names, any structure of names. features: arrays by name; those that
         are no inputs are ignored."""
-        # Long work is many calls, such as one for each token: that of a client who has left ends
-        # here, as a call that has begun cannot be stopped.
-        if IS_LEFT.get()():
-            raise UserError("dropped: nobody waits for it any more")
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
-        with errors.explained(), self._restored.while_open():
-            return self._restored.session.run(
-                wanted,
-                {
-                    tensor: features[name]
-                    for name, tensor in self._inputs.items()
-                    if name in features
-                },
-            )
+        feeds = {
+            tensor: features[name] for name, tensor in self._inputs.items() if name in features
+        }
+        tokens = max((np.size(features[name]) for name in _TOKENS if name in features), default=1)
+        with caller().turn(tokens), errors.explained(), self._restored.while_open():
+            return self._restored.session.run(wanted, feeds)
 
 
 class Restored:

@@ -333,6 +333,12 @@ class LimitSettings(Settings):
     max_seconds: int = setting(
         300, "longest that a request may take, waiting included; then it is dropped [s]", minimum=1
     )
+    drain: float = setting(
+        1.0,
+        "how long the server is not ready, but still answers, before it closes its port when it is "
+        "terminated [s]",
+        minimum=0.0,
+    )
     grace: int = setting(
         8,
         "longest that requests in progress are still answered when the server ends [s]",
@@ -380,6 +386,14 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
                     )
                 )
             plain[name] = plain.pop(alias)
+    # A number of pieces is a text, as the flag has it.
+    if type(plain.get("pieces")) is int:
+        plain["pieces"] = str(plain["pieces"])
+    if group is GenerationSettings and plain.get("temperature") in (0, 0.0):
+        raise UserError(
+            f"{source and source + ': '}temperature is 0, expected above 0; for the likeliest "
+            "token each time give method=greedy"
+        )
     # A list of texts is JSON, as the flag has it.
     for name in ("stop", "targets"):
         if name in fields and not isinstance(plain.get(name), (str, type(None))):
@@ -387,10 +401,10 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
     for name, value in plain.items():
         if name not in fields:
             raise UserError(
-                "{}no '{}'{} (there are {})".format(
+                "{}no '{:.80}'{} (there are {})".format(
                     source and source + ": ",
-                    name,
-                    did_you_mean(name, list(fields)),
+                    str(name),
+                    did_you_mean(str(name)[:80], list(fields)),
                     ", ".join(fields),
                 )
             )

@@ -46,24 +46,41 @@ from xlnet.tokenization.tokenizer import is_text
 _log = logging.getLogger(__name__)
 
 _MOST = 32  # texts in a batch
+# Tokens in a call of the network: how long others wait for their turn, or for a processor. More of
+# them use a processor no better.
+_MOST_TOKENS_CPU, _MOST_TOKENS_GPU = 512, 8192
 _MOST_OF = {"max_tokens": 2048, "beams": 256, "samples": 256, "most_tokens": 64}  # of a request
 _MOST_PREDICTED = 1024  # beams x pieces of order=all, whose memory the vocabulary multiplies
-_MOST_WORDS = 512  # that are explained: each is left out in a prediction of its own
+_MOST_WORDS = 512  # of an example that is explained: each is left out in a prediction of its own
+_MOST_WORDS_TOGETHER = 2048  # of all examples of a request
+_KEPT = 256  # what a token of a text costs more for each beam or sample, whose keys are kept
 _LABELS_SHOWN = 20
 _EXAMPLES = 4  # of a signature, on the page
 _LAYERS = 4  # whose attention is returned at once
 _LONG = 4  # windows of a text, estimated, from which on it is no part of a batch
 _CHARACTERS = 4  # of a token, about
-_SETTINGS_OF: dict[str, Any] = {  # of the signatures with parameters
+PARAMETERS_OF: dict[str, Any] = {  # the settings of the signatures with parameters
     "explain": ExplanationSettings,
     "fill": FillingSettings,
     "generate": GenerationSettings,
     "attention": AttentionSettings,
     "factorize": FactorizationSettings,
 }
+# Of `attention`, unless `most_tokens` says so: what is sent grows with its square.
+_MOST_TOKENS_SHOWN = 40
 _OF_LANGUAGE_MODELS = ("fill", "generate", "attention", "factorize")
 # The texts of a signature as `Model.predict` takes them.
 _ORDER = ("question", "context", "text_a", "choices", "text_b")
+
+JSON_TYPES = {  # as errors name them
+    list: "an array",
+    dict: "an object",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 PAGE = pathlib.Path(__file__).parent / "page"
 
@@ -99,6 +116,12 @@ class TooLarge(UserError):
     http_status = 413
 
 
+def limits_of(signature: str) -> dict[str, int]:
+    """The largest values of a signature's parameters in a request."""
+    names = {field.name for field in dataclasses.fields(PARAMETERS_OF[signature])}
+    return {name: most for name, most in _MOST_OF.items() if name in names}
+
+
 class ServedModel:
     """A model loaded as by `xlnet.load`; `budget` examples x tokens² are computed together. Any
     number of threads may call it.
@@ -121,7 +144,10 @@ class ServedModel:
         found = model_files.read(path, **given)
         tuned = found.tuned
         self._model = model = Model(
-            found, device, min(max(budget // found.max_seq_length**2, 1), _MOST)
+            found,
+            device,
+            min(max(budget // found.max_seq_length**2, 1), _MOST),
+            most_tokens=_MOST_TOKENS_GPU if _has_gpu(device) else _MOST_TOKENS_CPU,
         )
         self.path = path
         self.n_layer, self.n_head = model.n_layer, model.n_head
@@ -138,6 +164,8 @@ class ServedModel:
         if self.verb in explanation.VERBS:
             self._inputs["explain"] = self._inputs["text"]
         self._aligner = Aligner(model.tokenizer)
+        # Whether a long text has several windows, or loses some of its tokens.
+        self._reads_all = tuned is not None and encoding.has_windows(tuned.layout)
         self._warm_up()
         # For people; tags are named by their types, without the B- and I- of words.
         self.about = _ABOUT[self.verb]
@@ -255,18 +283,23 @@ class ServedModel:
         """The inputs of a signature by name: the number of texts in a list, or None for a text."""
         if signature not in self._inputs:
             raise UserError(
-                "no signature '{}' (there are {})".format(signature, ", ".join(self.names))
+                "no signature '{:.80}' (there are {})".format(signature, ", ".join(self.names))
             )
         return {
             name: len(self.labels or ()) if name == "choices" else None
             for name in sorted(self._inputs[signature])
         }
 
+    def signature(self, name: str) -> str:
+        """The signature of this name, which a request may call serving_default."""
+        name = self.default if name == "serving_default" else name
+        self.inputs(name)
+        return name
+
     def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
         """The first argument of `run` for a signature and the parameters of a request."""
-        signature = self.default if signature == "serving_default" else signature
-        self.inputs(signature)
-        if signature not in _SETTINGS_OF:
+        signature = self.signature(signature)
+        if signature not in PARAMETERS_OF:
             if parameters:
                 raise UserError(
                     "signature '{}' takes no parameters, found {}".format(
@@ -277,11 +310,11 @@ class ServedModel:
         layers, values = [1], dict(parameters)
         if signature == "attention":
             layers = values.pop("layers", layers)
-            values.setdefault("most_tokens", 40)  # what is sent grows with its square
-        settings: Any = from_keywords(_SETTINGS_OF[signature], values, "parameters")
+            values.setdefault("most_tokens", _MOST_TOKENS_SHOWN)
+        settings: Any = from_keywords(PARAMETERS_OF[signature], values, "parameters")
         # What a loaded model may do is too much for a stranger's request.
-        for name, most in _MOST_OF.items():
-            if getattr(settings, name, 0) > most:
+        for name, most in limits_of(signature).items():
+            if getattr(settings, name) > most:
                 raise UserError(
                     f"parameters: {name} is {getattr(settings, name)}, expected at most {most}"
                 )
@@ -300,15 +333,16 @@ class ServedModel:
             if not isinstance(row, dict):
                 if len(inputs) > 1:
                     raise UserError(
-                        "row {} is {}, expected an object with {}".format(
-                            number, type(row).__name__, ", ".join(inputs)
-                        )
+                        f"row {number} is {JSON_TYPES[type(row)]}, expected an object with "
+                        + ", ".join(inputs)
                     )
                 row = dict.fromkeys(inputs, row)
             if set(row) != set(inputs):
                 raise UserError(
-                    "row {} has {}, expected {}".format(
-                        number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)
+                    "row {} has {:.200}, expected {}".format(
+                        number,
+                        ", ".join(each[:80] for each in row) or "nothing",
+                        ", ".join(inputs),
                     )
                 )
             for name, count in inputs.items():
@@ -325,19 +359,22 @@ class ServedModel:
         characters = sum(
             len(value) if isinstance(value, str) else max(map(len, value)) for value in row.values()
         )
+        # What is cut costs no more than what is read of it.
+        if not self._reads_all:
+            return 1
         return 1 + characters // (_CHARACTERS * self._model.max_seq_length)
 
     def cost(self, call: Call, rows: Sequence[Row], budget: int) -> Optional[int]:
         """The memory of the largest row, tokens², of rows that are computed next to the batches:
         long texts, and those with settings. None: they go in batches. TooLarge for a row that is
         not within the budget."""
-        # Attention is [tokens,tokens] in every layer: memory grows with the square.
         settings = call.settings
-        if settings is None:  # the model itself keeps to the budget
-            return budget if max(map(self.size, rows)) > _LONG else None
+        # The calls of long texts and of explanations keep nothing, and are within the budget.
+        if settings is None:
+            return 0 if max(map(self.size, rows)) > _LONG else None
         if call.signature == "explain":
             self._check_explained(settings, rows)
-            return budget
+            return 0
         # Each beam, or sample, has keys and values of its own. Fillings have beams alone, attention
         # has neither.
         many = (
@@ -347,13 +384,13 @@ class ServedModel:
         )
         ((name, copies),) = many.items()
         tokens = max(self._kept(settings, row) for row in rows)
-        cost = tokens**2 * copies
+        # The text is read once; then each beam or sample keeps keys and values of its own.
+        cost = tokens * max(tokens, _KEPT * copies)
         if cost > budget:
             raise TooLarge(
-                f"an example of up to {tokens} tokens with {name}={copies} takes "
-                f"{tokens}² x {copies}, at most {budget} "
-                f"are computed (--budget): {math.isqrt(budget // copies)} tokens with as "
-                f"many {name}"
+                f"an example of up to {tokens} tokens with {name}={copies} takes {cost}, at most "
+                f"{budget} are computed (--budget): "
+                f"{min(math.isqrt(budget), budget // (_KEPT * copies))} tokens with as many {name}"
             )
         return cost
 
@@ -364,10 +401,17 @@ class ServedModel:
                 "explain has "
                 "the other one"
             )
+        total = 0
         for row in rows:
             words = sum(len(explanation.words_of(text)) for text in row.values())
+            total += words
             if words > _MOST_WORDS:
                 raise TooLarge(f"an example has {words} words, at most {_MOST_WORDS} are explained")
+        if total > _MOST_WORDS_TOGETHER:
+            raise TooLarge(
+                f"{len(rows)} examples have {total} words, at most {_MOST_WORDS_TOGETHER} are "
+                "explained at once"
+            )
 
     def _kept(self, settings, row):
         """The tokens that the network keeps for a text, at most."""
@@ -488,6 +532,12 @@ class ServedModel:
             parts.close()
 
 
+def _has_gpu(device: DeviceSettings) -> bool:
+    import tensorflow.compat.v1 as tf
+
+    return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
+
+
 _ABOUT = {  # by the method of `xlnet.load`
     "classify": "Assigns labels to a text",
     "score": "Gives a text a score",
@@ -534,11 +584,11 @@ def _fault(name, value, count):
     """What is wrong with an input, a text or a list of `count` texts."""
     if count is None:
         if not isinstance(value, str):
-            return f"'{name}' is not text"
+            return f"'{name}' is {JSON_TYPES[type(value)]}, expected a string"
         texts = [value]
     else:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            return f"'{name}' is not a list of texts"
+            return f"'{name}' is {JSON_TYPES[type(value)]}, expected an array of strings"
         if len(value) != count:
             return f"'{name}' has {len(value)} values, expected {count}"
         texts = value

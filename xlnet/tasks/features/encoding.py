@@ -47,8 +47,8 @@ Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
 
-# Arrays int [m] next to those of the records' features: how many tokens of an example's texts are in
-# its records, without special tokens, of how many there are. No part of a record.
+# Arrays int [m] next to those of the records' features: how many tokens of an example's texts are
+# in its records, without special tokens, of how many there are. No part of a record.
 TOKENS_READ, TOKENS = "tokens_read", "tokens"
 
 _FEWER = "start it with fewer cores, as by taskset -c 0"  # where a worker is killed
@@ -208,8 +208,8 @@ def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: in
 
 def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
     """Arrays of some examples, as `feature_spec.finetuning_features` lists them: (dict of arrays
-    [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n], the
-    windows of each example, whose sum is m)."""
+    [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
+    the windows of each example, whose sum is m)."""
     # All texts are tokenized in one call, which is faster than one for each.
     texts = [text for example in examples for pair in example.choices for text in pair]
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))

@@ -255,7 +255,7 @@ class ChoiceReader(ClassificationReader):
         example = self.example(row)
         if example is None:
             return None
-        return example["choices"][self.task.class_names.index(row.label)]
+        return str(example["choices"][self.task.class_names.index(row.label)])
 
 
 class ChoiceHead(ClassificationHead):
