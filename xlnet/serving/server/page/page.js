@@ -75,7 +75,6 @@ function openLink() {
 // The form of a signature; what a fine-tuned model does is not named by its signature.
 const form = name => forms[name === "text" ? model.verb : name] || { tab: name, button: "Predict" };
 const parametersOf = name => Object.entries(form(name).parameters || {});
-const shortened = (text, most) => text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 
 function choose(name) {
   if (current) {
@@ -87,7 +86,6 @@ function choose(name) {
   get("wait").textContent = "";
   get("stop").hidden = true;
   current = name;
-  document.body.className = "of-" + name;
   for (const button of get("signatures").children)
     button.setAttribute("aria-pressed", button.dataset.signature === name);
   const titles = { text_a: "Text", text_b: "Second text", ...form(name).fields };
@@ -102,7 +100,7 @@ function choose(name) {
   const examples = model.examples[name] || [];
   get("examples").hidden = !examples.length;
   get("examples").replaceChildren("Examples:", ...examples.map(({ row }) => make("button", {
-    type: "button", textContent: shortened(String(Object.values(row)[0]), 48),
+    type: "button", textContent: String(Object.values(row)[0]),
     onclick: () => { enter({ row }); get("form").requestSubmit(); } })));
   get("answer").replaceChildren(...shownBefore[name] || []);
   get("same").hidden = true;

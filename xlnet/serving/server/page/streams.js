@@ -1,6 +1,6 @@
 // The two streams of a text: its factorization order, played step by step, and attention by head.
 
-import { bars, count as thousands, hint, make, nameOf, percent, roving, svg } from "./elements.js";
+import { bars, count as thousands, get, hint, make, nameOf, percent, roving, svg } from "./elements.js";
 
 const PACE = 1300;          // of a step while the order is played [ms]
 const LEVELS = 10;          // of colour in a matrix
@@ -45,45 +45,39 @@ export function play(answer, reorder) {
   make("small", { textContent: index + 1 }), names[position],
   make("small", { className: "score", textContent: index < known ? "known"
     : percent(Math.exp(answer.log_probabilities[position])) })));
-  const strip = make("div", { className: "strip", role: "group",
-    ariaLabel: "the tokens in the factorization order" }, ...chips);
+  const view = get("play").content.firstElementChild.cloneNode(true);
+  const part = selector => view.querySelector(selector);
+  const strip = part(".strip"), arcs = part(".arcs"), predicted = part(".predicted");
+  strip.append(...chips);
   roving(strip, chips);
   dragged(strip, chips, moved => reorder(moved.map(index => order[index])));
 
   // The sentence, as each of the two streams sees it.
-  const cards = Object.fromEntries(Object.keys(STREAMS).map(stream => [stream,
-    names.map((name, position) => make("span", { className: "card" },
+  const cards = {};
+  for (const stream of Object.keys(STREAMS)) {
+    cards[stream] = names.map((name, position) => make("span", { className: "card" },
       make("b", { className: "word", dir: "auto", textContent: name }),
       make("b", { className: "ask", textContent: "?" }),
-      make("small", { textContent: place[position] + 1 })))]));
-  const arcs = svg("svg", { class: "arcs", "aria-hidden": "true" });
-  const lanes = Object.fromEntries(Object.entries(cards).map(([stream, tokens]) => [stream,
-    make("div", { className: "lane " + stream }, ...stream === "query" ? [arcs] : [], ...tokens)]));
-  const says = { query: make("p", { className: "says" }), content: make("p", { className: "says" }) };
-  const predicted = make("div", { className: "predicted" });
-  const total = make("p", { className: "total" });
-
-  // The masks, with the row of this step in a frame.
-  const byOrder = make("input", { type: "checkbox", id: "by-order", checked: true,
-    onchange: () => show(step) });
-  const masks = make("div", { className: "masks" });
+      make("small", { textContent: place[position] + 1 })));
+    part(".lane." + stream).append(...cards[stream]);
+  }
 
   // The controls.
-  const slider = make("input", { type: "range", min: known + 1, max: count, id: "step",
-    ariaLabel: "step of the factorization order",
-    oninput: () => { pause(); show(Number(slider.value) - 1); } });
-  const number = make("output", { htmlFor: "step" });
-  const control = (textContent, ariaLabel, onclick) => make("button", { type: "button", textContent,
-    ariaLabel, onclick });
-  const playing = control("\u25b6 Play", "play", () => (timer ? pause() : start()));
-  const by = steps => () => { pause(); show(step + steps); };
-  const back = control("\u2190", "step back", by(-1)), next = control("\u2192", "next step", by(1));
+  const slider = part("#step"), playing = part(".playing"), byOrder = part("#by-order");
+  const back = part(".back"), next = part(".next");
+  slider.min = known + 1;
+  slider.max = count;
+  slider.oninput = () => { pause(); show(Number(slider.value) - 1); };
+  back.onclick = () => { pause(); show(step - 1); };
+  next.onclick = () => { pause(); show(step + 1); };
+  playing.onclick = () => (timer ? pause() : start());
+  byOrder.onchange = () => show(step);
 
   function show(wanted) {
     step = Math.min(Math.max(wanted, known), count - 1);
     const target = order[step], name = names[target];
     slider.value = step + 1;
-    number.textContent = `step ${step + 1} of ${count}`;
+    part("output").textContent = `step ${step + 1} of ${count}`;
     back.disabled = step === known;
     next.disabled = step === count - 1;
     chips.forEach((chip, index) => {
@@ -99,16 +93,18 @@ export function play(answer, reorder) {
       });
     const before = order.slice(0, step).sort((a, b) => a - b).map(position => names[position]);
     const seen = step ? step > 1 ? `these ${step} tokens` : "this token" : "no token at all";
-    says.query.textContent = `sees ${seen} and its own position, ${target + 1}, but not its token`;
-    says.content.textContent = `sees the same, and its own token, \u201c${name}\u201d: it is read now`;
+    part(".query .says").textContent = `sees ${seen} and its own position, ${target + 1}, but not its `
+      + "token";
+    part(".content .says").textContent = `sees the same, and its own token, \u201c${name}\u201d: it is `
+      + "read now";
     predict(target, name, before);
     const found = order.slice(known, step + 1)
       .map(position => answer.log_probabilities[position] / Math.LN2);
     const sum = found.reduce((a, b) => a + b, 0);
-    total.textContent = `log\u2082 p of ${found.length === 1 ? "this token" : `these ${found.length}`
+    part(".total").textContent = `log\u2082 p of ${found.length === 1 ? "this token" : `these ${found.length}`
       + " tokens"}: \u2212${(-sum).toFixed(1)} bits, ${(-sum / found.length).toFixed(1)} bits a token.`;
     const sorted = byOrder.checked ? place : null;
-    masks.replaceChildren(...Object.entries(STREAMS).map(([stream, title]) => make("figure", {},
+    part(".masks").replaceChildren(...Object.entries(STREAMS).map(([stream, title]) => make("figure", {},
       svg("svg", { viewBox: `-0.2 -0.2 ${count + 0.4} ${count + 0.4}`, role: "img",
         "aria-label": `mask of the ${stream} stream; row of this step in a frame` },
       matrix(stream, null, sees[stream], 1, sorted),
@@ -138,7 +134,7 @@ export function play(answer, reorder) {
   // Arcs from what the query sees to the query, as strong as its attention.
   function draw() {
     const target = order[step], tokens = cards.query;
-    const box = lanes.query.getBoundingClientRect();
+    const box = part(".lane.query").getBoundingClientRect();
     const top = card => {
       const own = card.getBoundingClientRect();
       return [own.left + own.width / 2 - box.left, own.top - box.top];
@@ -175,27 +171,6 @@ export function play(answer, reorder) {
     }, PACE);
   }
 
-  const view = make("div", { className: "play" },
-    make("div", { className: "title" }, make("h2", { textContent: "Factorization order z" }),
-      make("span", { className: "formula" }, "log p(x) = \u2211", make("sub", {}, "t"),
-        " log p(x", make("sub", {}, "z", make("sub", {}, "t")), " | x",
-        make("sub", {}, "z", make("sub", {}, "<t")), ")")),
-    make("div", { className: "controls" }, playing, back, next, slider, number),
-    strip,
-    hint("Each token is predicted from those before it in this order, wherever they are in the text, "
-      + "and got the probability below it. Drag tokens, or press Alt and an arrow key, to change the "
-      + "order."), total,
-    ...["query", "content"].flatMap(stream => [
-      make("div", { className: "title " + stream }, make("h2", { textContent: STREAMS[stream] }),
-        says[stream]),
-      lanes[stream]]),
-    make("div", { className: "below" }, make("div", {},
-      make("h2", { textContent: "What the query stream predicts" }), predicted),
-    make("div", {}, make("h2", { textContent: "Who sees whom" }), masks,
-      make("label", { className: "check", htmlFor: "by-order" }, byOrder,
-        " rows and columns in the factorization order"),
-      hint("Rows see columns. Sorted, the content stream sees a triangle with its diagonal, the "
-        + "query stream the one without it."))));
   view.addEventListener("keydown", event => {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const from = chips.indexOf(event.target), to = from + move;
@@ -206,7 +181,7 @@ export function play(answer, reorder) {
     reorder(moved, to);
   });
   chips.forEach((chip, index) => chip.addEventListener("focus", () => { pause(); show(index); }));
-  new ResizeObserver(draw).observe(lanes.query);
+  new ResizeObserver(draw).observe(part(".lane.query"));
   show(step);
   return [view];
 }
