@@ -85,7 +85,7 @@ def main(pretrained: str, classifier: str) -> None:
         page.screenshot(path=IMAGES / "serving_dark.png", full_page=True)
         page.close()
 
-        page = opened(browser, classifier, 1240, 700)
+        page = opened(browser, classifier, 1240, 1000)
         page.click("#why")
         page.wait_for_selector(".words mark")
         page.locator(".words mark").nth(2).hover()

@@ -216,7 +216,7 @@ def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
     assert model.examples["vectors"] == [({"text_a": "kamat"}, None, None)] * 3
     model.close()
     (path / "examples.json").write_text('{"text": ["kamat"]}')
-    with pytest.raises(UserError, match="examples.json: text: row 0 is str, expected an object"):
+    with pytest.raises(UserError, match="examples.json: text: row 0 is a string"):
         opened(path)
     (tmp_path / "outside.json").write_text("{}")
     (path / "examples.json").unlink()
