@@ -172,14 +172,20 @@ def test_an_export_is_for_tensorflow_serving(tmp_path):
 @pytest.mark.parametrize(
     "rows, said",
     [
-        ([1], "row 0 is int, expected an object with choices, text_a, text_b"),
+        ([1], "row 0 is a number, expected an object with choices, text_a, text_b"),
         ([{"text": "a"}], "row 0 has text, expected choices, text_a, text_b"),
         (
             [dict(text_a="a", text_b="b", choices=["b"])],
             "row 0: 'choices' has 1 values, expected 3",
         ),
-        ([dict(text_a="a", text_b="b", choices=[["b"]] * 3)], "'choices' is not a list of texts"),
-        ([dict(text_a=1, text_b="b", choices=["b"] * 3)], "row 0: 'text_a' is not text"),
+        (
+            [dict(text_a="a", text_b="b", choices=[["b"]] * 3)],
+            "'choices' is not an array of strings",
+        ),
+        (
+            [dict(text_a=1, text_b="b", choices=["b"] * 3)],
+            "row 0: 'text_a' is a number, expected a string",
+        ),
         ([dict(text_a="\ud800", text_b="b", choices=["b"] * 3)], "'text_a' has half a character"),
     ],
 )
@@ -216,7 +222,9 @@ def test_examples_of_the_model_directory(quick_start, model_of, tmp_path):
     assert model.examples["vectors"] == [({"text_a": "kamat"}, None, None)] * 3
     model.close()
     (path / "examples.json").write_text('{"text": ["kamat"]}')
-    with pytest.raises(UserError, match="examples.json: text: row 0 is a string"):
+    with pytest.raises(
+        UserError, match="examples.json: text: row 0 is a string, expected an object"
+    ):
         opened(path)
     (tmp_path / "outside.json").write_text("{}")
     (path / "examples.json").unlink()
@@ -352,11 +360,16 @@ def test_texts_that_end_generation(language_model, as_given):
 @pytest.mark.parametrize(
     "signature, text, parameters, expected",
     [
-        ("fill", "the cat " * 100 + "___", dict(context=20, pieces="3", beams=5, top=1), 23**2 * 5),
-        ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5, top=1), 82**2 * 5),
-        ("generate", "the cat " * 100, dict(context=20, samples=4), 20**2 * 4),
-        ("generate", "", dict(max_tokens=9, samples=4), 9**2 * 4),
-        ("generate", "", dict(max_tokens=9, method="beam", beams=9), 9**2 * 9),
+        (
+            "fill",
+            "the cat " * 100 + "___",
+            dict(context=20, pieces="3", beams=5, top=1),
+            23 * 256 * 5,
+        ),
+        ("fill", "___ the cat ___", dict(context=2, pieces="1-40", beams=5, top=1), 82 * 256 * 5),
+        ("generate", "the cat " * 100, dict(context=20, samples=4), 20 * 256 * 4),
+        ("generate", "", dict(max_tokens=9, samples=4), 9 * 256 * 4),
+        ("generate", "", dict(max_tokens=9, method="beam", beams=9), 9 * 256 * 9),
         ("attention", "", dict(most_tokens=9), 81),
         ("vectors", "a", {}, None),
     ],

@@ -21,6 +21,7 @@ from xlnet.serving.joint_generation import JointGeneration
 from xlnet.serving.session import Part, Restored, Tensors
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 
+_SLOTS_OF_TOKEN = 32  # reading or copying so many slots takes about as long as a token
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 
 
@@ -177,7 +178,7 @@ class Reading:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
-        self._part("select", {"parents": rows})
+        self._part("select", {"parents": rows}, self._slots_as_tokens(len(rows)))
         self._is_hidden = self._is_hidden[list(rows)]
 
     def add_texts(self, kept: Sequence[int], count: int, size: int, position: int) -> None:
@@ -192,7 +193,11 @@ class Reading:
         order = np.concatenate([np.zeros(added, int), by_age])
         self.size += added
         parents = [*kept, *[0] * count]
-        self._part("arrange", {"parents": parents, "order": order, "size": self.size})
+        self._part(
+            "arrange",
+            {"parents": parents, "order": order, "size": self.size},
+            self._slots_as_tokens(len(parents)),
+        )
         is_hidden = np.ones((len(parents), self.size), bool)
         is_hidden[: len(kept), added:] = self._is_hidden[list(kept)][:, by_age]
         self._is_hidden = is_hidden
@@ -245,4 +250,9 @@ class Reading:
                 "distances": np.where(is_empty, 0, rows - self._positions),
                 "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows)),
             },
+            self._slots_as_tokens(len(ids)),
         )
+
+    def _slots_as_tokens(self, texts: int) -> int:
+        """As how many tokens the slots of some texts count."""
+        return texts * self.size // _SLOTS_OF_TOKEN

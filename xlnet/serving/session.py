@@ -91,15 +91,19 @@ class Part:
         self._inputs = inputs
         self._outputs = outputs
 
-    def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
-        """The outputs of these names, any structure of names. features: arrays by name; those that
-        are no inputs are ignored."""
+    def __call__(self, names: Any, features: Mapping[str, Any], more_tokens: int = 0) -> Any:
+        """The outputs of these names, any structure of names.
+
+        Args:
+          features: arrays by name; those that are no inputs are ignored.
+          more_tokens: as how many tokens of texts it counts in addition to its own.
+        """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         feeds = {
             tensor: features[name] for name, tensor in self._inputs.items() if name in features
         }
         tokens = max((np.size(features[name]) for name in _TOKENS if name in features), default=1)
-        with caller().turn(tokens), errors.explained(), self._restored.while_open():
+        with caller().turn(tokens + more_tokens), errors.explained(), self._restored.while_open():
             return self._restored.session.run(wanted, feeds)
 
 

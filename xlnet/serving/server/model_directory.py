@@ -380,7 +380,7 @@ class ServedModel:
         many = (
             {"samples": settings.samples}
             if getattr(settings, "method", "beam") != "beam"
-            else {"beams": getattr(settings, "beams", 1)}
+            else {"beams": getattr(settings, "beams", 0)}
         )
         ((name, copies),) = many.items()
         tokens = max(self._kept(settings, row) for row in rows)
@@ -390,7 +390,7 @@ class ServedModel:
             raise TooLarge(
                 f"an example of up to {tokens} tokens with {name}={copies} takes {cost}, at most "
                 f"{budget} are computed (--budget): "
-                f"{min(math.isqrt(budget), budget // (_KEPT * copies))} tokens with as many {name}"
+                f"{min(math.isqrt(budget), budget // (_KEPT * max(copies, 1)))} tokens with as many {name}"
             )
         return cost
 
@@ -588,7 +588,7 @@ def _fault(name, value, count):
         texts = [value]
     else:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            return f"'{name}' is {JSON_TYPES[type(value)]}, expected an array of strings"
+            return f"'{name}' is not an array of strings"
         if len(value) != count:
             return f"'{name}' has {len(value)} values, expected {count}"
         texts = value
