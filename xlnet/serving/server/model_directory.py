@@ -387,10 +387,10 @@ class ServedModel:
         # The text is read once; then each beam or sample keeps keys and values of its own.
         cost = tokens * max(tokens, _KEPT * copies)
         if cost > budget:
+            most = min(math.isqrt(budget), budget // (_KEPT * max(copies, 1)))
             raise TooLarge(
                 f"an example of up to {tokens} tokens with {name}={copies} takes {cost}, at most "
-                f"{budget} are computed (--budget): "
-                f"{min(math.isqrt(budget), budget // (_KEPT * max(copies, 1)))} tokens with as many {name}"
+                f"{budget} are computed (--budget): {most} tokens with as many {name}"
             )
         return cost
 
